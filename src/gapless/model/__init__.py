@@ -1,0 +1,1 @@
+"""The nouns. Frozen dataclasses and NumPy columns; imports nothing of ours."""

@@ -1,0 +1,141 @@
+"""The causes (*leaves*) that time is charged to, the groups that they are printed in."""
+
+from typing import Final
+
+GROUPS: Final = (  # in the order of the printed report
+    "data",
+    "compute",
+    "copy",
+    "communication",
+    "host",
+    "sync",
+    "runtime",
+    "io",
+    "unknown",
+    "observer",
+)
+
+PRINTED: Final = {
+    "compute": "compute",
+    "copy": "copying",
+    "communication": "communication",
+    "data": "waiting for data",
+    "host": "waiting for the host",
+    "sync": "synchronising",
+    "runtime": "collector, allocator, compiler",
+    "io": "checkpoint, logging, evaluation",
+    "observer": "this recorder",
+    "unknown": "unknown",
+}
+
+DATA_STAGES: Final = (
+    "read",
+    "decode",
+    "augment",
+    "tokenise",
+    "collate",
+    "other",
+    "pin",
+    "hand-over",
+    "queue",
+    "start-up",
+    "dispatch",
+    "unstaged",
+    "main",
+)
+
+BUSY: Final = (
+    "profiler",
+    "gradclip_scaler",
+    "optimizer",
+    "zero_grad",
+    "mem",
+    "layout",
+    "cast",
+    "tc_math",
+    "tc_eligible_not_used",
+    "math",
+    "norm_reduce",
+    "index",
+    "rng",
+    "elementwise",
+    "other",
+)
+
+LEAVES: Final = (
+    *(f"busy.{name}" for name in BUSY),
+    "copy.h2d.pageable",
+    "copy.h2d.pinned",
+    "copy.d2h",
+    "copy.p2p",
+    "comm.exposed",
+    "comm.straggler_wait",
+    "comm.wait_estimated",
+    "idle.profiler",
+    "idle.gc",
+    "idle.alloc",
+    "idle.alloc.host",
+    "idle.alloc.retry",
+    "idle.compile",
+    *(f"idle.data.{stage}" for stage in DATA_STAGES),
+    "idle.sync.return",
+    "idle.sync.refill",
+    "idle.io_main.checkpoint",
+    "idle.io_main.logging",
+    "idle.io_main.eval",
+    "idle.h2d.host",
+    "idle.comm.host",
+    "idle.host.optimizer",
+    "idle.host.dispatch",
+    "idle.host.engine",
+    "idle.host.python",
+    "idle.host.unframed",
+    "idle.launch.api",
+    "idle.launch.latency",
+    "idle.device.gap",
+    "idle.device.wait",
+    "idle.device.peer",
+    "idle.graph",
+    "idle.unrecorded",
+    "idle.unknown",
+)
+LEAF: Final = {name: code for code, name in enumerate(LEAVES)}
+
+_PREFIXES: Final = {
+    "busy": "compute",
+    "busy.profiler": "observer",
+    "idle.device.gap": "compute",
+    "idle.graph": "compute",
+    "copy": "copy",
+    "idle.h2d": "copy",
+    "comm": "communication",
+    "idle.comm": "communication",
+    "idle.device.peer": "communication",
+    "idle.data": "data",
+    "idle.host": "host",
+    "idle.launch": "host",
+    "idle.sync": "sync",
+    "idle.gc": "runtime",
+    "idle.alloc": "runtime",
+    "idle.compile": "runtime",
+    "idle.io_main": "io",
+    "idle.profiler": "observer",
+    "idle.host.unframed": "unknown",
+    "idle.device.wait": "unknown",
+    "idle.unrecorded": "unknown",
+    "idle.unknown": "unknown",
+}
+
+
+def group_of(leaf: str) -> str:
+    """Name the group of a leaf: that of its longest prefix in the table of ``docs/the-account.md``."""
+    parts = leaf.split(".")
+    for length in range(len(parts), 0, -1):
+        found = _PREFIXES.get(".".join(parts[:length]))
+        if found is not None:
+            return found
+    msg = f"leaf {leaf!r} belongs to no group"
+    raise KeyError(msg)
+
+
+GROUP_CODE: Final = tuple(GROUPS.index(group_of(leaf)) for leaf in LEAVES)
