@@ -1,14 +1,14 @@
 """What kind of thing an event records, as the small integers of ``Events.category``.
 
-Kineto's ``cat`` strings of every generation and vendor map onto these; the map itself belongs to the
-reader (``formats``).
+Kineto's ``cat`` strings of every generation and vendor map onto these; the map itself belongs to
+the reader (``formats``).
 """
 
 from typing import Final
 
 OTHER: Final = 0
 CPU_OP: Final = 1
-USER_ANNOTATION: Final = 2  # record_function on the host: ProfilerStep#, Optimizer.step#, the user's own
+USER_ANNOTATION: Final = 2  # record_function on the host: ProfilerStep#, …, the user's own
 PYTHON_FUNCTION: Final = 3
 RUNTIME: Final = 4  # cuda_runtime, hip runtime, mtia_runtime, xpu_runtime …
 DRIVER: Final = 5  # cuda_driver …

@@ -128,7 +128,7 @@ _PREFIXES: Final = {
 
 
 def group_of(leaf: str) -> str:
-    """Name the group of a leaf: that of its longest prefix in the table of ``docs/the-account.md``."""
+    """Name the group of a leaf: that of its longest prefix (``docs/the-account.md``)."""
     parts = leaf.split(".")
     for length in range(len(parts), 0, -1):
         found = _PREFIXES.get(".".join(parts[:length]))

@@ -1,4 +1,4 @@
-"""The ledger: every nanosecond of every row of time, charged to one leaf and to the event to blame."""
+"""The ledger: every nanosecond of a row of time, charged to one leaf and to the event to blame."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Row:
 
     rank: int | None
     device: int | None  # None: the training thread of a run without a device
-    step: int | None  # ordinal of the step in the capture; the number in ProfilerStep#n where there is one
+    step: int | None  # ordinal in the capture; the number in ProfilerStep#n where there is one
     start: int
     end: int
     left_out: bool  # a warm-up row: kept, but not part of the account
@@ -31,10 +31,10 @@ class Row:
 class Facets:
     """Further columns of a ledger. They change no sum over leaves."""
 
-    under: Int32  # launch.*: the leaf of φ at the start of its call; sync.refill: the leaf before; −1
+    under: Int32  # launch.*: φ at the start of its call; sync.refill: the leaf before; −1
     refill: Int64  # the sync (event) whose debt this piece pays; −1
     phase: Uint8  # of busy pieces → PHASES
-    recompute: Uint8  # 1: a forward operator that runs again in the backward (activation checkpointing)
+    recompute: Uint8  # 1: a forward operator run again in the backward (checkpointing)
     why: Uint8  # of busy.tc_eligible_not_used → WHYS
     peer: Int32  # of comm.straggler_wait: the rank that came last; −1
     hidden_comm: Int64  # ns of communication that ran beneath this piece
@@ -43,7 +43,7 @@ class Facets:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Pieces that tile each row, sorted by row and start; ``culprit`` is an event of the trace, or −1."""
+    """Pieces that tile each row, sorted by row and start; ``culprit``: an event, or −1."""
 
     rows: tuple[Row, ...]
     row: Int32
@@ -52,9 +52,9 @@ class Ledger:
     leaf: Uint8  # → model.leaf.LEAVES
     culprit: Int64
     facets: Facets
-    step_rule: str  # how the steps were found: "ProfilerStep#", "Optimizer.step#SGD.step", …, "none"
+    step_rule: str  # how steps were found: "ProfilerStep#", "Optimizer.step#SGD.step", …, "none"
     main_track: int  # the training thread → Trace.tracks; −1 if no host thread was recorded
-    launches_recorded: float | None  # share of activities with a launch record; None without activities
+    launches_recorded: float | None  # share of activities with a record; None: no activities
     clock_error_ns: int
     notes: tuple[Count, ...]  # what partitioning had to leave open, and how often
 

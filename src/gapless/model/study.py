@@ -20,7 +20,7 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class StudyHealth:
-    """How far the numbers can be trusted: the readers' health and what partitioning had to leave open."""
+    """How far the numbers can be trusted: the readers' health, what partitioning left open."""
 
     source: str
     events: int
@@ -45,7 +45,7 @@ class Steps:
     p90_ns: int
     rule: str
     slowest: tuple[RowAccount, ...]  # longest first
-    typical: RowAccount | None  # the row whose length is the (lower) median: what the slowest are compared with
+    typical: RowAccount | None  # of (lower) median length: what the slowest are compared with
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The tables of a study: operators, kernels, copies, collectives, ranges, memory, source lines.
 
-Rows are sorted most expensive first. Times are nanoseconds over the counted steps of one rank (or of all ranks
-together), ``None`` where the trace does not tell.
+Rows are sorted most expensive first. Times are nanoseconds over the counted steps of one rank (or
+of all ranks together), ``None`` where the trace does not tell.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Kernel:
     calls: int
     mean_ns: float
     geometry: Geometry | None
-    tensor_cores: str | None  # "used", "eligible" (but not used), None: not a matter of tensor cores
+    tensor_cores: str | None  # "used", "eligible" (but not used), None: no matter of theirs
     leaf: str  # the busy leaf that took most of its time
     operator: str | None  # the operator that launched most of it
 

@@ -1,8 +1,8 @@
 """The trace: what one process did, as events in columns.
 
-All times are integer nanoseconds on the trace's own axis; ``Trace.origin_ns`` added to them gives nanoseconds
-since the Unix epoch where the file tells (it aligns processes, nothing else). Columns of one class have equal
-length and are read-only. In an index column −1 means "none".
+All times are integer nanoseconds on the trace's own axis; ``Trace.origin_ns`` added to them gives
+nanoseconds since the Unix epoch where the file tells (it aligns processes, nothing else). Columns
+of one class have equal length and are read-only. In an index column −1 means "none".
 """
 
 from dataclasses import dataclass, field
@@ -79,8 +79,8 @@ class Collective:
 class Shape:
     """The recorded inputs of an operator, one entry an argument; empty where not recorded.
 
-    ``dims`` and ``strides`` hold for each argument a tuple of integers, or, for a list of tensors, a tuple of
-    such tuples; ``()`` for what is no tensor.
+    ``dims`` and ``strides`` hold for each argument a tuple of integers, or, for a list of tensors,
+    a tuple of such tuples; ``()`` for what is no tensor.
     """
 
     dims: tuple[object, ...] = ()
@@ -149,7 +149,7 @@ class Health:
     truncated: bool = False
     resolution_ns: int = 1
     notes: tuple[str, ...] = ()
-    lost: tuple[tuple[int, int], ...] = ()  # spans of host time in which events are known to be missing
+    lost: tuple[tuple[int, int], ...] = ()  # spans of host time in which events are missing
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,34 @@
+"""What every test runs under: ``--slow``, the marks, hypothesis's profiles."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# CI draws the same examples each time: a red run is the change's fault, never the dice's.
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("dev", deadline=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        _skip(items, "slow", "runs with --slow")
+    if any(item.get_closest_marker("gpu") for item in items) and not _has_gpu():
+        _skip(items, "gpu", "no CUDA device")
+
+
+def _skip(items: list[pytest.Item], mark: str, reason: str) -> None:
+    for item in items:
+        if item.get_closest_marker(mark):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _has_gpu() -> bool:
+    import torch  # noqa: PLC0415  # a second that a suite without GPU tests need not pay
+
+    return torch.cuda.is_available()
