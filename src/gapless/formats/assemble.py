@@ -1,0 +1,100 @@
+"""Batches, in the order of the file → the columns and tables of one trace."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gapless.formats import batch as b
+from gapless.formats.columns import ON_DEVICE
+from gapless.model.category import CPU_OP
+from gapless.model.trace import Int32
+
+Label = tuple[int | str, int | str, str, str]
+
+
+def _none() -> Int32:
+    return np.array([-1], dtype=np.int32)
+
+
+@dataclass
+class Map:
+    """How one maker's ids translate into the file's. Each ends with −1, which an id of −1 takes."""
+
+    names: Int32 = field(default_factory=_none)
+    tracks: Int32 = field(default_factory=_none)
+    shapes: Int32 = field(default_factory=_none)
+    geometries: Int32 = field(default_factory=_none)
+    collectives: Int32 = field(default_factory=_none)
+
+
+@dataclass
+class Assembly:
+    """What has been read so far."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    tracks: dict[tuple[int | str, int | str], int] = field(default_factory=dict)
+    shapes: dict[bytes, int] = field(default_factory=dict)
+    geometries: dict[bytes, int] = field(default_factory=dict)
+    collectives: dict[bytes, int] = field(default_factory=dict)
+    labels: list[Label] = field(default_factory=list)
+    written: int = 0
+    dropped: "Counter[str]" = field(default_factory=Counter)
+    repaired: "Counter[str]" = field(default_factory=Counter)
+    activities: int = 0
+    parts: dict[str, list[dict[str, npt.NDArray[Any]]]] = field(
+        default_factory=lambda: {"events": [], "gpu": [], "memory": [], "spans": []}
+    )
+
+    def add(self, batch: b.Batch, ids: Map) -> None:
+        """Append a batch whose maker's ids are those of ``ids`` (which grows)."""
+        ids.names = _extended(ids.names, self.names, batch.fresh.names)
+        ids.tracks = _extended(ids.tracks, self.tracks, batch.fresh.tracks)
+        ids.shapes = _extended(ids.shapes, self.shapes, batch.fresh.shapes)
+        ids.geometries = _extended(ids.geometries, self.geometries, batch.fresh.geometries)
+        ids.collectives = _extended(ids.collectives, self.collectives, batch.fresh.collectives)
+        self._add_events(b.unpack(batch.events, b.EVENTS), ids)
+        gpu = b.unpack(batch.gpu, b.GPU)
+        gpu["geometry"] = ids.geometries[gpu["geometry"]]
+        gpu["collective"] = ids.collectives[gpu["collective"]]
+        self.activities += len(gpu["device"])
+        self.parts["gpu"].append(gpu)
+        self.parts["memory"].append(b.unpack(batch.memory, b.MEMORY))
+        spans = b.unpack(batch.spans, b.SPANS)
+        spans["name"] = ids.names[spans["name"]]
+        spans["track"] = ids.tracks[spans["track"]]
+        self.parts["spans"].append(spans)
+        self.labels += batch.labels
+        self.written += batch.written
+        self.dropped.update(batch.dropped)
+        self.repaired.update(batch.repaired)
+
+    def _add_events(self, events: dict[str, npt.NDArray[Any]], ids: Map) -> None:
+        events["name"] = ids.names[events["name"]]
+        events["track"] = ids.tracks[events["track"]]
+        operators = np.flatnonzero(events["category"] == CPU_OP)
+        device = np.flatnonzero(np.isin(events["category"], ON_DEVICE))
+        detail = events["detail"].copy()
+        detail[operators] = ids.shapes[detail[operators]]
+        detail[device] += self.activities
+        events["detail"] = detail
+        self.parts["events"].append(events)
+
+    def take(self, group: str, kinds: dict[str, type]) -> dict[str, npt.NDArray[Any]]:
+        """Give the whole columns of a group, and let go of its parts."""
+        parts = self.parts.pop(group)
+        columns: dict[str, npt.NDArray[Any]] = {}
+        for key, kind in kinds.items():
+            pieces = [part.pop(key) for part in parts]
+            columns[key] = np.concatenate([np.zeros(0, kind), *pieces])
+        return columns
+
+
+def _extended(ids: Int32, known: dict[Any, int], fresh: Sequence[Any]) -> Int32:
+    if not fresh:
+        return ids
+    more = [known.setdefault(key, len(known)) for key in fresh]
+    return np.concatenate([ids[:-1], np.array([*more, -1], dtype=np.int32)])

@@ -1,0 +1,281 @@
+"""Decoded entries → the columns of one batch."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Raw
+
+from gapless.formats import batch as b
+from gapless.formats import categories
+from gapless.formats.decimals import Doubt, nanoseconds
+from gapless.formats.entries import NO_ARGS, Args, Begin, Complete, End, Instant, Label
+from gapless.model import category as c
+from gapless.model.trace import Int64, Uint8
+
+MEMORY_NAME: Final = "[memory]"
+SEPARATOR: Final = b"\0"  # between raw JSON values, which hold no NUL
+ON_DEVICE: Final = (c.KERNEL, c.MEMCPY, c.MEMSET, c.SYNC)
+_CORRELATED: Final = (*ON_DEVICE, *c.CALLS)
+_OLD_OPERATOR: Final = "Operator"
+_LABELS: Final = ("process_name", "thread_name")
+_NO_TIME: Final = "no usable time"
+_TEXT_NUMBER: Final = "number written as text"
+_SMALLEST, _LARGEST = -(2**31), 2**31 - 1
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+def _ids(*nothing: Any) -> "defaultdict[Any, int]":
+    """Give a dictionary that numbers its keys as they come; those of ``nothing`` get −1."""
+    ids: defaultdict[Any, int] = defaultdict(count().__next__)
+    ids.update(dict.fromkeys(nothing, -1))
+    return ids
+
+
+@dataclass
+class Tables:
+    """What a maker of batches has met so far."""
+
+    names: "defaultdict[str, int]" = field(default_factory=_ids)
+    tracks: "defaultdict[tuple[int | str, int | str], int]" = field(default_factory=_ids)
+    shapes: "defaultdict[bytes, int]" = field(default_factory=lambda: _ids(SEPARATOR * 4))
+    geometries: "defaultdict[bytes, int]" = field(default_factory=lambda: _ids(SEPARATOR * 6))
+    collectives: "defaultdict[bytes, int]" = field(default_factory=lambda: _ids(SEPARATOR * 7))
+    categories: "defaultdict[str, int]" = field(default_factory=_ids)
+
+    def sizes(self) -> tuple[int, ...]:
+        """Count what each table holds."""
+        tables = (self.names, self.tracks, self.shapes, self.geometries, self.collectives)
+        return tuple(map(len, tables))
+
+    def since(self, sizes: tuple[int, ...]) -> b.Fresh:
+        """List what came after the tables had these sizes."""
+        names, tracks, shapes, geometries, collectives = sizes
+        return b.Fresh(
+            list(islice(self.names, names, None)),
+            list(islice(self.tracks, tracks, None)),
+            list(islice(self.shapes, shapes, None)),
+            list(islice(self.geometries, geometries, None)),
+            list(islice(self.collectives, collectives, None)),
+        )
+
+
+@dataclass
+class Tally:
+    """What was dropped and mended, by reason."""
+
+    dropped: "Counter[str]" = field(default_factory=Counter)
+    repaired: "Counter[str]" = field(default_factory=Counter)
+    unmade: int = 0  # events that never became an entry; they are among the dropped
+
+
+def make(entries: Sequence[Any], tables: Tables, tally: Tally) -> b.Batch:
+    """Give the batch of these entries, in their order."""
+    before = tables.sizes()
+    kinds = Counter(map(type, entries))
+    complete = _of(Complete, entries, kinds)
+    points = _allocations(_of(Instant, entries, kinds))
+    if categories.INSTANT in {entry.cat for entry in complete}:  # torch's Python writer
+        points += _allocations(e for e in complete if e.cat == categories.INSTANT)
+        complete = [e for e in complete if e.cat != categories.INSTANT]
+    events, gpu = _complete(complete, tables, tally)
+    spans = [e for e in entries if type(e) is Begin or type(e) is End] if kinds[Begin] else []
+    tally.dropped["end without a begin"] += kinds[End] if not kinds[Begin] else 0
+    return b.Batch(
+        events=b.pack(events, b.EVENTS),
+        gpu=b.pack(gpu, b.GPU),
+        memory=b.pack(_memory(points, tally), b.MEMORY),
+        spans=b.pack(_spans(spans, tables, tally), b.SPANS),
+        fresh=tables.since(before),
+        labels=_labels(_of(Label, entries, kinds)),
+        written=len(entries) + tally.unmade,
+        dropped=dict(+tally.dropped),
+        repaired=dict(+tally.repaired),
+    )
+
+
+_E = TypeVar("_E")
+
+
+def _of(kind: type[_E], entries: Sequence[Any], kinds: "Counter[type]") -> list[_E]:
+    found = kinds[kind]
+    if found == len(entries):
+        return list(entries)
+    return [entry for entry in entries if type(entry) is kind] if found else []
+
+
+def _complete(events: list[Complete], tables: Tables, tally: Tally) -> tuple[Columns, Columns]:
+    events, start, end = _times(events, tally)
+    names, tracks = tables.names, tables.tracks
+    category = _categories(events, tables)
+    columns: Columns = {
+        "start": start,
+        "end": end,
+        "name": np.array([names[e.name] for e in events], dtype=np.int32),
+        "category": category,
+        "track": np.array([tracks[e.pid, e.tid] for e in events], dtype=np.int32),
+        "correlation": np.full(len(events), -1, dtype=np.int64),
+        "detail": np.full(len(events), -1, dtype=np.int32),
+    }
+    linked = np.flatnonzero(np.isin(category, _CORRELATED))
+    columns["correlation"][linked] = _numbers([a.correlation for a in _args(events, linked)])
+    operators = np.flatnonzero(category == c.CPU_OP)
+    columns["detail"][operators] = _shapes(_args(events, operators), tables)
+    device = np.flatnonzero(np.isin(category, ON_DEVICE))
+    columns["detail"][device] = np.arange(len(device))
+    return columns, _gpu(_args(events, device), tables)
+
+
+def _times(events: list[Complete], tally: Tally) -> tuple[list[Complete], Int64, Int64]:
+    """Give start and end; events without a usable start are left out."""
+    start, doubt = nanoseconds([e.ts for e in events])
+    length, length_doubt = nanoseconds([e.dur for e in events])
+    if length_doubt is not None:
+        missing = np.count_nonzero(length_doubt == Doubt.UNUSABLE)
+        tally.repaired["no usable duration: kept as a point"] += int(missing)
+        tally.repaired[_TEXT_NUMBER] += int(np.count_nonzero(length_doubt == Doubt.TEXT))
+    negative = length < 0
+    if negative.any():
+        tally.repaired["negative duration: kept as a point"] += int(np.count_nonzero(negative))
+        length = np.where(negative, 0, length)
+    if doubt is not None:
+        kept = _usable(doubt, tally)
+        events = [events[i] for i in kept.tolist()]
+        start, length = start[kept], length[kept]
+    return events, start, start + length
+
+
+def _usable(doubt: Uint8, tally: Tally) -> npt.NDArray[np.intp]:
+    kept = np.flatnonzero(doubt != Doubt.UNUSABLE)
+    tally.dropped[_NO_TIME] += len(doubt) - len(kept)
+    tally.repaired[_TEXT_NUMBER] += int(np.count_nonzero(doubt == Doubt.TEXT))
+    return kept
+
+
+def _categories(events: list[Complete], tables: Tables) -> Uint8:
+    known = tables.categories
+    ids = np.array([known[e.cat] for e in events], dtype=np.int32)
+    codes = np.array([categories.code(cat) for cat in known], dtype=np.uint8)
+    category = codes[ids] if len(ids) else np.zeros(0, np.uint8)
+    if _OLD_OPERATOR in known:
+        for row in np.flatnonzero(ids == known[_OLD_OPERATOR]).tolist():
+            if categories.is_annotation(events[row].name):
+                category[row] = c.USER_ANNOTATION
+    return category
+
+
+def _args(events: list[Complete], rows: npt.NDArray[np.intp]) -> list[Args]:
+    return [events[row].args or NO_ARGS for row in rows.tolist()]
+
+
+def _numbers(values: list[int]) -> Int64:
+    return np.array(values, dtype=np.int64)
+
+
+def _short(values: list[int]) -> Int64:
+    """Give numbers that fit 32 bits; −1 for those that do not."""
+    numbers = _numbers(values)
+    return np.where((numbers >= _SMALLEST) & (numbers <= _LARGEST), numbers, -1)
+
+
+def _shapes(operators: list[Args], tables: Tables) -> Int64:
+    shapes, key = tables.shapes, SEPARATOR.join
+    return _numbers(
+        [shapes[key((a.dims, a.old_dims, a.types, a.strides, a.concrete))] for a in operators]
+    )
+
+
+def _gpu(activities: list[Args], tables: Tables) -> Columns:
+    geometries, collectives, key = tables.geometries, tables.collectives, SEPARATOR.join
+    return {
+        "device": _short([a.device for a in activities]),
+        "stream": _numbers([a.stream for a in activities]),
+        "graph_node": _numbers([a.graph_node for a in activities]),
+        "bytes": _numbers([a.bytes for a in activities]),
+        "geometry": _numbers(
+            [
+                geometries[
+                    key(
+                        (
+                            a.grid,
+                            a.block,
+                            a.registers,
+                            a.shared,
+                            a.blocks_per_sm,
+                            a.warps_per_sm,
+                            a.occupancy,
+                        )
+                    )
+                ]
+                for a in activities
+            ]
+        ),
+        "collective": _numbers([collectives[key(_collective(a))] for a in activities]),
+        "wait_event": _numbers([a.wait_event for a in activities]),
+        "wait_stream": _numbers([a.wait_stream for a in activities]),
+    }
+
+
+def _collective(a: Args) -> tuple[Raw, ...]:
+    return (
+        a.collective,
+        a.dtype,
+        a.in_elements,
+        a.out_elements,
+        a.group,
+        a.group_size,
+        a.ranks,
+        a.seq,
+    )
+
+
+def _allocations(events: Iterable[Instant | Complete]) -> list[Instant | Complete]:
+    return [e for e in events if e.name == MEMORY_NAME and e.args is not None]
+
+
+def _memory(points: list[Instant | Complete], tally: Tally) -> Columns:
+    time, doubt = nanoseconds([p.ts for p in points])
+    if doubt is not None:
+        kept = _usable(doubt, tally)
+        points, time = [points[i] for i in kept.tolist()], time[kept]
+    args = [cast("Args", p.args) for p in points]
+    return {
+        "time": time,
+        "bytes": _numbers([a.moved for a in args]),
+        "allocated": _numbers([a.allocated for a in args]),
+        "reserved": _numbers([a.reserved for a in args]),
+        "device_type": _short([a.device_type for a in args]),
+        "device": _short([a.device_id for a in args]),
+    }
+
+
+def _spans(spans: list[Begin | End], tables: Tables, tally: Tally) -> Columns:
+    time, doubt = nanoseconds([s.ts for s in spans])
+    if doubt is not None:
+        kept = _usable(doubt, tally)
+        spans, time = [spans[i] for i in kept.tolist()], time[kept]
+    names, tracks = tables.names, tables.tracks
+    return {
+        "time": time,
+        "begins": np.array([type(s) is Begin for s in spans], dtype=np.uint8),
+        "name": _numbers([names[s.name] if type(s) is Begin else -1 for s in spans]),
+        "category": np.array(
+            [categories.code(s.cat) if type(s) is Begin else 0 for s in spans], dtype=np.uint8
+        ),
+        "track": _numbers([tracks[s.pid, s.tid] for s in spans]),
+    }
+
+
+def _labels(labels: list[Label]) -> list[tuple[int | str, int | str, str, str]]:
+    found: list[tuple[int | str, int | str, str, str]] = []
+    for label in labels:
+        args = cast("dict[str, object]", label.args if isinstance(label.args, dict) else {})
+        text = args.get("name")
+        if label.name in _LABELS and isinstance(text, str):
+            found.append((label.pid, label.tid, label.name, text))
+    return found

@@ -1,0 +1,125 @@
+"""Decimal text → exact integer nanoseconds, a column at a time. A float is never made."""
+
+import re
+from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN, Decimal, DecimalException, localcontext
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Raw
+
+from gapless.model.trace import Int64, Uint8
+
+LIMIT: Final = 2**61  # 73 years in ns: sums and differences of two times fit 64 bits
+_DIGITS: Final = b"0123456789"
+_COMMA, _POINT, _ZERO = b",.0"
+_LONGEST: Final = 15  # digits before the point that surely fit once multiplied by 1000
+_PLACES: Final = 3  # digits after the point that are whole nanoseconds
+_SPLIT_SIGN: Final = re.compile(r"^-?(\d+)\.-(\d+)$")
+
+
+class Doubt(IntEnum):
+    """What was wrong with a number."""
+
+    NONE = 0
+    TEXT = 1  # written as text, or in a form that only one writer uses; its meaning is clear
+    UNUSABLE = 2  # no number, or none that can be a time
+
+
+def nanoseconds(texts: Sequence[Raw]) -> tuple[Int64, Uint8 | None]:
+    """Give ``round_half_even(1000 · x)`` of each decimal text, and a ``Doubt`` for each (``None``: no doubts)."""
+    joined = b",".join(texts)
+    shape = joined.translate(None, _DIGITS)
+    if shape == b".," * (len(texts) - 1) + b"." and _thousandths(joined, len(texts)):
+        return np.fromstring(joined.replace(b".", b""), dtype=np.int64, sep=","), None
+    return _mixed(joined, texts)
+
+
+def _thousandths(joined: bytes, count: int) -> bool:
+    """Say whether all have three decimals and at most 15 digits before the point."""
+    letters = np.frombuffer(joined, dtype=np.uint8)
+    points = np.flatnonzero(letters == _POINT)
+    ends = np.append(np.flatnonzero(letters == _COMMA), len(letters))
+    starts = np.append(0, ends[:-1] + 1)
+    if len(points) != count:
+        return False
+    whole = points - starts
+    return bool(
+        (ends - points == _PLACES + 1).all() and (whole > 0).all() and (whole <= _LONGEST).all()
+    )
+
+
+def _mixed(joined: bytes, texts: Sequence[Raw]) -> tuple[Int64, Uint8 | None]:
+    letters = np.frombuffer(joined + b",", dtype=np.uint8)
+    if np.count_nonzero(letters == _COMMA) != len(texts):  # an array, or text with a comma
+        return _one_by_one(texts, np.arange(len(texts)), np.zeros(len(texts), np.int64))
+    ends = np.flatnonzero(letters == _COMMA)
+    starts = np.append(0, ends[:-1] + 1)
+    points = _first(letters == _POINT, starts, ends)
+    digits = (letters >= _ZERO) & (letters < _ZERO + 10)
+    count = np.add.reduceat(digits, starts, dtype=np.int64)
+    whole = points - starts
+    plain = (
+        (count == ends - starts - (points < ends))
+        & (whole > 0)
+        & (whole <= _LONGEST)
+        & (ends - points <= _PLACES + 1)
+    )
+    values = _sum_digits(letters, starts, points, ends)
+    return _one_by_one(texts, np.flatnonzero(~plain), np.where(plain, values, 0))
+
+
+def _first(
+    found: npt.NDArray[np.bool_], starts: npt.NDArray[np.intp], ends: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """Give the first position of each field where ``found`` is true, else the field's end."""
+    places = np.append(np.flatnonzero(found), len(found))
+    return np.minimum(places[np.searchsorted(places, starts)], ends)
+
+
+def _sum_digits(
+    letters: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.intp],
+    points: npt.NDArray[np.intp],
+    ends: npt.NDArray[np.intp],
+) -> Int64:
+    total = np.zeros(len(starts), dtype=np.int64)
+    widest = min(int((points - starts).max(initial=0)), _LONGEST)
+    for k in range(widest):
+        place = points - 1 - k
+        digit = letters[np.maximum(place, 0)].astype(np.int64) - _ZERO
+        total += np.where(place >= starts, digit, 0) * (1000 * 10**k)
+    for k in range(_PLACES):
+        place = points + 1 + k
+        digit = letters[np.minimum(place, len(letters) - 1)].astype(np.int64) - _ZERO
+        total += np.where(place < ends, digit, 0) * 10 ** (_PLACES - 1 - k)
+    return total
+
+
+def _one_by_one(
+    texts: Sequence[Raw], rows: npt.NDArray[np.intp], values: Int64
+) -> tuple[Int64, Uint8 | None]:
+    doubts = np.zeros(len(texts), dtype=np.uint8)
+    for row in rows.tolist():  # only the rows that are unlike all others
+        values[row], doubts[row] = exact(bytes(texts[row]))
+    return values, doubts if doubts.any() else None
+
+
+def exact(text: bytes) -> tuple[int, Doubt]:
+    """Give ``round_half_even(1000 · x)`` of one JSON value, exactly, and what was wrong with it."""
+    plain = text.decode("ascii", "replace").strip()
+    inner = plain.strip('"').strip()
+    doubt = Doubt.TEXT if inner != plain else Doubt.NONE
+    odd = _SPLIT_SIGN.match(inner)
+    if odd is not None:  # a C++ writer's "-1.-500": quotient and remainder, each with its sign
+        return -(int(odd[1]) * 1000 + int(odd[2])), Doubt.TEXT
+    try:
+        with localcontext(prec=60):
+            value = Decimal(inner) * 1000
+            if not value.is_finite() or abs(value) > LIMIT:
+                return 0, Doubt.UNUSABLE
+            return int(value.to_integral_value(ROUND_HALF_EVEN)), doubt
+    except DecimalException:
+        return 0, Doubt.UNUSABLE

@@ -1,0 +1,181 @@
+"""A chunk of text → a batch. What does not decode is taken apart and mended event by event."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from gapless.formats import columns, entries, mend
+from gapless.formats.batch import Batch
+from gapless.formats.chunks import BOUNDARY
+from gapless.formats.columns import Tables, Tally
+
+_BLANK: Final = b" \t\r\n,"
+_MOST_JOINED: Final = 8  # pieces that boundaries inside one event may have made of it
+_CLOSING: Final = re.compile(r"\s*,?\s*\]")
+_LAST: Final = re.compile(r"\}\s*,?\s*\]")
+_LENIENT: Final = json.JSONDecoder(strict=False)
+
+Span = tuple[int, int]
+
+
+@dataclass
+class Maker:
+    """Makes batches; knows what its earlier ones have told already."""
+
+    tables: Tables = field(default_factory=Tables)
+    _decoder: "msgspec.json.Decoder[list[Any]]" = field(default_factory=entries.decoder)
+
+    def make(self, text: bytes) -> Batch:
+        """Give the batch of a chunk, its undecodable ends left to whoever knows the neighbours."""
+        found = self.decoded(text)
+        if found is not None:
+            return columns.make(found, self.tables, Tally())
+        return _Dissection(self, text).batch()
+
+    def mended(self, text: bytes) -> Batch:
+        """Give the batch of a piece of text that no neighbour completes."""
+        tally = Tally()
+        found = self.repaired(text, tally)
+        if found is None:
+            tally.dropped[mend.UNREADABLE] += 1
+            tally.unmade += 1
+        return columns.make(found or [], self.tables, tally)
+
+    def decoded(self, text: bytes) -> list[Any] | None:
+        """Decode a run of events; ``None`` if anything in it is not as it should be."""
+        try:
+            return self._decoder.decode(b"[" + text.strip(_BLANK) + b"]")
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+
+    def repaired(self, text: bytes, tally: Tally) -> list[Any] | None:
+        """Mend one event; an empty list if it has to be dropped; ``None`` if it is no whole event."""
+        outcome = mend.event(text)
+        if outcome.text is None:
+            if outcome.dropped is None:
+                return None
+            tally.dropped[outcome.dropped] += 1
+            tally.unmade += 1
+            return []
+        found = self.decoded(outcome.text)
+        if found is not None:
+            tally.repaired.update(outcome.repairs)
+        return found
+
+
+@dataclass
+class _Dissection:
+    """A chunk that did not decode as a whole."""
+
+    maker: Maker
+    text: bytes
+    entries: list[Any] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    bad: list[Span] = field(default_factory=list)
+    head: bytes | None = None
+    tail: bytes | None = None
+    rest: bytes | None = None
+
+    def batch(self) -> Batch:
+        """Give the batch of what could be read."""
+        for span, found in self._pieces():
+            if found is None:
+                self.bad.append(span)
+                continue
+            self._settle()
+            if self.rest is not None:
+                break
+            self.entries += found
+        self._settle()
+        batch = columns.make(self.entries, self.maker.tables, self.tally)
+        batch.head, batch.tail, batch.rest = self.head, self.tail, self.rest
+        return batch
+
+    def _pieces(self) -> Iterator[tuple[Span, list[Any] | None]]:
+        """Give runs of events that decode, and single pieces that do not, in order."""
+        cuts = [0, *(found.end() for found in BOUNDARY.finditer(self.text)), len(self.text)]
+        waiting = [(0, len(cuts) - 1)]
+        while waiting:
+            low, high = waiting.pop()
+            span = cuts[low], cuts[high]
+            found = self.maker.decoded(self.text[slice(*span)])
+            if found is not None or high - low == 1:
+                yield span, found
+            else:
+                middle = (low + high) // 2
+                waiting += [(middle, high), (low, middle)]
+
+    def _settle(self) -> None:
+        """Deal with a run of pieces that do not decode."""
+        bad, self.bad = self.bad, []
+        while bad and self.rest is None:
+            used = self._settle_first(bad)
+            bad = bad[used:]
+
+    def _settle_first(self, bad: list[Span]) -> int:
+        """Deal with the first of them; say how many it took."""
+        start, stop = bad[0]
+        piece = self.text[start:stop]
+        found = self.maker.repaired(piece, self.tally)
+        if found is not None:
+            self.entries += found
+            return 1
+        end = _array_end(piece, last=stop == len(self.text))
+        if end is not None:
+            self.rest = self.text[start + end[1] :]
+            stop, piece = start + end[0], piece[: end[0]]
+            self._edge(piece, start, stop)
+            return len(bad)
+        for count in range(2, min(len(bad), _MOST_JOINED) + 1):
+            found = self.maker.decoded(self.text[start : bad[count - 1][1]])
+            if found is not None:
+                self.entries += found
+                return count
+        self._edge(piece, start, stop)
+        return 1
+
+    def _edge(self, piece: bytes, start: int, stop: int) -> None:
+        """Read the last event, or keep a piece that may belong to a neighbouring chunk."""
+        found = self.maker.decoded(piece)
+        if found is None:
+            found = self.maker.repaired(piece, self.tally)
+        if found is not None:
+            self.entries += found
+        elif stop == len(self.text):
+            self.tail = piece
+        elif start == 0:
+            self.head = piece
+        else:
+            self.tally.dropped[mend.UNREADABLE] += 1
+            self.tally.unmade += 1
+
+
+def _array_end(piece: bytes, *, last: bool) -> tuple[int, int] | None:
+    """Give where the last event ends and where the text after the closing bracket starts, if here."""
+    text = piece.decode("latin-1")  # one letter a byte; what JSON is made of is ASCII
+    closing = _CLOSING.match(text)
+    if closing is not None:
+        return 0, closing.end()
+    try:
+        _, end = _LENIENT.raw_decode(text, len(text) - len(text.lstrip()))
+    except (ValueError, RecursionError):
+        return _guessed_end(text) if last else None
+    closing = _CLOSING.match(text, end)
+    return (end, closing.end()) if closing is not None else None
+
+
+def _guessed_end(text: str) -> tuple[int, int] | None:
+    """Find the closing bracket after an event that is itself broken, by what follows it."""
+    for found in _LAST.finditer(text):
+        after = text[found.end() :].strip()
+        try:
+            if after not in ("", "}"):
+                _LENIENT.decode("{" + after.removeprefix(","))
+        except (ValueError, RecursionError):
+            continue
+        return found.start() + 1, found.end()
+    return None

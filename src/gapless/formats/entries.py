@@ -1,0 +1,119 @@
+"""The entries of ``traceEvents`` as msgspec reads them: typed where a column needs a value, skipped elsewhere.
+
+Numbers that become nanoseconds stay text (``Raw``): a float cannot hold them. What an event does not match
+exactly goes through ``mend`` first, and comes back in this form.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Raw, Struct, field
+
+_LOW, _HIGH = -(2**63), 2**63 - 1
+Number = Annotated[int, Meta(ge=_LOW, le=_HIGH)]
+NOTHING: Final = Raw(b"")
+
+
+class Args(Struct, gc=False):
+    """What columns are made from; −1 or an empty text where the event does not say."""
+
+    correlation: Number = -1
+    device: Number = -1
+    stream: Number = -1
+    graph_node: Number = field(default=-1, name="graph node id")
+    bytes: Number = -1
+    wait_event: Number = field(default=-1, name="wait_on_cuda_event_record_corr_id")
+    wait_stream: Number = field(default=-1, name="wait_on_stream")
+    dims: Raw = field(default=NOTHING, name="Input Dims")
+    old_dims: Raw = field(default=NOTHING, name="Input dims")
+    types: Raw = field(default=NOTHING, name="Input type")
+    strides: Raw = field(default=NOTHING, name="Input Strides")
+    concrete: Raw = field(default=NOTHING, name="Concrete Inputs")
+    grid: Raw = NOTHING
+    block: Raw = NOTHING
+    registers: Raw = field(default=NOTHING, name="registers per thread")
+    shared: Raw = field(default=NOTHING, name="shared memory")
+    blocks_per_sm: Raw = field(default=NOTHING, name="blocks per SM")
+    warps_per_sm: Raw = field(default=NOTHING, name="warps per SM")
+    occupancy: Raw = field(default=NOTHING, name="est. achieved occupancy %")
+    collective: Raw = field(default=NOTHING, name="Collective name")
+    dtype: Raw = NOTHING
+    in_elements: Raw = field(default=NOTHING, name="In msg nelems")
+    out_elements: Raw = field(default=NOTHING, name="Out msg nelems")
+    group: Raw = field(default=NOTHING, name="Process Group Name")
+    group_size: Raw = field(default=NOTHING, name="Group size")
+    ranks: Raw = field(default=NOTHING, name="Process Group Ranks")
+    seq: Raw = field(default=NOTHING, name="Seq")
+    moved: Number = field(default=0, name="Bytes")  # allocator events
+    allocated: Number = field(default=-1, name="Total Allocated")
+    reserved: Number = field(default=-1, name="Total Reserved")
+    device_type: Number = field(default=0, name="Device Type")
+    device_id: Number = field(default=-1, name="Device Id")
+
+
+NO_ARGS: Final = Args()
+
+
+class Complete(Struct, tag_field="ph", tag="X", gc=False):
+    """A complete event."""
+
+    ts: Raw
+    dur: Raw = NOTHING
+    name: str = ""
+    cat: str = ""
+    pid: int | str = ""
+    tid: int | str = ""
+    args: Args | None = None
+
+
+class Instant(Struct, tag_field="ph", tag="i", gc=False):
+    """A point in time: an allocator event, or a mark that nobody needs."""
+
+    ts: Raw = NOTHING
+    name: str = ""
+    args: Args | None = None
+
+
+class Label(Struct, tag_field="ph", tag="M", gc=False):
+    """A name for a process or a thread."""
+
+    name: str = ""
+    pid: int | str = ""
+    tid: int | str = ""
+    args: Any = None
+
+
+class Begin(Struct, tag_field="ph", tag="B", gc=False):
+    """The start of an event that a later ``End`` on the same track completes."""
+
+    ts: Raw
+    name: str = ""
+    cat: str = ""
+    pid: int | str = ""
+    tid: int | str = ""
+
+
+class End(Struct, tag_field="ph", tag="E", gc=False):
+    """The end of the innermost open ``Begin`` of its track."""
+
+    ts: Raw
+    pid: int | str = ""
+    tid: int | str = ""
+
+
+# Flows, counters, asynchronous spans, objects, samples and the rest of the format: counted, nothing else.
+_SKIPPED: Final = "IstfCbneSTpFNODPRcv(),V"
+_OTHERS: Final = [
+    msgspec.defstruct(f"Skipped{ord(tag)}", [], tag_field="ph", tag=tag, gc=False)
+    for tag in dict.fromkeys(_SKIPPED)
+]
+KEPT: Final = (Complete, Instant, Label, Begin, End)
+PHASES: Final = frozenset("XiMBE" + _SKIPPED)
+
+
+def decoder() -> "msgspec.json.Decoder[list[Any]]":
+    """Give a decoder of a list of entries. It takes numbers that are written as text for numbers."""
+    entry = KEPT[0]
+    for kind in (*KEPT[1:], *_OTHERS):
+        entry = entry | kind
+    return msgspec.json.Decoder(list[entry], strict=False)
