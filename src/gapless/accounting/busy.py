@@ -1,0 +1,126 @@
+"""What class of work keeps a device busy: by a kernel's name and the operator that launched it (the account, 4)."""
+
+import re
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapless.accounting.activities import Activities
+from gapless.accounting.charges import Bool
+from gapless.accounting.inputs import Inputs, inputs
+from gapless.accounting.threads import OPTIMIZER_STEP, Threads
+from gapless.model import category
+from gapless.model.leaf import LEAF
+from gapless.model.trace import Int64, Trace
+
+CLIPS = re.compile(r"clip_grad|_amp_foreach_non_finite|_amp_update_scale|grad_scaler\.py")
+ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#")
+NORM_OPERATOR = "aten::_foreach_norm"
+LAYOUT_OPERATORS = frozenset({"aten::contiguous", "aten::clone", "aten::copy_"})
+CAST_OPERATORS = frozenset({"aten::to", "aten::_to_copy", "aten::copy_"})
+MATH_OPERATOR = re.compile(
+    r"convolution|conv\dd|::_?(scaled_)?(add|badd)?b?mm(_|$)|::(linear|matmul|einsum)$"
+    r"|scaled_dot_product|_attention_(forward|backward)"
+)
+BY_NAME = tuple(
+    (leaf, re.compile(pattern))
+    for leaf, pattern in (
+        (
+            "busy.norm_reduce",
+            r"(?i)batch_?norm|bn_[fb]w|layer_?norm|rms_?norm|group_?norm|softmax|reduce_kernel"
+            r"|cub::(?!.*sort)|mean|sum|GammaBeta|pool|_loss|triton_(red|per)",
+        ),
+        ("busy.index", r"(?i)index|gather|scatter|embedding|sort|topk|unique|nonzero"),
+        ("busy.rng", r"(?i)distribution_|philox|dropout"),
+        ("busy.elementwise", r"(?i)elementwise|vectorized|triton_poi"),
+    )
+)
+_OPTIMIZER = re.compile(r"multi_tensor_apply|fused_adam")
+_MEMORY = re.compile(r"CatArray|FillFunctor")
+_LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|transposeNCHW|convertTensor_kernel|im2col")
+_TENSOR_CORE = re.compile(
+    r"tensorop|hmma|16816|[hs]1688|[hs]884|gmma|nvjet|flash|fmha|xmma_.*(tf32|f16|bf16|e4m3)"
+)
+_FP32 = re.compile(r"ffma|simt|sgemm|dgemm")
+_YET_TENSOR_CORE = re.compile(r"tf32|s1688")
+_PROBE = re.compile(r"^gapless:")
+_MATH_KERNEL = re.compile(r"gemm|gemv|splitKreduce|conv")
+_TENSOR_CORES_SINCE = (7, 0)
+
+
+def busy(threads: Threads, acts: Activities) -> tuple[Int64, Int64]:
+    """Give the busy leaf of each compute activity, and why tensor cores were not used (→ WHYS) where eligible."""
+    events = threads.trace.events
+    given = inputs(threads.trace)
+    detail = np.where(acts.operator >= 0, events.detail[acts.operator], -1)
+    leaf = np.full(len(acts), LEAF["busy.other"])
+    for name, found in reversed(_tests(threads, acts, given, detail)):  # the first that matches wins
+        leaf[found] = LEAF[name]
+    eligible = leaf == LEAF["busy.tc_eligible_not_used"]
+    able = _has_tensor_cores(threads.trace, acts)
+    leaf[eligible & ~able] = LEAF["busy.math"]
+    return leaf, np.where(eligible & able, given.why[detail], 0)
+
+
+def _tests(
+    threads: Threads, acts: Activities, given: Inputs, detail: Int64
+) -> list[tuple[str, Bool]]:
+    """Give the tests in the order of the table of the account's section 4."""
+    kinds = threads.trace.events.category[acts.event]
+    kernel, operator = Named(threads.trace, acts.event), Named(threads.trace, acts.operator)
+    in_optimizer = _within(threads, acts, OPTIMIZER_STEP)
+    moved = np.isin(kinds, (category.MEMSET, category.MEMCPY))
+    clips = operator.is_in({NORM_OPERATOR}) & ~in_optimizer
+    tensor_core = kernel.matches(_TENSOR_CORE)
+    tensor_core &= ~kernel.matches(_FP32) | kernel.matches(_YET_TENSOR_CORE)
+    math = operator.matches(MATH_OPERATOR) | ((acts.operator < 0) & kernel.matches(_MATH_KERNEL))
+    restrided = operator.is_in(LAYOUT_OPERATORS) & given.restrided[detail]
+    return [
+        ("busy.profiler", _within(threads, acts, _PROBE)),
+        ("busy.gradclip_scaler", clips | _within(threads, acts, CLIPS)),
+        ("busy.optimizer", in_optimizer | kernel.matches(_OPTIMIZER)),
+        ("busy.zero_grad", _within(threads, acts, ZERO_GRAD)),
+        ("busy.mem", moved | kernel.matches(_MEMORY)),
+        ("busy.layout", restrided | kernel.matches(_LAYOUT)),
+        ("busy.cast", operator.is_in(CAST_OPERATORS) & given.recast[detail]),
+        ("busy.tc_math", tensor_core),
+        ("busy.tc_eligible_not_used", math),
+        *((leaf, kernel.matches(pattern)) for leaf, pattern in BY_NAME),
+    ]
+
+
+def _within(threads: Threads, acts: Activities, pattern: re.Pattern[str]) -> Bool:
+    """Tell whether an activity was launched inside a frame or range whose name matches."""
+    return threads.within(pattern, acts.thread, acts.call_start)
+
+
+@dataclass(frozen=True)
+class Named:
+    """Events (−1: none) to be tested by name; each distinct name is looked at once."""
+
+    trace: Trace
+    event: Int64
+
+    def matches(self, pattern: re.Pattern[str]) -> Bool:
+        """Tell whether the name of each event matches."""
+        return self._where([pattern.search(name) is not None for name in self.trace.names])
+
+    def is_in(self, wanted: AbstractSet[str]) -> Bool:
+        """Tell whether the name of each event is one of some."""
+        return self._where([name in wanted for name in self.trace.names])
+
+    def _where(self, chosen: list[bool]) -> Bool:
+        names = np.array([*chosen, False], bool)
+        return names[np.where(self.event >= 0, self.trace.events.name[self.event], -1)]
+
+
+def _has_tensor_cores(trace: Trace, acts: Activities) -> Bool:
+    """Tell whether a device is known to have tensor cores that kernel names speak of: NVIDIA since Volta."""
+    able = {
+        device.index
+        for device in trace.devices
+        if (device.compute_capability or (0, 0)) >= _TENSOR_CORES_SINCE
+        and not (device.name or "").startswith("AMD")
+    }
+    return np.isin(acts.device, sorted(able))

@@ -1,0 +1,86 @@
+"""What the recorded inputs of an operator say of it, looked up by its set of shapes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapless.accounting.charges import Bool
+from gapless.model.ledger import WHYS
+from gapless.model.trace import Int64, Shape, Trace
+
+_HALVES = frozenset({"c10::Half", "c10::BFloat16", "half", "bfloat16"})
+_SINGLES, _DOUBLES = frozenset({"float"}), frozenset({"double"})
+_GROUPS_AT = 8  # the argument "groups" of aten::convolution and aten::_convolution
+_HALF_STEP, _SINGLE_STEP = 8, 4  # elements: tensor cores want multiples at 16 bit, at tf32
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """One entry a set of shapes of the trace, and one more, at −1, for an operator without any."""
+
+    restrided: Bool  # the first two tensors have equal dtypes and sizes, and different strides
+    recast: Bool  # the first two tensors have different dtypes
+    why: Int64  # → WHYS: why an operator of this kind would not use tensor cores
+
+
+def inputs(trace: Trace) -> Inputs:
+    """Look at every distinct set of recorded inputs once."""
+    every = [*trace.shapes, Shape()]
+    return Inputs(
+        np.array([_restrided(shape) for shape in every], bool),
+        np.array([_recast(shape) for shape in every], bool),
+        np.array([WHYS.index(_why(shape)) for shape in every], np.int64),
+    )
+
+
+def _tensors(shape: Shape) -> list[tuple[tuple[int, ...], object, str]]:
+    """Give sizes, strides and dtype of the arguments that are tensors."""
+    found: list[tuple[tuple[int, ...], object, str]] = []
+    for at, (dims, dtype) in enumerate(zip(shape.dims, shape.types, strict=False)):
+        sizes = _sizes(dims)
+        if sizes is not None and dtype not in ("", "Scalar", "ScalarList", "TensorList"):
+            strides = shape.strides[at] if at < len(shape.strides) else None
+            found.append((sizes, strides, dtype))
+    return found
+
+
+def _sizes(dims: object) -> tuple[int, ...] | None:
+    if not isinstance(dims, tuple):
+        return None
+    sizes = [size for size in dims if isinstance(size, int)]  # pyright: ignore[reportUnknownVariableType]
+    return tuple(sizes) if len(sizes) == len(dims) else None  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _restrided(shape: Shape) -> bool:
+    match _tensors(shape)[:2]:
+        case [(sizes, strides, dtype), (other_sizes, other_strides, other_dtype)]:
+            same = sizes == other_sizes and dtype == other_dtype
+            return same and strides is not None and strides != other_strides
+        case _:
+            return False
+
+
+def _recast(shape: Shape) -> bool:
+    match _tensors(shape)[:2]:
+        case [(_, _, dtype), (_, _, other)]:
+            return dtype != other
+        case _:
+            return False
+
+
+def _why(shape: Shape) -> str:
+    """Give the first reason that applies, of those that inputs can show; nothing where they were not recorded."""
+    tensors = _tensors(shape)
+    if not tensors:
+        return ""
+    dtypes = {dtype for _, _, dtype in tensors}
+    if dtypes & _SINGLES:
+        return "fp32_no_tf32"
+    if dtypes & _DOUBLES:
+        return "fp64"
+    step = _HALF_STEP if dtypes & _HALVES else _SINGLE_STEP
+    if any(size % step for sizes, _, _ in tensors for size in sizes[-2:]):
+        return "misaligned"
+    if len(shape.concrete) > _GROUPS_AT and shape.concrete[_GROUPS_AT] not in ("", "1"):
+        return "grouped/depthwise"
+    return "too_small"

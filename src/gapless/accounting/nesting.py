@@ -1,0 +1,116 @@
+"""Nested intervals of one track: who encloses whom, and who is innermost at an instant.
+
+Frames of a thread form a forest. Sorted outermost first, the depth of an interval is its rank less the number of
+intervals that have ended, and its parent is the last one before it that is one less deep: two sorts instead of a
+stack, so that millions of frames take a second. Where intervals cross (damaged records), the earlier one counts as
+cut where the later begins, as long as the later is open: the latest start is the innermost.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapless.accounting.intervals import NO_LANE, Lane, piece_at
+from gapless.model.trace import Int64
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Intervals sorted outermost first, with depth and parent as positions in that order."""
+
+    index: Int64  # position in the order → the caller's interval
+    start: Int64
+    end: Int64
+    depth: Int64
+    parent: Int64  # position, −1 for a root
+
+
+def forest(start: Int64, end: Int64) -> Forest:
+    """Nest intervals that may cross: see the head of this module. Points are left out."""
+    keep = np.flatnonzero(end > start)
+    order = keep[np.lexsort((-keep, -end[keep], start[keep]))]
+    s, e = start[order], end[order]
+    parent, depth = _parents(s, e)
+    if not _is_nested(e, parent):
+        e = _uncross(s, e)
+        parent, depth = _parents(s, e)
+    return Forest(order, s, e, depth, parent)
+
+
+def parents(start: Int64, end: Int64) -> Int64:
+    """Give for each interval the innermost one that encloses it, −1 where none does and for points."""
+    tree = forest(start, end)
+    found = np.full(len(start), -1)
+    has = tree.parent >= 0
+    found[tree.index[has]] = tree.index[tree.parent[has]]
+    return found
+
+
+def roots(start: Int64, end: Int64) -> Int64:
+    """Give for each interval the outermost one that encloses it: itself for a root and for points."""
+    tree = forest(start, end)
+    found = np.arange(len(start))
+    root = np.maximum.accumulate(np.where(tree.parent < 0, np.arange(len(tree.index)), 0))
+    found[tree.index] = tree.index[root]
+    return found
+
+
+def innermost(start: Int64, end: Int64, at: Int64) -> Int64:
+    """Give the innermost interval that is open at each instant, −1 where none is."""
+    lane = lane_of(forest(start, end))
+    piece = piece_at(lane, at)
+    return np.where(piece >= 0, lane.owner[piece], -1) if len(lane) else piece
+
+
+def lane_of(tree: Forest, winner: Int64 | None = None) -> Lane:
+    """Cut time at all boundaries of a forest; each piece goes to the winner of its innermost interval.
+
+    ``winner`` gives for each position the position that is charged while it is innermost (itself by default).
+    """
+    count = len(tree.index)
+    if not count:
+        return NO_LANE
+    wins = np.arange(count) if winner is None else winner
+    closing = (count - 1) - np.argsort(tree.end[::-1], kind="stable")  # by end; the inner ones first
+    ends = tree.end[closing]
+    at_open = np.arange(count) + np.searchsorted(ends, tree.start, side="right")
+    at_close = np.arange(count) + np.searchsorted(tree.start, ends, side="left")
+    time, state = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
+    time[at_open], state[at_open] = tree.start, wins
+    above = tree.parent[closing]
+    time[at_close], state[at_close] = ends, np.where(above >= 0, wins[above], -1)
+    last = np.flatnonzero(np.concatenate((time[1:] > time[:-1], [True])))  # what holds after an instant
+    time, state = time[last], state[last]
+    new = np.flatnonzero(np.concatenate(([True], state[1:] != state[:-1])))
+    time, state = time[new], state[new]
+    held = np.flatnonzero(state[:-1] >= 0)
+    return Lane(time[held], time[held + 1], tree.index[state[held]])
+
+
+def _parents(start: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """Give parent and depth of intervals sorted outermost first; right wherever they nest."""
+    count = len(start)
+    here = np.arange(count)
+    depth = here - np.searchsorted(np.sort(end), start, side="right")
+    stride = max(count, 1)
+    key = np.sort(depth * stride + here)
+    found = np.searchsorted(key, (depth - 1) * stride + here) - 1
+    parent = np.where(depth > 0, key[found] % stride, -1) if count else here
+    return parent, depth
+
+
+def _is_nested(end: Int64, parent: Int64) -> bool:
+    return bool(np.all((parent < 0) | (end <= end[parent])))
+
+
+def _uncross(start: Int64, end: Int64) -> Int64:
+    """Cut what is crossed by a later interval where that one begins: the lane of the innermost stays the same."""
+    starts, ends = start.tolist(), end.tolist()
+    stack: list[int] = []
+    for here, begin in enumerate(starts):
+        while stack and ends[stack[-1]] <= begin:
+            stack.pop()
+        while stack and ends[stack[-1]] < ends[here]:
+            ends[stack.pop()] = begin
+        stack.append(here)
+    return np.array(ends, np.int64)

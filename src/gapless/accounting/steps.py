@@ -1,0 +1,105 @@
+"""Where steps begin and end on the training thread (docs: the account, 3)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapless.accounting.nesting import parents
+from gapless.accounting.tags import NOT_A_FRAME
+from gapless.accounting.threads import OPTIMIZER_STEP, PROFILER_STEP, Threads, user_ranges
+from gapless.model import category
+from gapless.model.trace import Int64, Trace
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Boundaries S_0 … S_K, the number of each step, and the rule that found them."""
+
+    boundaries: Int64
+    numbers: tuple[int, ...] | None  # None: no steps, one row over the capture
+    rule: str
+
+
+def profiler_steps(trace: Trace) -> Int64:
+    """Give the ProfilerStep# ranges (events) in order of time."""
+    return user_ranges(trace, PROFILER_STEP)
+
+
+def find_steps(threads: Threads) -> Steps | None:
+    """Find the steps by the first rule that applies; ``None`` for a capture without any interval."""
+    for rule in (_by_profiler, _by_optimizer, _by_user_range, _whole):
+        steps = rule(threads)
+        if steps is not None:
+            return steps
+    return None
+
+
+def _by_profiler(threads: Threads) -> Steps | None:
+    events = threads.trace.events
+    found = profiler_steps(threads.trace)
+    found = found[events.track[found] == threads.main]
+    if not len(found):
+        return None
+    matches = [PROFILER_STEP.match(threads.trace.names[events.name[one]]) for one in found]
+    numbers = tuple(int(match.group(1)) for match in matches if match)
+    ends = np.append(events.start[found], events.end[found[-1]])
+    return Steps(ends, numbers, "ProfilerStep#")
+
+
+def _by_optimizer(threads: Threads) -> Steps | None:
+    """Take the optimizer with the fewest calls, at least two: the outer cycle of a GAN or of accumulation."""
+    events = threads.trace.events
+    found = user_ranges(threads.trace, OPTIMIZER_STEP)
+    found = found[events.track[found] == threads.main]
+    name = _fewest(events.name[found].astype(np.int64))
+    if name is None:
+        return None
+    ends = np.sort(events.end[found[events.name[found] == name]])
+    numbers = tuple(range(1, len(ends)))
+    return Steps(ends, numbers, threads.trace.names[name])
+
+
+def _by_user_range(threads: Threads) -> Steps | None:
+    """Take the first outermost range of the user's own that repeats."""
+    events = threads.trace.events
+    ranges = (events.category == category.USER_ANNOTATION) & (events.track == threads.main)
+    own = np.flatnonzero(
+        ranges & (threads.tags.order == NOT_A_FRAME) & (events.end > events.start)
+    )
+    names, counts = np.unique(events.name[own], return_counts=True)
+    own = own[np.isin(events.name[own], names[counts > 1])]
+    own = own[np.argsort(events.start[own], kind="stable")]
+    if not len(own):
+        return None
+    outer = own[parents(events.start[own], events.end[own]) < 0]
+    names, counts = np.unique(events.name[outer], return_counts=True)
+    outer = outer[np.isin(events.name[outer], names[counts > 1])]
+    if not len(outer):
+        return None
+    name = events.name[outer[0]]
+    chosen = outer[events.name[outer] == name]
+    ends = np.append(events.start[chosen], events.end[chosen[-1]])
+    return Steps(ends, tuple(range(len(chosen))), threads.trace.names[name])
+
+
+def _whole(threads: Threads) -> Steps | None:
+    """Take the capture from its first to its last event as one row."""
+    events = threads.trace.events
+    kinds = (*category.ACTIVITIES, *_HOST)
+    real = np.flatnonzero(np.isin(events.category, kinds) & (events.end > events.start))
+    if not len(real):
+        return None
+    ends = np.array([events.start[real].min(), events.end[real].max()], np.int64)
+    return Steps(ends, None, "none")
+
+
+def _fewest(names: Int64) -> int | None:
+    """Give the name with the fewest calls among those called at least twice; the first seen of equals."""
+    distinct, first, counts = np.unique(names, return_index=True, return_counts=True)
+    often = np.flatnonzero(counts > 1)
+    if not len(often):
+        return None
+    return int(distinct[often[np.lexsort((first[often], counts[often]))[0]]])
+
+
+_HOST = (category.CPU_OP, category.RUNTIME, category.DRIVER, category.PYTHON_FUNCTION)

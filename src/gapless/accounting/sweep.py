@@ -1,0 +1,108 @@
+"""The one partition function, in its two orders: a host lane's and a device's.
+
+Cut time at all boundaries of a set of intervals; each piece goes to the open interval with the smallest key. On a
+host thread the key is (order of the tag; latest start; earliest end; position): frames nest, so this is a walk down
+a forest. On a device it is (kind; earliest start; stream; correlation; graph node): who came first keeps the
+device until it ends, so a running maximum of ends gives the owners of a kind.
+"""
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from gapless.accounting.intervals import NO_LANE, Lane, merge, subtract, union
+from gapless.accounting.nesting import Forest, forest, lane_of
+from gapless.model.trace import Int64
+
+
+def sweep_host(start: Int64, end: Int64, order: Int64) -> Lane:
+    """Give each instant to the open interval with the smallest key (order; −start; end; position)."""
+    keep = np.flatnonzero(end > start)
+    if not len(keep):
+        return NO_LANE
+    tree = forest(start[keep], end[keep])
+    crossed = tree.end != end[keep][tree.index]
+    if crossed.any():
+        return _with_crossings(keep, start, end, order)
+    lane = lane_of(tree, _winners(tree, order[keep][tree.index]))
+    return Lane(lane.start, lane.end, keep[lane.owner])
+
+
+def sweep_device(start: Int64, end: Int64, kind: Int64) -> Lane:
+    """Give each instant to the open interval with the smallest key (kind; start; position).
+
+    The intervals come sorted by (start, stream, correlation, graph node), so that position breaks ties.
+    """
+    lanes: list[Lane] = []
+    taken = NO_LANE
+    for one in np.unique(kind).tolist():
+        rows = np.flatnonzero((kind == one) & (end > start))
+        if not len(rows):
+            continue
+        s, e = start[rows], end[rows]
+        reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(e)[:-1]))
+        first = np.maximum(s, reach)
+        owns = e > first
+        own = subtract(Lane(first[owns], e[owns], rows[owns]), taken)
+        lanes.append(own)
+        everything = merge(lanes)
+        taken = union(everything.start, everything.end)
+    return merge(lanes) if lanes else NO_LANE
+
+
+def sweep_slowly(start: Int64, end: Int64, key: list[tuple[int, ...]]) -> Lane:
+    """Partition any intervals by any keys, one boundary at a time: the definition, for the few that cross."""
+    todo = [i for i in np.argsort(start, kind="stable").tolist() if end[i] > start[i]]
+    starts, ends = start.tolist(), end.tolist()
+    heap: list[tuple[tuple[int, ...], int]] = []
+    out: list[tuple[int, int, int]] = []
+    now, at = 0, 0
+    while at < len(todo) or heap:
+        now = now if heap else starts[todo[at]]
+        while at < len(todo) and starts[todo[at]] <= now:
+            heappush(heap, (key[todo[at]], todo[at]))
+            at += 1
+        while heap and ends[heap[0][1]] <= now:
+            heappop(heap)
+        if not heap:
+            continue
+        owner = heap[0][1]
+        stop = min(ends[owner], starts[todo[at]]) if at < len(todo) else ends[owner]
+        if out and out[-1][2] == owner and out[-1][1] == now:
+            out[-1] = (out[-1][0], stop, owner)
+        else:
+            out.append((now, stop, owner))
+        now = stop
+    columns = np.array(out, np.int64).reshape(-1, 3)
+    return Lane(columns[:, 0], columns[:, 1], columns[:, 2])
+
+
+def _winners(tree: Forest, order: Int64) -> Int64:
+    """Give for each frame the one that is charged while it is innermost: the smallest order on its stack."""
+    wins = np.arange(len(order))
+    by_depth = np.argsort(tree.depth, kind="stable")
+    bounds = np.searchsorted(tree.depth[by_depth], np.arange(1, int(tree.depth.max(initial=0)) + 2))
+    for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
+        level = by_depth[lo:hi]
+        above = wins[tree.parent[level]]
+        wins[level] = np.where(order[level] <= order[above], level, above)
+    return wins
+
+
+def _with_crossings(keep: Int64, start: Int64, end: Int64, order: Int64) -> Lane:
+    """Sweep clusters of touching frames in which some cross by definition, and the rest as a forest."""
+    s, e = start[keep], end[keep]
+    tree = forest(s, e)
+    clusters = union(s, e)
+    cluster = np.searchsorted(clusters.start, s, side="right") - 1
+    bad = np.zeros(len(clusters), bool)
+    bad[cluster[tree.index[tree.end != e[tree.index]]]] = True
+    slow, fast = keep[bad[cluster]], keep[~bad[cluster]]
+    key = [(int(order[i]), -int(start[i]), int(end[i]), int(i)) for i in slow]
+    crossed = sweep_slowly(start[slow], end[slow], key)
+    nested = sweep_host(start[fast], end[fast], order[fast])
+    return merge([_rename(crossed, slow), _rename(nested, fast)])
+
+
+def _rename(lane: Lane, names: Int64) -> Lane:
+    return Lane(lane.start, lane.end, names[lane.owner]) if len(lane) else NO_LANE

@@ -1,0 +1,109 @@
+"""What a host frame is charged as, by its name (docs: the account, 6)."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from gapless.model import category
+from gapless.model.leaf import LEAF
+from gapless.model.trace import Int64, Trace
+
+# The order of the tags: the smallest that is open on a thread is charged.
+PROFILER, GC, ALLOC, COMPILE, DATA, SYNC, IO, COPY, COMM, OPTIMIZER, OPERATOR = range(11)
+PYTHON: Final = 98  # an untagged Python function: only ever a culprit
+NOT_A_FRAME: Final = 99
+
+MOVES: Final = frozenset({"aten::to", "aten::_to_copy", "aten::copy_"})  # a copy's, if it launches one
+SINGLE_PROCESS: Final = "_SingleProcessDataLoaderIter"
+
+_STEPPING = r"step|start|stop|start_trace|stop_trace|prepare_trace|_transit_action"
+_ALLOC_HOST = r"^(cuda|hip)(HostAlloc|HostRegister|HostMalloc|HostFree|HostUnregister)|^cuMemHostAlloc"
+_ALLOC = (
+    r"^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|HostMalloc|HostFree)"
+    r"|^cuMem(Alloc|Free|Create|Map|Unmap|Release|HostAlloc)"
+)
+_COMPILE = (
+    r"torch/_dynamo/(convert_frame|symbolic_convert)|torch/_inductor/compile|triton/compiler"
+    r"|torch/_functorch/_aot_autograd|^cuModuleLoad|^cuLibraryLoad|^nvrtc"
+)
+_SYNC = r"^(cuda|hip)(Device|Stream|Event)Synchronize$|^cu(Ctx|Stream|Event)Synchronize$"
+
+# (tag, leaf, pattern), the first that matches
+_NAMES: Final = tuple(
+    (tag, LEAF[leaf], re.compile(pattern))
+    for tag, leaf, pattern in (
+        (PROFILER, "idle.profiler", rf"torch/profiler/profiler\.py\(\d+\): ({_STEPPING})$|^gapless:"),
+        (GC, "idle.gc", r"^Python GC|built-in method gc\."),
+        (ALLOC, "idle.alloc.host", _ALLOC_HOST),
+        (ALLOC, "idle.alloc", _ALLOC),
+        (COMPILE, "idle.compile", _COMPILE),
+        (DATA, "idle.data.main", rf"^enumerate\(DataLoader\)#{SINGLE_PROCESS}\.__next__$"),
+        (DATA, "idle.data.unstaged", r"^enumerate\(DataLoader\)#.*\.__next__$"),
+        (SYNC, "idle.sync.return", _SYNC),
+    )
+)
+_IN_PYTHON: Final = tuple(
+    (IO, LEAF[leaf], re.compile(pattern))
+    for leaf, pattern in (
+        (
+            "idle.io_main.checkpoint",
+            r"torch/serialization\.py.*: save|torch/distributed/checkpoint|safetensors",
+        ),
+        ("idle.io_main.logging", r"SummaryWriter|wandb|mlflow|tqdm.*refresh"),
+    )
+)
+_LATER: Final = tuple(
+    (tag, LEAF[leaf], re.compile(pattern))
+    for tag, leaf, pattern in (
+        (COPY, "idle.h2d.host", r"^aten::pin_memory$"),
+        (COMM, "idle.comm.host", r"^c10d::|^nccl|^gloo:|record_param_comms"),
+        (OPTIMIZER, "idle.host.optimizer", r"^Optimizer\.(step|zero_grad)#"),
+    )
+)
+_ANY = (*_NAMES, *_LATER)
+_PYTHON = (*_NAMES, *_IN_PYTHON, *_LATER)
+_HOST = (
+    category.CPU_OP,
+    category.RUNTIME,
+    category.DRIVER,
+    category.PYTHON_FUNCTION,
+    category.USER_ANNOTATION,
+    category.MARKER,
+)
+_OPERATIONS = (category.CPU_OP, category.RUNTIME, category.DRIVER)
+
+
+@dataclass(frozen=True)
+class Tags:
+    """For each event its tag and the leaf that it charges; NOT_A_FRAME for what is no host frame."""
+
+    order: Int64
+    leaf: Int64
+
+
+def tag(trace: Trace) -> Tags:
+    """Tag every event by name and category. Context (copies, held overhead) comes later, in ``host``."""
+    events = trace.events
+    anywhere = np.array([_first(name, python=False) for name in trace.names], np.int64).reshape(-1, 2)
+    python = np.array([_first(name, python=True) for name in trace.names], np.int64).reshape(-1, 2)
+    is_python = events.category == category.PYTHON_FUNCTION
+    found = np.where(is_python[:, None], python[events.name], anywhere[events.name])
+    order, leaf = found[:, 0], found[:, 1]
+    operation = np.isin(events.category, _OPERATIONS) & (order == NOT_A_FRAME)
+    order = np.where(operation, OPERATOR, order)
+    leaf = np.where(operation, LEAF["idle.host.dispatch"], leaf)
+    order = np.where(is_python & (order == NOT_A_FRAME), PYTHON, order)
+    other_gc = (events.category == category.OTHER) & (order == GC)
+    host = (np.isin(events.category, _HOST) | other_gc) & (events.end > events.start)
+    return Tags(np.where(host, order, NOT_A_FRAME), leaf)
+
+
+@lru_cache(maxsize=65536)
+def _first(name: str, *, python: bool) -> tuple[int, int]:
+    for order, leaf, pattern in _PYTHON if python else _ANY:
+        if pattern.search(name):
+            return order, leaf
+    return NOT_A_FRAME, LEAF["idle.unknown"]

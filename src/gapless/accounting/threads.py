@@ -1,0 +1,115 @@
+"""What host threads did: frames by thread, who steps, what is open at an instant (docs: the account, 2)."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from gapless.accounting.intervals import Lane, piece_at, union
+from gapless.accounting.nesting import forest, lane_of
+from gapless.accounting.tags import NOT_A_FRAME, Tags, tag
+from gapless.model import category
+from gapless.model.trace import Int64, Trace
+
+Bool = npt.NDArray[np.bool_]
+PROFILER_STEP = re.compile(r"^ProfilerStep#(\d+)$")
+OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
+
+
+@dataclass(frozen=True)
+class Threads:
+    """A trace's host side: the tag of every event, and frames sorted by thread (then as in the file)."""
+
+    trace: Trace
+    tags: Tags
+    frames: Int64  # events that are frames, sorted by track
+    bounds: dict[int, slice]  # track → its part of ``frames``
+    main: int  # the thread that steps; −1 without host events
+
+    def of(self, track: int) -> Int64:
+        """Give the frames of a thread, in the order of the file."""
+        return self.frames[self.bounds.get(track, slice(0, 0))]
+
+    @cached_property
+    def operators(self) -> dict[int, Lane]:
+        """Give for each thread its innermost operators (events)."""
+        events, lanes = self.trace.events, dict[int, Lane]()
+        for track in self.bounds:
+            mine = self.of(track)
+            mine = mine[events.category[mine] == category.CPU_OP]
+            if len(mine):
+                lane = lane_of(forest(events.start[mine], events.end[mine]))
+                lanes[track] = Lane(lane.start, lane.end, mine[lane.owner])
+        return lanes
+
+    def operator_at(self, thread: Int64, at: Int64) -> Int64:
+        """Give the innermost operator (event) that is open on a thread at an instant, −1 where none is."""
+        found = np.full(len(thread), -1)
+        for track, lane in self.operators.items():
+            mine = np.flatnonzero(thread == track)
+            piece = piece_at(lane, at[mine])
+            found[mine] = np.where(piece >= 0, lane.owner[piece], -1)
+        return found
+
+    def within(self, pattern: re.Pattern[str], thread: Int64, at: Int64) -> Bool:
+        """Tell whether a frame or range whose name matches is open on a thread at an instant."""
+        names = np.array([pattern.search(name) is not None for name in self.trace.names], bool)
+        events = self.trace.events
+        ranges = np.isin(events.category, _RANGES) & (events.end > events.start)
+        chosen = np.flatnonzero(names[events.name] & ranges)
+        found = np.zeros(len(thread), bool)
+        for track in np.unique(events.track[chosen]).tolist():
+            mine = chosen[events.track[chosen] == track]
+            rows = np.flatnonzero(thread == track)
+            found[rows] = piece_at(union(events.start[mine], events.end[mine]), at[rows]) >= 0
+        return found
+
+
+_RANGES = (
+    category.CPU_OP,
+    category.USER_ANNOTATION,
+    category.PYTHON_FUNCTION,
+    category.RUNTIME,
+    category.DRIVER,
+    category.MARKER,
+)
+
+
+def threads(trace: Trace) -> Threads:
+    """Sort the host side of a trace by thread and find the thread that steps."""
+    tags = tag(trace)
+    frames = np.flatnonzero(tags.order != NOT_A_FRAME)
+    track = trace.events.track[frames]
+    order = np.argsort(track, kind="stable")
+    frames, track = frames[order], track[order]
+    heads = np.flatnonzero(np.concatenate(([True], track[1:] != track[:-1]))) if len(track) else []
+    tails = [*heads[1:], len(track)]
+    bounds = {
+        int(track[lo]): slice(int(lo), int(hi)) for lo, hi in zip(heads, tails, strict=False)
+    }
+    return Threads(trace, tags, frames, bounds, _main(trace))
+
+
+def user_ranges(trace: Trace, pattern: re.Pattern[str]) -> Int64:
+    """Give the user annotations on host threads whose name matches, sorted by start."""
+    names = np.array([pattern.search(name) is not None for name in trace.names], bool)
+    events = trace.events
+    annotation = (events.category == category.USER_ANNOTATION) & (events.end > events.start)
+    found = np.flatnonzero(annotation & names[events.name])
+    return found[np.argsort(events.start[found], kind="stable")]
+
+
+def _main(trace: Trace) -> int:
+    """Find the training thread: of ProfilerStep#, else of Optimizer.step#, else with the most operators."""
+    track = trace.events.track
+    for pattern in (PROFILER_STEP, OPTIMIZER_STEP):
+        found = user_ranges(trace, pattern)
+        if len(found):
+            return int(np.bincount(track[found]).argmax())
+    for kind in (category.CPU_OP, category.RUNTIME, category.DRIVER, category.PYTHON_FUNCTION):
+        rows = track[trace.events.category == kind]
+        if len(rows):
+            return int(np.bincount(rows).argmax())
+    return -1
