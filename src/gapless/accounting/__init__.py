@@ -3,6 +3,7 @@
 from gapless.accounting.accounts import account, total
 from gapless.accounting.activities import Activities, activities
 from gapless.accounting.collectives import NO_ARRIVALS, Arrivals, Collectives, collectives, match
+from gapless.accounting.links import Links, link
 from gapless.accounting.partition import partition
 from gapless.accounting.threads import Threads, threads
 
@@ -11,10 +12,12 @@ __all__ = [
     "Activities",
     "Arrivals",
     "Collectives",
+    "Links",
     "Threads",
     "account",
     "activities",
     "collectives",
+    "link",
     "match",
     "partition",
     "threads",
