@@ -1,0 +1,116 @@
+"""The docs: links resolve, every error and leaf has its place, generated parts are fresh."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import gapless
+from gapless.errors import GaplessError
+from gapless.model.leaf import LEAVES
+from tools import docs
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = sorted(
+    path
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/**/README.md")]
+    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+)
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_CODE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Give the anchors of a page's headings, as GitHub and Zensical make them."""
+    text = _CODE.sub("", page.read_text(encoding="utf-8"))
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(text))
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
+def links(page: Path) -> list[str]:
+    text = _CODE.sub("", page.read_text(encoding="utf-8"))
+    return [
+        link for link in _LINK.findall(text) if "://" not in link and not link.startswith("mailto:")
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_relative_links_resolve(page: Path) -> None:
+    broken = [link for link in links(page) if not resolves(page, link)]
+    assert broken == []
+
+
+def resolves(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    return target.exists() and (not anchor or anchor in anchors(target))
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One\n## A `b`: c\n```sh\n# no heading\n```\n")
+    assert resolves(page, "#a-b-c")
+    assert not resolves(page, "#no-heading")
+    assert not resolves(page, "other.md")
+
+
+def descendants(kind: type[GaplessError]) -> Iterator[type[GaplessError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from descendants(child)
+
+
+def test_every_error_has_a_heading_of_its_own() -> None:
+    for module in pkgutil.walk_packages(gapless.__path__, "gapless."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    slugs = {kind.slug for kind in descendants(GaplessError)}
+    assert slugs <= anchors(ROOT / "docs/errors.md")
+
+
+def test_every_leaf_is_explained() -> None:
+    page = (ROOT / "docs/the-account.md").read_text(encoding="utf-8")
+    explained = docs.fill(page, dict.fromkeys(docs.PAGES["docs/the-account.md"], str))
+    missing = [
+        leaf
+        for leaf in LEAVES
+        if f"`{leaf}`" not in explained and f"`.{leaf.rpartition('.')[2]}`" not in explained
+    ]
+    assert missing == []
+
+
+def test_public_names_are_documented() -> None:
+    undocumented = [
+        name
+        for name in gapless.__all__
+        if not name.startswith("__") and not inspect.getdoc(getattr(gapless, name))
+    ]
+    assert undocumented == []
+
+
+def test_generated_parts_are_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/docs.py", "--check"],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_block_that_the_page_lacks_is_refused() -> None:
+    with pytest.raises(KeyError, match="groups"):
+        docs.fill("no block here", {"groups": lambda: ""})
+
+
+def test_only_the_inside_of_a_block_is_replaced() -> None:
+    page = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n"
+    assert docs.fill(page, {"x": lambda: "new"}) == page.replace("old", "new")

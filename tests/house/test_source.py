@@ -1,0 +1,127 @@
+"""The rules of CONTRIBUTING.md that no linter knows. Each test lists every offender at once."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+LONGEST_FILE: Final = 300  # lines
+LONGEST_FUNCTION: Final = 30  # statements
+LARGEST_FILE: Final = 2 << 20  # bytes
+EMPTY_NAMES: Final = {"utils", "util", "common", "helpers", "base", "manager", "handler", "core"}
+BASES: Final = {"Exception", "GaplessError", "StrEnum", "IntEnum", "Protocol", "Struct"}
+CATCH_ALL: Final = {"Exception", "BaseException"}
+MAY_CATCH_ALL: Final = {"src/gapless/cli.py"}
+# What must not leak: folders of one machine, addresses of a package index, keys.
+LEAKS: Final = re.compile(
+    r"(?<![\w.:/~*-])/(?:work|root|home/\w+|farm|Users/\w+|mnt/\w+)/"
+    r"|(?:extra-|-)index-url|--find-links|\bpypi\.\w+\.(?:com|net|io)\b"
+    r"|BEGIN (?:RSA |OPENSSH )?PRIVATE KEY|\bghp_\w{20}|\bAKIA[0-9A-Z]{16}"
+)
+BINARY: Final = {".gz", ".zst", ".npy", ".png"}
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+SOURCES: Final = {
+    named(path): path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))
+}
+NODES: Final = [
+    (name, node) for name, text in SOURCES.items() for node in ast.walk(ast.parse(text))
+]
+
+
+def tracked() -> dict[str, Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"],  # noqa: S607  git is where its user has it
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    paths = {name: ROOT / name for name in listed.stdout.split("\0") if name}
+    return {name: path for name, path in paths.items() if path.is_file()}
+
+
+def test_no_file_is_longer_than_300_lines() -> None:
+    lengths = {name: len(text.splitlines()) for name, text in SOURCES.items()}
+    assert {name: many for name, many in lengths.items() if many > LONGEST_FILE} == {}
+
+
+def test_no_function_has_more_than_30_statements() -> None:
+    long = {
+        f"{name}: {node.name}": statements(node)
+        for name, node in NODES
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and statements(node) > LONGEST_FUNCTION
+    }
+    assert long == {}
+
+
+def statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
+
+
+def test_statements_are_counted_at_every_depth() -> None:
+    (function,) = ast.parse("def f():\n  if a:\n    b = 1\n  return b").body
+    assert isinstance(function, ast.FunctionDef)
+    assert statements(function) == 3
+
+
+def test_no_name_says_nothing() -> None:
+    empty = [name for name in SOURCES if EMPTY_NAMES & {*Path(name).parts, Path(name).stem}]
+    assert empty == []
+
+
+def test_classes_inherit_only_what_the_rules_name() -> None:
+    strange = [
+        f"{name}: {node.name}({ast.unparse(base)})"
+        for name, node in NODES
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if ast.unparse(base).rpartition(".")[2].partition("[")[0] not in BASES
+    ]
+    assert strange == []
+
+
+def test_only_the_command_line_catches_everything() -> None:
+    caught = {
+        name
+        for name, node in NODES
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in CATCH_ALL)
+    }
+    assert caught <= MAY_CATCH_ALL
+
+
+def test_nothing_of_one_machine_leaks_into_the_repository() -> None:
+    found = {
+        name: leak.group()
+        for name, path in tracked().items()
+        if path.suffix not in BINARY and path != Path(__file__)
+        for leak in LEAKS.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert found == {}
+
+
+def test_no_tracked_file_is_large() -> None:
+    sizes = {name: path.stat().st_size for name, path in tracked().items()}
+    assert {name: size for name, size in sizes.items() if size > LARGEST_FILE} == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["cd /work/thing", "open('/root/.cache/x')", "pip --extra-index-url file:///opt/simple"]
+)
+def test_leaks_are_recognised(text: str) -> None:
+    assert LEAKS.search(text)
+
+
+@pytest.mark.parametrize("text", ["src/work/x", "https://host/root/x", "docs/home/me/x"])
+def test_what_is_no_leak_is_let_pass(text: str) -> None:
+    assert not LEAKS.search(text)
