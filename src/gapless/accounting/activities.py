@@ -47,7 +47,9 @@ class Activities:
 def activities(trace: Trace, threads: Threads) -> Activities:
     """Collect a trace's activities and join each with its launch record and operator."""
     events, gpu = trace.events, trace.gpu
-    rows = np.flatnonzero(np.isin(events.category, category.ACTIVITIES) & (events.end > events.start))
+    rows = np.flatnonzero(
+        np.isin(events.category, category.ACTIVITIES) & (events.end > events.start)
+    )
     rows = rows[_sorted_and_distinct(trace, rows)]
     start, end = events.start[rows], events.end[rows]
     detail = events.detail[rows]
@@ -75,6 +77,12 @@ def activities(trace: Trace, threads: Threads) -> Activities:
         operator=threads.operator_at(thread, call_start),
         blocking=blocking.astype(np.int64),
     )
+
+
+def clock_error(acts: Activities) -> int:
+    """Give ε: by how much an activity at most seems to start before its launch, in ns."""
+    has = acts.call >= 0
+    return max(0, -int((acts.start - acts.call_start)[has].min(initial=0)))
 
 
 def _sorted_and_distinct(trace: Trace, rows: Int64) -> Int64:

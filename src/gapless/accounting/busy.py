@@ -55,7 +55,9 @@ def busy(threads: Threads, acts: Activities) -> tuple[Int64, Int64]:
     given = inputs(threads.trace)
     detail = np.where(acts.operator >= 0, events.detail[acts.operator], -1)
     leaf = np.full(len(acts), LEAF["busy.other"])
-    for name, found in reversed(_tests(threads, acts, given, detail)):  # the first that matches wins
+    for name, found in reversed(
+        _tests(threads, acts, given, detail)
+    ):  # the first that matches wins
         leaf[found] = LEAF[name]
     eligible = leaf == LEAF["busy.tc_eligible_not_used"]
     able = _has_tensor_cores(threads.trace, acts)

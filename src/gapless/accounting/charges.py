@@ -23,6 +23,7 @@ class Charges:
     home: Bool  # loading in the training process: pays sync debt under its own name
     under: Int64  # leaf, −1
     refill: Int64  # event, −1
+    peer: Int64  # rank, −1
 
     def __len__(self) -> int:
         """Count the stretches."""
@@ -45,16 +46,22 @@ class Charges:
         return Charges(**rest)
 
     def cut_by(self, lane: Lane) -> "Charges":
-        """Cut stretches at the boundaries of a lane and keep what lies in it; ``query`` becomes its piece."""
+        """Cut stretches at the boundaries of a lane and keep what lies in it; ``query`` becomes its owner."""
         cut = cover(lane, self.start, self.end)
         inside = cut.piece >= 0
         rest = {name: column[cut.query[inside]] for name, column in vars(self).items()}
-        rest |= {"query": cut.piece[inside], "start": cut.start[inside], "end": cut.end[inside]}
+        owner = lane.owner[cut.piece[inside]] if len(lane) else cut.piece[inside]
+        rest |= {"query": owner, "start": cut.start[inside], "end": cut.end[inside]}
         return Charges(**rest)
 
 
 def charges(
-    start: Int64, end: Int64, leaf: Int64 | int, culprit: Int64 | int = -1, *, query: Int64 | None = None
+    start: Int64,
+    end: Int64,
+    leaf: Int64 | int,
+    culprit: Int64 | int = -1,
+    *,
+    query: Int64 | None = None,
 ) -> Charges:
     """Make stretches; leaf and culprit may be one for all."""
     count = len(start)
@@ -68,6 +75,7 @@ def charges(
         home=np.zeros(count, bool),
         under=none,
         refill=none,
+        peer=none,
     )
 
 

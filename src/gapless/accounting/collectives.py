@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.accounting.activities import COMM, Activities, activities
-from gapless.accounting.charges import Charges, charges, joined
+from gapless.accounting.charges import Charges, stacked
 from gapless.accounting.intervals import empty
 from gapless.accounting.threads import threads
 from gapless.model.leaf import LEAF
@@ -74,7 +74,9 @@ def match(ranks: Sequence[Collectives]) -> tuple[Arrivals, ...]:
     rows = np.array([[table[key] for key in common] for table in tables], np.int64)
     start = np.stack([one.start[row] for one, row in zip(ranks, rows, strict=True)])
     end = np.stack([one.end[row] for one, row in zip(ranks, rows, strict=True)])
-    offset = np.median(end - end[0], axis=1).round().astype(np.int64)  # own axis less the first rank's
+    offset = (
+        np.median(end - end[0], axis=1).round().astype(np.int64)
+    )  # own axis less the first rank's
     aligned = start - offset[:, None]
     last, late = aligned.max(axis=0), aligned.argmax(axis=0)
     numbers = np.array([at if one.rank is None else one.rank for at, one in enumerate(ranks)])
@@ -125,20 +127,18 @@ def _same_order(ranks: Sequence[Collectives]) -> bool:
     return all(sequence(one) == first for one in ranks[1:])
 
 
-def split(owned: Charges, acts: Activities, trace: Trace, arrivals: Arrivals) -> tuple[Charges, Int64]:
-    """Cut stretches owned by communication (``query``: position in ``acts``) into waiting and transfer.
-
-    Also give for each part the rank that came last, −1 where it is not known.
-    """
+def split(owned: Charges, acts: Activities, trace: Trace, arrivals: Arrivals) -> Charges:
+    """Cut stretches owned by communication (``query``: position in ``acts``) into waiting and transfer."""
     since, leaf, peer = _transfer_begins(acts, trace, arrivals)
-    at = since[owned.query]
-    middle = np.clip(at, owned.start, owned.end)
-    waiting = charges(owned.start, middle, leaf[owned.query], owned.culprit, query=owned.query)
-    moving = charges(middle, owned.end, _EXPOSED, owned.culprit, query=owned.query)
-    parts = [part.take(part.end > part.start) for part in (waiting, moving)]
-    every = joined(parts)
-    waits = every.leaf == _STRAGGLER
-    return every, np.where(waits, peer[every.query], -1)
+    middle = np.clip(since[owned.query], owned.start, owned.end)
+    waiting = replace(
+        owned,
+        end=middle,
+        leaf=leaf[owned.query],
+        peer=np.where(leaf == _STRAGGLER, peer, -1)[owned.query],
+    )
+    moving = replace(owned, start=middle, leaf=np.full(len(owned), _EXPOSED))
+    return stacked([part.take(part.end > part.start) for part in (waiting, moving)])
 
 
 def _transfer_begins(
@@ -158,7 +158,10 @@ def _transfer_begins(
         at = np.minimum(np.searchsorted(known, acts.event), len(known) - 1)
         found = known[at] == acts.event
         begins = np.where(found, np.clip(arrivals.last[order][at], acts.start, acts.end), begins)
-        leaf, peer = np.where(found, _STRAGGLER, leaf), np.where(found, arrivals.rank[order][at], peer)
+        leaf, peer = (
+            np.where(found, _STRAGGLER, leaf),
+            np.where(found, arrivals.rank[order][at], peer),
+        )
     return begins, leaf, peer
 
 

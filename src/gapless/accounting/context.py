@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapless.accounting.activities import D2H, H2D, Activities
-from gapless.accounting.charges import Bool
-from gapless.accounting.intervals import Lane, covered, piece_at, union
+from gapless.accounting.intervals import piece_at, union
 from gapless.accounting.steps import profiler_steps
-from gapless.accounting.tags import ALLOC, COPY, MOVES, OPERATOR, PROFILER, SYNC
+from gapless.accounting.tags import ALLOC, COPY, MOVES, OPERATOR, SYNC
 from gapless.accounting.threads import Threads
 from gapless.model import category
 from gapless.model.leaf import LEAF

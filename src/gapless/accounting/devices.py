@@ -11,7 +11,7 @@ from gapless.accounting.debt import debts, pay
 from gapless.accounting.facets import hidden
 from gapless.accounting.host import Host
 from gapless.accounting.idle import gaps, idle
-from gapless.accounting.intervals import Lane, cover
+from gapless.accounting.intervals import Lane
 from gapless.accounting.sweep import sweep_device
 from gapless.accounting.windows import as_lane
 from gapless.model.leaf import LEAF
@@ -24,42 +24,35 @@ class DevicePieces:
 
     pieces: Charges
     activity: Int64  # the owner (position in the device's activities), −1 where idle
-    peer: Int64  # the rank that was waited for, −1
     hidden_comm: Int64
     hidden_copy: Int64
 
 
-def device_pieces(
-    acts: Activities, classes: Int64, host: Host, bounds: Int64, arrivals: Arrivals, clock: int
-) -> DevicePieces:
-    """Tile ``[G_0, G_K)`` of one device. ``classes`` is the busy leaf of each of its activities."""
-    owned, peer = _owned(acts, classes, host.threads.trace, arrivals)
+def charged(
+    acts: Activities, classes: Int64, host: Host, bounds: Int64, arrivals: Arrivals
+) -> Charges:
+    """Charge a device's time, at least ``[G_0, G_K)``, in order; ``query`` is the owner's position, −1 where idle.
+
+    ``classes`` is the busy leaf of each of its activities.
+    """
+    owned = _owned(acts, classes, host.threads.trace, arrivals)
     lane = Lane(owned.start, owned.end, owned.query)
-    free = idle(gaps(lane, int(bounds[0]), int(bounds[-1])), acts, host, clock)
+    free = idle(gaps(lane, int(bounds[0]), int(bounds[-1])), acts, host)
     free = pay(free, debts(host, acts, bounds))
-    free = replace(free, query=np.full(len(free), -1))
-    every = stacked([owned, free])
-    peer = np.concatenate((peer, np.full(len(free), -1)))
-    order = np.argsort(every.start, kind="stable")
-    every, peer = every.take(order), peer[order]
-    cut = cover(as_lane(bounds), every.start, every.end)
-    inside = cut.piece >= 0
-    source = cut.query[inside]
-    pieces = replace(
-        every.take(source),
-        query=as_lane(bounds).owner[cut.piece[inside]],
-        start=cut.start[inside],
-        end=cut.end[inside],
-    )
-    activity = every.query[source]
-    kind = np.where(activity >= 0, acts.kind[activity], P2P) if len(acts) else activity
+    every = stacked([owned, replace(free, query=np.full(len(free), -1))])
+    return every.take(np.argsort(every.start, kind="stable"))
+
+
+def tiled(acts: Activities, every: Charges, bounds: Int64) -> DevicePieces:
+    """Cut what a device is charged with at its windows."""
+    pieces = every.cut_by(as_lane(bounds))
+    activity = every.query[np.searchsorted(every.start, pieces.start, side="right") - 1]
+    kind = np.where(activity >= 0, acts.kind[activity], P2P)
     comm, copy = hidden(acts, kind, pieces.start, pieces.end)
-    return DevicePieces(pieces, activity, peer[source], comm, copy)
+    return DevicePieces(pieces, activity, comm, copy)
 
 
-def _owned(
-    acts: Activities, classes: Int64, trace: Trace, arrivals: Arrivals
-) -> tuple[Charges, Int64]:
+def _owned(acts: Activities, classes: Int64, trace: Trace, arrivals: Arrivals) -> Charges:
     """Charge the busy time of a device to its owners (``query``: position in ``acts``), in order of time."""
     lane = sweep_device(acts.start, acts.end, acts.kind)
     kind = acts.kind[lane.owner]
@@ -74,10 +67,6 @@ def _owned(
     owned = charges(lane.start, lane.end, leaf, acts.event[lane.owner], query=lane.owner)
     comm = kind == COMM
     if not comm.any():
-        return owned, np.full(len(owned), -1)
-    parts, peer = split(owned.take(comm), acts, trace, arrivals)
-    rest = owned.take(~comm)
-    every = stacked([rest, parts])
-    peer = np.concatenate((np.full(len(rest), -1), peer))
-    order = np.argsort(every.start, kind="stable")
-    return every.take(order), peer[order]
+        return owned
+    every = stacked([owned.take(~comm), split(owned.take(comm), acts, trace, arrivals)])
+    return every.take(np.argsort(every.start, kind="stable"))

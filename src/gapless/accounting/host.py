@@ -28,7 +28,9 @@ class Host:
 
     threads: Threads
     context: Context
-    lanes: dict[int, Charges]  # thread → its tagged frames, bursts and silences: disjoint and sorted
+    lanes: dict[
+        int, Charges
+    ]  # thread → its tagged frames, bursts and silences: disjoint and sorted
     collecting: Lane  # a garbage collection on any thread (owner: event)
     python: Lane  # main's innermost untagged Python functions (owner: event)
     lost: Lane  # spans in which host events are missing
@@ -46,7 +48,9 @@ class Host:
         unknown, holes = _split(self.lost, joined(parts[1::2]) if parts else NO_CHARGES)
         elsewhere = np.isin(thread, [t for t in self.lanes if t != main], invert=True)
         asked = charges(lo[elsewhere], hi[elsewhere], 0, query=query[elsewhere])
-        return joined([*parts[::2], _as(unknown, "idle.unknown"), *self._main(joined([asked, holes]))])
+        return joined(
+            [*parts[::2], _as(unknown, "idle.unknown"), *self._main(joined([asked, holes]))]
+        )
 
     def _main(self, asked: Charges) -> list[Charges]:
         """Charge what main did: its lane, else a collection anywhere, else Python."""

@@ -21,6 +21,7 @@ from gapless.accounting.inputs import inputs
 from gapless.accounting.intervals import NO_LANE, Lane, cover
 from gapless.accounting.nesting import forest
 from gapless.accounting.threads import OPTIMIZER_STEP, Threads
+from gapless.accounting.windows import as_lane
 from gapless.model import category
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64
@@ -65,13 +66,9 @@ def host_pieces(host: Host, boundaries: Int64) -> HostPieces:
     thread = np.array(owners + [main] * len(rest), np.int64)
     order = np.argsort(every.start, kind="stable")
     every, thread = every.take(order), thread[order]
-    steps = np.flatnonzero(boundaries[1:] > boundaries[:-1])
-    lane = Lane(boundaries[:-1][steps], boundaries[1:][steps], steps)
-    cut = cover(lane, every.start, every.end)
-    pieces = replace(
-        every.take(cut.query), query=steps[cut.piece], start=cut.start, end=cut.end
-    )
-    return HostPieces(pieces, thread[cut.query])
+    pieces = every.cut_by(as_lane(boundaries))
+    source = np.searchsorted(every.start, pieces.start, side="right") - 1
+    return HostPieces(pieces, thread[source])
 
 
 def _engines(threads: Threads) -> list[int]:

@@ -4,14 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from gapless.accounting.activities import H2D, Activities
+from gapless.accounting.activities import H2D, Activities, clock_error
 from gapless.accounting.charges import Charges, charges, joined
 from gapless.accounting.host import Host
 from gapless.accounting.intervals import Lane
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64
 
-GAP, LATENCY = 20_000, 100_000  # ns [G]: between queued kernels; from the end of a launch call to its kernel
+GAP, LATENCY = (
+    20_000,
+    100_000,
+)  # ns [G]: between queued kernels; from the end of a launch call to its kernel
 _HOLDS = tuple(
     LEAF[leaf]
     for leaf in (
@@ -38,12 +41,12 @@ def gaps(owners: Lane, lo: int, hi: int) -> Lane:
     return Lane(start[keep], end[keep], ends_it[keep])
 
 
-def idle(free: Lane, acts: Activities, host: Host, clock_error: int) -> Charges:
+def idle(free: Lane, acts: Activities, host: Host) -> Charges:
     """Charge idle intervals, each owned by the activity (position in ``acts``) that ended it, or by −1."""
     a, b, n = free.start, free.end, free.owner
     last = n < 0
     in_graph = ~last & (_graph_began(acts)[n] < b) if len(acts) else last & False
-    unrecorded = ~last & ~in_graph & ((_at(acts.call, n) < 0) | (b - a < clock_error))
+    unrecorded = ~last & ~in_graph & ((_at(acts.call, n) < 0) | (b - a < clock_error(acts)))
     queued = ~last & ~in_graph & ~unrecorded & (_at(acts.call_end, n) <= a)
     late = ~(last | in_graph | unrecorded | queued)
     next_event = _at(acts.event, n)
@@ -76,7 +79,9 @@ def _late(free: Lane, acts: Activities, host: Host) -> list[Charges]:
     latency = charges(returns[soon], b[soon], LEAF["idle.launch.latency"], call[soon])
     latency = replace(latency, under=under[soon])
     too_long = waits > LATENCY
-    wait = charges(returns[too_long], b[too_long], LEAF["idle.device.wait"], acts.event[n][too_long])
+    wait = charges(
+        returns[too_long], b[too_long], LEAF["idle.device.wait"], acts.event[n][too_long]
+    )
     return [before, inside, latency, wait]
 
 
@@ -114,5 +119,3 @@ def _at(column: Int64, n: Int64) -> Int64:
 def _by_time(parts: list[Charges]) -> Charges:
     every = joined(parts)
     return every.take(np.argsort(every.start, kind="stable"))
-
-

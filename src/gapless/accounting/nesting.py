@@ -71,7 +71,9 @@ def lane_of(tree: Forest, winner: Int64 | None = None) -> Lane:
     if not count:
         return NO_LANE
     wins = np.arange(count) if winner is None else winner
-    closing = (count - 1) - np.argsort(tree.end[::-1], kind="stable")  # by end; the inner ones first
+    closing = (count - 1) - np.argsort(
+        tree.end[::-1], kind="stable"
+    )  # by end; the inner ones first
     ends = tree.end[closing]
     at_open = np.arange(count) + np.searchsorted(ends, tree.start, side="right")
     at_close = np.arange(count) + np.searchsorted(tree.start, ends, side="left")
@@ -79,7 +81,9 @@ def lane_of(tree: Forest, winner: Int64 | None = None) -> Lane:
     time[at_open], state[at_open] = tree.start, wins
     above = tree.parent[closing]
     time[at_close], state[at_close] = ends, np.where(above >= 0, wins[above], -1)
-    last = np.flatnonzero(np.concatenate((time[1:] > time[:-1], [True])))  # what holds after an instant
+    last = np.flatnonzero(
+        np.concatenate((time[1:] > time[:-1], [True]))
+    )  # what holds after an instant
     time, state = time[last], state[last]
     new = np.flatnonzero(np.concatenate(([True], state[1:] != state[:-1])))
     time, state = time[new], state[new]

@@ -4,15 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.accounting.activities import Activities, activities
+from gapless.accounting.activities import Activities, activities, clock_error
 from gapless.accounting.busy import busy
 from gapless.accounting.charges import Charges, stacked
 from gapless.accounting.collectives import NO_ARRIVALS, Arrivals
-from gapless.accounting.devices import device_pieces
+from gapless.accounting.devices import charged, tiled
 from gapless.accounting.facets import phases, recomputes
 from gapless.accounting.host import Host, host
 from gapless.accounting.hostrow import host_pieces
 from gapless.accounting.intervals import empty
+from gapless.accounting.peers import explain, ties
 from gapless.accounting.stages import NO_STAGES, Stages
 from gapless.accounting.steps import Steps, find_steps
 from gapless.accounting.threads import Threads, threads
@@ -31,9 +32,7 @@ class _Part:
     facets: Facets
 
 
-def partition(
-    trace: Trace, arrivals: Arrivals = NO_ARRIVALS, stages: Stages = NO_STAGES
-) -> Ledger:
+def partition(trace: Trace, arrivals: Arrivals = NO_ARRIVALS, stages: Stages = NO_STAGES) -> Ledger:
     """Charge every nanosecond of every window of a trace to one leaf.
 
     ``arrivals`` tells when the last rank came to each collective (``collectives.match``), ``stages`` what the
@@ -54,22 +53,22 @@ def partition(
     return _ledger(side, acts, steps, parts, notes)
 
 
-def clock_error(acts: Activities) -> int:
-    """Give ε: by how much an activity at most seems to start before its launch, in ns."""
-    has = acts.call >= 0
-    return max(0, -int((acts.start - acts.call_start)[has].min(initial=0)))
-
-
 def _on_devices(asked: Host, acts: Activities, steps: Steps, arrivals: Arrivals) -> list[_Part]:
     classes, why = busy(asked.threads, acts)
     phase = phases(asked.threads, acts.thread, acts.call_start, acts.operator)
     again = recomputes(asked.threads, acts.thread, acts.call_start)
-    parts: list[_Part] = []
+    found: dict[int, tuple[Activities, Int64, Charges]] = {}
     for device in np.unique(acts.device).tolist():
-        rows = acts.device == device
         own = acts.of(device)
         bounds = windows(steps.boundaries, own)
-        made = device_pieces(own, classes[rows], asked, bounds, arrivals, clock_error(acts))
+        charged_here = charged(own, classes[acts.device == device], asked, bounds, arrivals)
+        found[device] = own, bounds, charged_here
+    tied = ties(asked.threads.trace, acts)
+    others = {device: every for device, (_, _, every) in found.items()}
+    parts: list[_Part] = []
+    for device, (own, bounds, every) in found.items():
+        rows = acts.device == device
+        made = tiled(own, explain(every, tied, others), bounds)
         owner = made.activity
         facets = Facets(
             under=made.pieces.under.astype(np.int32),
@@ -77,7 +76,7 @@ def _on_devices(asked: Host, acts: Activities, steps: Steps, arrivals: Arrivals)
             phase=_of_owner(phase[rows], owner),
             recompute=_of_owner(again[rows], owner),
             why=_of_owner(why[rows], owner),
-            peer=made.peer.astype(np.int32),
+            peer=made.pieces.peer.astype(np.int32),
             hidden_comm=made.hidden_comm,
             hidden_copy=made.hidden_copy,
         )
@@ -111,7 +110,10 @@ def _notes(asked: Host, arrivals: Arrivals) -> tuple[Count, ...]:
     found = (
         ("profiler overhead events that held no thread", asked.context.overhead_not_held),
         ("collectives matched over ranks", arrivals.matched),
-        ("collectives matched over ranks by order, without Seq", arrivals.matched * arrivals.by_order),
+        (
+            "collectives matched over ranks by order, without Seq",
+            arrivals.matched * arrivals.by_order,
+        ),
         ("collectives without their counterpart on other ranks", arrivals.unmatched),
     )
     return tuple(Count(what, count) for what, count in found if count)
@@ -159,7 +161,9 @@ def _facets(parts: list[Facets]) -> Facets:
         *(np.empty(0, dtype) for dtype in ("i4", "i8", "u1", "u1", "u1", "i4", "i8", "i8"))
     )
     names = vars(empty_facets)
-    return Facets(**{n: np.concatenate([vars(one)[n] for one in (empty_facets, *parts)]) for n in names})
+    return Facets(
+        **{n: np.concatenate([vars(one)[n] for one in (empty_facets, *parts)]) for n in names}
+    )
 
 
 def _check(ledger: Ledger) -> None:
@@ -167,7 +171,9 @@ def _check(ledger: Ledger) -> None:
     lengths = np.bincount(ledger.row, ledger.end - ledger.start, minlength=len(ledger.rows))
     wall = np.array([row.end - row.start for row in ledger.rows], np.float64)
     follows = (ledger.row[1:] != ledger.row[:-1]) | (ledger.start[1:] == ledger.end[:-1])
-    first = np.flatnonzero(np.concatenate(([True], ledger.row[1:] != ledger.row[:-1])))[: len(ledger)]
+    first = np.flatnonzero(np.concatenate(([True], ledger.row[1:] != ledger.row[:-1])))[
+        : len(ledger)
+    ]
     begins = np.array([row.start for row in ledger.rows], np.int64)[ledger.row[first]]
     if not (
         np.array_equal(lengths, wall) and follows.all() and (ledger.start[first] == begins).all()

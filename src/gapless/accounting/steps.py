@@ -63,9 +63,7 @@ def _by_user_range(threads: Threads) -> Steps | None:
     """Take the first outermost range of the user's own that repeats."""
     events = threads.trace.events
     ranges = (events.category == category.USER_ANNOTATION) & (events.track == threads.main)
-    own = np.flatnonzero(
-        ranges & (threads.tags.order == NOT_A_FRAME) & (events.end > events.start)
-    )
+    own = np.flatnonzero(ranges & (threads.tags.order == NOT_A_FRAME) & (events.end > events.start))
     names, counts = np.unique(events.name[own], return_counts=True)
     own = own[np.isin(events.name[own], names[counts > 1])]
     own = own[np.argsort(events.start[own], kind="stable")]

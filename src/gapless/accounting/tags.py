@@ -16,11 +16,15 @@ PROFILER, GC, ALLOC, COMPILE, DATA, SYNC, IO, COPY, COMM, OPTIMIZER, OPERATOR = 
 PYTHON: Final = 98  # an untagged Python function: only ever a culprit
 NOT_A_FRAME: Final = 99
 
-MOVES: Final = frozenset({"aten::to", "aten::_to_copy", "aten::copy_"})  # a copy's, if it launches one
+MOVES: Final = frozenset(
+    {"aten::to", "aten::_to_copy", "aten::copy_"}
+)  # a copy's, if it launches one
 SINGLE_PROCESS: Final = "_SingleProcessDataLoaderIter"
 
 _STEPPING = r"step|start|stop|start_trace|stop_trace|prepare_trace|_transit_action"
-_ALLOC_HOST = r"^(cuda|hip)(HostAlloc|HostRegister|HostMalloc|HostFree|HostUnregister)|^cuMemHostAlloc"
+_ALLOC_HOST = (
+    r"^(cuda|hip)(HostAlloc|HostRegister|HostMalloc|HostFree|HostUnregister)|^cuMemHostAlloc"
+)
 _ALLOC = (
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|HostMalloc|HostFree)"
     r"|^cuMem(Alloc|Free|Create|Map|Unmap|Release|HostAlloc)"
@@ -35,7 +39,11 @@ _SYNC = r"^(cuda|hip)(Device|Stream|Event)Synchronize$|^cu(Ctx|Stream|Event)Sync
 _NAMES: Final = tuple(
     (tag, LEAF[leaf], re.compile(pattern))
     for tag, leaf, pattern in (
-        (PROFILER, "idle.profiler", rf"torch/profiler/profiler\.py\(\d+\): ({_STEPPING})$|^gapless:"),
+        (
+            PROFILER,
+            "idle.profiler",
+            rf"torch/profiler/profiler\.py\(\d+\): ({_STEPPING})$|^gapless:",
+        ),
         (GC, "idle.gc", r"^Python GC|built-in method gc\."),
         (ALLOC, "idle.alloc.host", _ALLOC_HOST),
         (ALLOC, "idle.alloc", _ALLOC),
@@ -87,7 +95,9 @@ class Tags:
 def tag(trace: Trace) -> Tags:
     """Tag every event by name and category. Context (copies, held overhead) comes later, in ``host``."""
     events = trace.events
-    anywhere = np.array([_first(name, python=False) for name in trace.names], np.int64).reshape(-1, 2)
+    anywhere = np.array([_first(name, python=False) for name in trace.names], np.int64).reshape(
+        -1, 2
+    )
     python = np.array([_first(name, python=True) for name in trace.names], np.int64).reshape(-1, 2)
     is_python = events.category == category.PYTHON_FUNCTION
     found = np.where(is_python[:, None], python[events.name], anywhere[events.name])

@@ -86,9 +86,7 @@ def threads(trace: Trace) -> Threads:
     frames, track = frames[order], track[order]
     heads = np.flatnonzero(np.concatenate(([True], track[1:] != track[:-1]))) if len(track) else []
     tails = [*heads[1:], len(track)]
-    bounds = {
-        int(track[lo]): slice(int(lo), int(hi)) for lo, hi in zip(heads, tails, strict=False)
-    }
+    bounds = {int(track[lo]): slice(int(lo), int(hi)) for lo, hi in zip(heads, tails, strict=False)}
     return Threads(trace, tags, frames, bounds, _main(trace))
 
 
