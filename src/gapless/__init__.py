@@ -1,0 +1,71 @@
+"""Find why the GPU waits: account for every nanosecond of what ``torch.profiler`` wrote.
+
+    import gapless
+    study = gapless.open("trace.json.gz")
+    study.account.groups["data"], study.tables.kernels[0], study.account.to_frame()
+
+``GaplessError`` is all that is raised for bad input.
+"""
+
+from typing import TYPE_CHECKING
+
+from gapless.errors import GaplessError
+
+if TYPE_CHECKING:
+    import os
+
+    from gapless.model.comparison import Comparison
+    from gapless.model.study import Study
+
+    __version__: str
+
+__all__ = ["GaplessError", "Study", "__version__", "compare", "open"]
+
+
+def open(  # noqa: A001, PLR0913 - it is called gapless.open; the options are the command's
+    *paths: "str | os.PathLike[str]",
+    by_shape: bool = False,
+    rank: int | str | None = None,
+    steps: int | str | None = None,
+    leaf: str | None = None,
+    pieces: int = 10,
+    cache: bool = True,
+) -> "Study":
+    """Read traces (files, folders, patterns: the ranks of one job) and give the study of them.
+
+    ``rank`` and ``steps`` select by number or by text ("3-7"); ``by_shape`` parts operators by
+    their input shapes; ``leaf`` asks for the ``pieces`` longest pieces of one leaf;
+    ``cache=False`` neither reads nor writes the cache. Raises ``GaplessError`` where a path names
+    nothing, or nothing that can be read.
+    """
+    from gapless.study import Options, open_study
+
+    options = Options(
+        by_shape=by_shape,
+        rank=None if rank is None else str(rank),
+        steps=None if steps is None else str(steps),
+        leaf=leaf,
+        pieces=pieces,
+        cache=cache,
+    )
+    return open_study(paths, options)
+
+
+def compare(a: "Study", b: "Study") -> "Comparison":
+    """Give what study ``b`` has more of than study ``a``, a step: causes, operators, kernels."""
+    from gapless.study.comparison import compare as subtract
+
+    return subtract(a, b)
+
+
+def __getattr__(name: str) -> object:
+    """Import what takes long only when it is asked for."""
+    if name == "Study":
+        from gapless.model.study import Study
+
+        return Study
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("gapless")
+    raise AttributeError(f"module 'gapless' has no attribute {name!r}")

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
+from gapless.model.frame import build
 from gapless.model.ledger import Row
 
 
@@ -31,3 +33,26 @@ class Account:
     parts: Mapping[str, Mapping[str, int]]  # group → leaf (Ledger.group_leaf) → ns: the sub-lines
     rows: tuple[RowAccount, ...]
     left_out: tuple[RowAccount, ...] = ()
+
+    def busy_ns(self) -> int:
+        """Give the nanoseconds in which devices worked (``busy.*``), copies apart."""
+        return sum(ns for leaf, ns in self.leaves.items() if leaf.startswith("busy."))
+
+    def to_frame(self, by: Literal["leaf", "group"] = "leaf") -> Any:  # noqa: ANN401
+        """Build a frame of polars, pandas or pyarrow: a line for each part of each row.
+
+        Columns: rank, device, step, start_ns, end_ns, left_out, then ``by`` and ns. Summed over
+        the rows that are not left out it gives the account. Raises ``NotFoundError`` where no
+        such library is installed.
+        """
+        return build(_columns((*self.rows, *self.left_out), by))
+
+
+def _columns(rows: tuple[RowAccount, ...], by: Literal["leaf", "group"]) -> dict[str, list[object]]:
+    flat = [
+        (a.row.rank, a.row.device, a.row.step, a.row.start, a.row.end, a.row.left_out, name, ns)
+        for a in rows
+        for name, ns in (a.leaves if by == "leaf" else a.groups).items()
+    ]
+    heads = ("rank", "device", "step", "start_ns", "end_ns", "left_out", by, "ns")
+    return {head: [record[at] for record in flat] for at, head in enumerate(heads)}

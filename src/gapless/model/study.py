@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from gapless.model.account import Account, RowAccount
+from gapless.model.ledger import Row
+from gapless.model.notebook import page
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
 
@@ -49,6 +51,43 @@ class Steps:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """One piece of the ledger and what stands behind it; ``None`` where nothing is known."""
+
+    row: Row
+    offset_ns: int  # of its start, from the start of its row
+    ns: int
+    leaf: str
+    under: str | None  # what the host was at; what a refill would have been called
+    refill: str | None  # the sync whose debt it pays
+    culprit: str | None  # the event to blame
+    category: str | None  # of the culprit
+    thread: str | None  # of the culprit
+    operator: str | None  # the innermost operator around it
+    line: str | None  # the innermost Python function around it
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The pieces of one leaf (or of all below a prefix): how many, how long, the longest."""
+
+    prefix: str
+    count: int
+    ns: int
+    median_ns: int | None
+    longest: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """A rank that others waited for in collectives."""
+
+    rank: int
+    ns: int  # device time of the others, together
+    waits: int  # pieces of the ledger
+
+
+@dataclass(frozen=True)
 class Study:
     """An account, the steps behind it, the tables that users know, and the health of it all."""
 
@@ -57,3 +96,9 @@ class Study:
     steps: Steps | None
     account: Account
     tables: Tables
+    leaf: Leaf | None = None  # where one was asked for
+    stragglers: tuple[Straggler, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Show the account in a notebook."""
+        return page(self.account)

@@ -1,0 +1,125 @@
+"""The command line: which command, its options, and what becomes of errors.
+
+Exit codes: 0 well · 2 the user's mistake (one line on stderr, which names the page that explains
+it) · 70 a mistake of gapless's own · 130 Ctrl-C · 141 the reader of the output went away.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from io import TextIOWrapper
+from typing import Final, NoReturn
+
+from gapless.errors import GaplessError, UsageError
+
+COMMANDS: Final = ("open", "compare")
+_BUG: Final = 70
+_INTERRUPTED: Final = 130
+_PIPE_CLOSED: Final = 141
+_EPILOG: Final = """\
+examples:
+  gapless open trace.json.gz             where the GPU's time went, in one screen
+  gapless open ./log                     a folder that tensorboard_trace_handler wrote, all ranks
+  gapless compare before.json after.json
+
+gapless COMMAND --help tells more of a command. Colours follow NO_COLOR and go to terminals only.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and give its exit code."""
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except GaplessError as error:
+        return _refuse(error)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:  # | head: nobody reads on; nor must the interpreter try to flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except Exception as error:
+        if os.environ.get("GAPLESS_DEBUG"):
+            raise
+        return _own_fault(error)
+    return code
+
+
+def _run(argv: list[str]) -> int:
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name from a trace fits any encoding
+    parser = _parser()
+    if not argv:
+        parser.print_help()
+        return 0
+    if not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        raise UsageError(_unknown(argv[0]))
+    arguments = parser.parse_args(argv)
+    return import_module(f"gapless.commands.{arguments.command}").main(arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gapless",
+        description="Find why the GPU waits. Know what each fix is worth. Prove it. Keep it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.error = _usage
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        module = import_module(f"gapless.commands.{name}")
+        below = commands.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        below.error = _usage
+        module.arguments(below)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Print the version: looked up only when it is asked for, since that takes time."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        import gapless
+
+        print(f"gapless {gapless.__version__}")  # noqa: T201
+        parser.exit(0)
+
+
+def _usage(message: str) -> NoReturn:
+    raise UsageError(message)
+
+
+def _unknown(command: str) -> str:
+    close = get_close_matches(command, COMMANDS, n=1)
+    if close:
+        return f"there is no command {command!r}; did you mean {close[0]!r}?"
+    if os.path.exists(command):  # noqa: PTH110 - pathlib takes a third of what --help may take
+        return f"{command!r} is no command; to open it: gapless open {command}"
+    return f"there is no command {command!r}; there are: {', '.join(COMMANDS)}"
+
+
+def _refuse(error: GaplessError) -> int:
+    from gapless.report.text import clean
+
+    print(f"gapless: {clean(str(error))} (docs/errors.md#{error.slug})", file=sys.stderr)  # noqa: T201
+    return 2
+
+
+def _own_fault(error: Exception) -> int:
+    from gapless.report.text import clean
+
+    print(  # noqa: T201
+        f"gapless: this is a mistake of gapless, not yours: {type(error).__name__}: "
+        f"{clean(str(error))}; please report it with what GAPLESS_DEBUG=1 prints",
+        file=sys.stderr,
+    )
+    return _BUG

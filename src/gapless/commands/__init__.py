@@ -1,0 +1,1 @@
+"""One module a command: SUMMARY, arguments(parser), main(arguments) → exit code."""

@@ -1,0 +1,46 @@
+"""Read traces of torch.profiler and print where every nanosecond of each step went.
+
+PATH is a file (JSON, gzip or zstd), a folder, a pattern in quotes, or - for standard input.
+Several files are taken as the ranks of one job. What was read is kept in the cache, so that
+opening it again takes no time.
+
+Examples:
+  gapless open trace.json.gz
+  gapless open ./log --rank 3 --steps 10-20
+  gapless open trace.json --leaf idle.sync          the longest of them, and what is to blame
+  gapless open trace.json --by-shape --sort device-total --top 30
+  gapless open trace.json --json | jq .account.groups
+  gapless open trace.json --csv kernels > kernels.csv
+
+"""
+
+import argparse
+
+SUMMARY = "print where the GPU's time went, from traces of torch.profiler"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gapless open``."""
+    from gapless.commands.options import add_forms, add_selection
+
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="file, folder, pattern, or -")
+    add_selection(parser)
+    parser.add_argument(
+        "--leaf", help="show the longest pieces of a leaf, or of all below a prefix"
+    )
+    parser.add_argument(
+        "--csv", metavar="TABLE", help="print one table as CSV: operators, kernels, …"
+    )
+    add_forms(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Open the paths and print the study of them."""
+    from gapless.commands.options import asked, progress
+    from gapless.report.forms import write_study
+    from gapless.study import open_study
+
+    with progress() as say:
+        study = open_study(arguments.paths, asked(arguments), say)
+    write_study(study, arguments)
+    return 0

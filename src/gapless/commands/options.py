@@ -1,0 +1,64 @@
+"""Options that commands share, what they mean to a study, and progress on the terminal."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gapless.study import Options
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add what selects and orders: ranks, steps, shapes, rows."""
+    parser.add_argument("--rank", metavar="R", help="only these ranks: 3, 0-3, 0,4")
+    parser.add_argument("--steps", metavar="A-B", help="only these steps: 5, 3-7, 10-")
+    parser.add_argument("--by-shape", action="store_true", help="part operators by input shapes")
+    parser.add_argument(
+        "--top", metavar="N", type=_positive, default=10, help="rows of a table (10)"
+    )
+    parser.add_argument(
+        "--sort", metavar="KEY", help="order tables by self-host, device-total, calls …"
+    )
+    parser.add_argument("--no-cache", action="store_true", help="neither use nor fill the cache")
+
+
+def add_forms(parser: argparse.ArgumentParser) -> None:
+    """Add how it is printed."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+    form.add_argument("--markdown", action="store_true", help="print Markdown, names in full")
+    parser.add_argument("--width", metavar="N", type=_positive, help="columns (of the terminal)")
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text[:10]) > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+    return int(text[:10])
+
+
+def asked(arguments: argparse.Namespace) -> "Options":
+    """Give what the options ask of the study. Raises ``UsageError``."""
+    from gapless.study import Options
+
+    return Options(
+        by_shape=arguments.by_shape,
+        rank=arguments.rank,
+        steps=arguments.steps,
+        leaf=getattr(arguments, "leaf", None),
+        pieces=arguments.top,
+        cache=not arguments.no_cache,
+    )
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Give a function that shows a few words on stderr, if a terminal; they go at the end."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    try:
+        yield lambda words: print(f"\r\x1b[K{words} …", end="", file=sys.stderr, flush=True)
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

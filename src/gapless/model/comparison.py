@@ -1,0 +1,70 @@
+"""The difference of two studies: what B has more of, or less, than A."""
+
+from dataclasses import dataclass
+
+from gapless.model.study import RunInfo, StudyHealth
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two studies, reduced to what the comparison needs."""
+
+    run: RunInfo
+    health: StudyHealth
+    rows: int  # counted rows: what "a step" was divided by
+    wall_ns: int
+    step_ns: int  # wall time of a mean row
+    median_ns: int | None  # of the step times
+
+
+@dataclass(frozen=True)
+class Change:
+    """One leaf or group: nanoseconds a step; the differences sum to that of the step."""
+
+    name: str
+    a_ns: int
+    b_ns: int
+
+    @property
+    def delta_ns(self) -> int:
+        """Give what B has more (or, negative, less)."""
+        return self.b_ns - self.a_ns
+
+
+@dataclass(frozen=True)
+class Matched:
+    """An operator or kernel of A, B or both, a step; ``None`` where one has it not."""
+
+    name: str
+    detail: str | None  # the input shapes of an operator, the launch geometry of a kernel
+    a_calls: float | None
+    b_calls: float | None
+    a_ns: float | None
+    b_ns: float | None
+
+    @property
+    def status(self) -> str:
+        """Say whether it was "added", "removed", or is in both: "changed" or "same"."""
+        if self.a_calls is None:
+            return "added"
+        if self.b_calls is None:
+            return "removed"
+        return "same" if (self.a_calls, self.a_ns) == (self.b_calls, self.b_ns) else "changed"
+
+    @property
+    def delta_ns(self) -> float:
+        """Give the nanoseconds a step that B has more (or, negative, less)."""
+        return (self.b_ns or 0.0) - (self.a_ns or 0.0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two studies side by side. ``groups`` and ``leaves`` sum to the ``step_ns`` of each."""
+
+    a: Side
+    b: Side
+    per_step: bool  # False: a capture without steps is compared as a whole
+    groups: tuple[Change, ...]
+    leaves: tuple[Change, ...]
+    operators: tuple[Matched, ...]  # host self time
+    kernels: tuple[Matched, ...]  # device time

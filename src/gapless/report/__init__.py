@@ -1,0 +1,1 @@
+"""Values → text: terminal, Markdown, JSON, CSV."""

@@ -1,0 +1,185 @@
+"""The study as JSON: an interface that scripts rely on. Keys are added, never renamed.
+
+The dataclasses here are that interface, written out; the schema in ``docs/schema`` is made from
+them. Times are integer nanoseconds, shares fractions; what is absent is null or missing, never 0.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Final
+
+import msgspec
+
+from gapless.model.account import Account, RowAccount
+from gapless.model.comparison import Comparison
+from gapless.model.study import Leaf, RunInfo, Steps, Straggler, Study, StudyHealth
+from gapless.model.tables import Tables
+from gapless.model.trace import Count
+
+SCHEMA: Final = 1
+_UNSAFE: Final = re.compile(
+    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
+
+
+@dataclass(frozen=True)
+class RunObject:
+    """What was run; null where a foreign trace does not say."""
+
+    id: str | None
+    command: tuple[str, ...] | None
+    exit_code: int | None
+    status: str | None
+    world: int | None
+    device: str | None
+    versions: Mapping[str, str]
+    paths: tuple[str, ...]
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HealthObject:
+    """How far the numbers can be trusted."""
+
+    source: str
+    events: int
+    dropped: int
+    repaired: int
+    truncated: bool
+    resolution_ns: int
+    launches_recorded: float | None
+    clock_error_ns: int
+    notes: tuple[str, ...]
+    details: tuple[Count, ...]
+
+
+@dataclass(frozen=True)
+class StepObject:
+    """Step times. ``count`` is of the capture, ``profiled`` of those in the account."""
+
+    count: int
+    median_ns: int
+    p10_ns: int
+    p90_ns: int
+    profiled: int
+    samples_per_s: float | None
+    noise: float | None
+    rule: str
+
+
+@dataclass(frozen=True)
+class RowObject:
+    """One row of the account: a device (or, null, the training thread) within a step."""
+
+    rank: int | None
+    device: int | None
+    step: int | None
+    wall_ns: int
+    leaves: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class AccountObject:
+    """Leaves and groups that each sum to ``wall_ns`` exactly."""
+
+    wall_ns: int
+    steps: int | None
+    leaves: Mapping[str, int]
+    groups: Mapping[str, int]
+    rows: tuple[RowObject, ...]
+
+
+@dataclass(frozen=True)
+class StudyObject:
+    """One object a study."""
+
+    schema: int
+    gapless: str
+    run: RunObject
+    health: HealthObject
+    step: StepObject | None
+    account: AccountObject
+    tables: Tables
+    leaf: Leaf | None
+    stragglers: tuple[Straggler, ...] | None
+
+
+def study_json(study: Study) -> str:
+    """Write a study as one line of JSON, safe to show on a terminal."""
+    return _line(
+        StudyObject(
+            schema=SCHEMA,
+            gapless=version("gapless"),
+            run=_run(study.run),
+            health=_health(study.health),
+            step=None if study.steps is None else _step(study.steps),
+            account=_account(study.account),
+            tables=study.tables,
+            leaf=study.leaf,
+            stragglers=study.stragglers if len(study.run.ranks) > 1 else None,
+        )
+    )
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """Write a comparison as one line of JSON."""
+    return _line({"schema": SCHEMA, "gapless": version("gapless"), **vars(comparison)})
+
+
+def schema() -> dict[str, Any]:
+    """Give the JSON Schema of a study."""
+    return msgspec.json.schema(StudyObject)
+
+
+def _line(value: object) -> str:
+    """Encode, and escape what a terminal would act on: the value stays the same."""
+    text = msgspec.json.encode(value).decode()
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
+
+
+def _run(run: RunInfo) -> RunObject:
+    return RunObject(
+        id=None,
+        command=None,
+        exit_code=None,
+        status=None,
+        world=run.world,
+        device=run.device,
+        versions=dict(run.versions),
+        paths=run.paths,
+        ranks=run.ranks,
+    )
+
+
+def _health(health: StudyHealth) -> HealthObject:
+    return HealthObject(**vars(health))
+
+
+def _step(steps: Steps) -> StepObject:
+    return StepObject(
+        count=steps.count + steps.left_out,
+        median_ns=steps.median_ns,
+        p10_ns=steps.p10_ns,
+        p90_ns=steps.p90_ns,
+        profiled=steps.count,
+        samples_per_s=None,
+        noise=None,
+        rule=steps.rule,
+    )
+
+
+def _account(account: Account) -> AccountObject:
+    return AccountObject(
+        wall_ns=account.wall_ns,
+        steps=account.steps,
+        leaves=account.leaves,
+        groups=account.groups,
+        rows=tuple(_row(one) for one in account.rows),
+    )
+
+
+def _row(one: RowAccount) -> RowObject:
+    row = one.row
+    return RowObject(row.rank, row.device, row.step, row.end - row.start, one.leaves)

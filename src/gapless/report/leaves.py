@@ -1,0 +1,57 @@
+"""One leaf looked into: its longest pieces, where in the step they lie, and the events to blame."""
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from gapless.model.study import Leaf, Piece
+from gapless.report.numbers import count, duration
+from gapless.report.pen import Pen
+from gapless.report.text import clean, kernel_name, shorten
+
+
+def leaf_lines(leaf: Leaf, pen: Pen, per: int) -> Iterator[Text]:
+    """Give a leaf's longest pieces: how long and when, what is to blame, and where."""
+    yield Text("")
+    if not leaf.count:
+        yield Text(f"{leaf.prefix}: nothing of the account is charged to it", "bold")
+        return
+    median = (
+        "" if leaf.median_ns is None else f", half of them longer than {duration(leaf.median_ns)}"
+    )
+    total = (
+        f"{leaf.prefix}: {duration(leaf.ns / per)} a step"
+        if per > 1
+        else f"{leaf.prefix}: {duration(leaf.ns)}"
+    )
+    yield Text(f"{total}, in {count(leaf.count)} pieces{median}; the longest:", "bold")
+    for piece in leaf.longest:
+        yield Text.assemble((f"  {duration(piece.ns):>10}", "bold"), f"  {_when(piece, leaf)}")
+        for line in _why(piece):
+            yield Text(f"              {shorten(line, pen.width - 14)}")
+
+
+def _when(piece: Piece, leaf: Leaf) -> str:
+    row = piece.row
+    where = [f"step {row.step}"] if row.step is not None else []
+    where += [f"rank {row.rank}"] if row.rank is not None else []
+    where += [f"device {row.device}"] if row.device is not None else []
+    named = "" if piece.leaf == leaf.prefix else f" · {piece.leaf}"
+    return f"{', '.join(where)} at {duration(piece.offset_ns)}{named}"
+
+
+def _why(piece: Piece) -> Iterator[str]:
+    if piece.culprit is not None:
+        thread = f" on {clean(piece.thread)}" if piece.thread else ""
+        inside = (
+            f", in {clean(piece.operator)}"
+            if piece.operator and piece.operator != piece.culprit
+            else ""
+        )
+        yield f"{kernel_name(clean(piece.culprit))}{inside}{thread}"
+    if piece.line is not None:
+        yield f"at {clean(piece.line)}"
+    if piece.under is not None:
+        yield f"while the host was at {piece.under}"
+    if piece.refill is not None and piece.refill != piece.culprit:
+        yield f"refilling after {clean(piece.refill)}"

@@ -1,0 +1,85 @@
+"""A study as Markdown: for issues and pull requests. Names are whole."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gapless.model.study import Study
+from gapless.report.account import Sheet, sheet
+from gapless.report.grids import NAMES, grid
+from gapless.report.names import TITLES
+from gapless.report.summary import footing, headline, health_lines, rank_lines, steps_lines
+from gapless.report.terminal import Wanted
+from gapless.report.text import clean
+
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|#&~])")
+
+
+def page(study: Study, wanted: Wanted) -> str:
+    """Write the report. Raises ``UsageError`` for a sort key that is none."""
+    return "\n".join(_lines(study, wanted)) + "\n"
+
+
+def _lines(study: Study, wanted: Wanted) -> Iterator[str]:
+    laid = sheet(study.account)
+    yield f"**{_plain(headline(study, laid))}**"
+    yield ""
+    yield from _account(study, laid)
+    yield ""
+    yield f"*{_plain(footing(study, laid))}*"
+    yield from _list("Ranks", rank_lines(study))
+    if study.steps is not None:
+        yield from _list("Steps", steps_lines(study.steps, study.account))
+    yield from _list("Health", health_lines(study.health))
+    for name in NAMES:
+        yield from _table(study, name, wanted)
+
+
+def _account(study: Study, laid: Sheet) -> Iterator[str]:
+    per = f"{laid.unit.name} a step" if study.account.steps is not None else laid.unit.name
+    yield f"| where a step goes | {per} | % | most of it |"
+    yield "|:--|--:|--:|:--|"
+    for line in laid.lines:
+        parts = ", ".join(
+            f"{part.name} {laid.unit.text(part.digits)}" for part in line.parts[:4] if part.digits
+        )
+        yield f"| {line.name} | {laid.unit.text(line.digits)} | {line.percent} | {parts} |"
+    yield f"| **sum** | **{laid.unit.text(laid.digits)}** | **100.0** | |"
+
+
+def _list(title: str, lines: Iterator[str]) -> Iterator[str]:
+    items = [f"- {_plain(line)}" for line in lines]
+    if items:
+        yield from ("", f"### {title}", "", *items)
+
+
+def _table(study: Study, name: str, wanted: Wanted) -> Iterator[str]:
+    laid = grid(study, name, wanted.top, wanted.sort)
+    if not laid.cells:
+        return
+    per = ", a step" if study.account.steps is not None else ""
+    yield from ("", f"### {TITLES[name].capitalize()}{per}", "")
+    yield _row(laid.titles)
+    yield "|:--|" + "--:|" * (len(laid.titles) - 1)
+    for cells in laid.cells:
+        yield _row([_code(cells[0]), *(_plain(clean(cell)) for cell in cells[1:])])
+    if laid.more:
+        yield from ("", f"{laid.more:,} more rows")
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(text: str) -> str:
+    """Escape what Markdown or HTML would act on."""
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+def _code(name: str) -> str:
+    """Quote a name from a trace: in a fence longer than any in it, without what ends a cell."""
+    safe = clean(name).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", safe)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if longest else ""
+    return f"{fence}{space}{safe}{space}{fence}"

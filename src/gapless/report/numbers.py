@@ -1,0 +1,86 @@
+"""Numbers as people read them: one unit for a whole account, digits that visibly sum."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gapless.model.rounding import apportion
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of time and how many decimals of it are printed."""
+
+    name: str
+    ns: int
+    decimals: int
+
+    def digits(self, ns: float) -> int:
+        """Give a time in units of the last printed digit."""
+        return round(ns * 10**self.decimals / self.ns)
+
+    def text(self, digits: int) -> str:
+        """Print what ``digits`` counted."""
+        return f"{digits / 10**self.decimals:,.{self.decimals}f}"
+
+    def of(self, ns: float) -> str:
+        """Print a time, without the unit's name."""
+        return self.text(self.digits(ns))
+
+
+_UNITS: Final = (  # the first whose bound is not above the time
+    (10_000_000_000, Unit("s", 1_000_000_000, 2)),
+    (100_000_000, Unit("ms", 1_000_000, 1)),
+    (10_000_000, Unit("ms", 1_000_000, 2)),
+    (1_000_000, Unit("ms", 1_000_000, 3)),
+    (100_000, Unit("µs", 1_000, 1)),
+    (0, Unit("µs", 1_000, 2)),
+)
+
+
+def unit_for(ns: float) -> Unit:
+    """Choose the unit in which a time has at least four digits."""
+    return next(unit for bound, unit in _UNITS if abs(ns) >= bound)
+
+
+def duration(ns: float) -> str:
+    """Print one time with its unit, at three or four digits."""
+    unit = unit_for(ns)
+    return f"{unit.of(ns)} {unit.name}"
+
+
+def shares(parts: Sequence[int]) -> tuple[str, ...]:
+    """Print shares of the sum in percent with one decimal, which visibly sum to 100.0."""
+    return tuple(f"{share / 10:.1f}" for share in apportion(parts, 1000))
+
+
+def percent(share: float) -> str:
+    """Print one share: whole percents, but more digits near nothing and near all."""
+    value = share * 100
+    if value in (0, 100):
+        return f"{value:.0f} %"
+    close = min(value, 100 - value)
+    if close < 0.1:  # noqa: PLR2004 - a tenth is the finest that is printed
+        return "< 0.1 %" if value < 50 else "> 99.9 %"  # noqa: PLR2004
+    return f"{value:.1f} %" if close < 10 else f"{value:.0f} %"  # noqa: PLR2004
+
+
+def count(number: float) -> str:
+    """Print how often: whole numbers plain, others with two or one decimals."""
+    if number == round(number):
+        return f"{number:,.0f}"
+    return f"{number:,.2f}" if number < 10 else f"{number:,.1f}"  # noqa: PLR2004
+
+
+def size(number: float) -> str:
+    """Print bytes with binary prefixes, as ``nvidia-smi`` and torch do."""
+    for prefix in ("B", "KiB", "MiB", "GiB"):
+        if abs(number) < 1024:  # noqa: PLR2004 - a binary prefix
+            return f"{number:.0f} {prefix}" if prefix == "B" else f"{number:.1f} {prefix}"
+        number /= 1024
+    return f"{number:,.1f} TiB"
+
+
+def rate(per_s: float) -> str:
+    """Print bytes a second in decimal units, as links and memories are sold."""
+    return f"{per_s / 1e9:.1f} GB/s" if per_s >= 1e8 else f"{per_s / 1e6:.1f} MB/s"  # noqa: PLR2004

@@ -1,0 +1,66 @@
+"""Where lines go: a width, colours or none, and the signs that the stream can carry."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+_NARROWEST: Final = 40
+_USUAL: Final = 100  # columns of what is no terminal
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What bars and rules are drawn with."""
+
+    blocks: str  # from one eighth to a whole
+    rule: str
+
+
+UNICODE: Final = Signs("▏▎▍▌▋▊▉█", "─")
+ASCII: Final = Signs("#", "-")
+
+
+@dataclass(frozen=True)
+class Pen:
+    """A console of rich that writes text as it is: no markup, no highlighting, no wrapping."""
+
+    console: Console
+    width: int
+    signs: Signs
+
+    def write(self, lines: Iterable[Text]) -> None:
+        """Write lines."""
+        for line in lines:
+            self.console.print(line, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True)
+
+
+def pen_for(stream: TextIO, width: int | None = None) -> Pen:
+    """Make a pen for a stream: colours only on a terminal, and not with NO_COLOR."""
+    terminal = stream.isatty()
+    console = Console(
+        file=stream,
+        width=width,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        force_terminal=terminal,
+        no_color=not terminal or bool(os.environ.get("NO_COLOR")),
+        color_system="auto" if terminal else None,
+    )
+    wide = width or (console.width if terminal else _USUAL)
+    unicode = (stream.encoding or "utf-8").lower().replace("-", "").startswith("utf")
+    return Pen(console, max(wide, _NARROWEST), UNICODE if unicode else ASCII)
+
+
+def bar(share: float, width: int, signs: Signs) -> str:
+    """Draw a share of a width as finely as the signs allow; above zero something shows."""
+    steps = len(signs.blocks)
+    eighths = round(share * width * steps)
+    if share > 0:
+        eighths = max(eighths, 1)
+    whole, part = divmod(eighths, steps)
+    return signs.blocks[-1] * whole + (signs.blocks[part - 1] if part else "")

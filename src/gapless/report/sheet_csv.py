@@ -1,0 +1,90 @@
+"""One table as CSV: every field, names in full, absent as empty, nanoseconds in sum."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+from gapless.errors import UsageError
+from gapless.model.account import Account
+from gapless.model.leaf import LEAVES
+from gapless.model.study import Study
+from gapless.model.tables import (
+    CollectiveRow,
+    Copy,
+    Kernel,
+    Line,
+    Memory,
+    Operator,
+    Range,
+)
+from gapless.model.trace import Geometry
+from gapless.report.text import clean
+
+_ROWS: Final[Mapping[str, type]] = {
+    "operators": Operator,
+    "kernels": Kernel,
+    "copies": Copy,
+    "collectives": CollectiveRow,
+    "ranges": Range,
+    "memory": Memory,
+    "lines": Line,
+}
+_ACCOUNT: Final = "account"
+NAMES: Final = (_ACCOUNT, *_ROWS)
+
+
+def table(study: Study, name: str) -> str:
+    """Write a table; "account" has a line for each row (device and step), a column for each leaf.
+
+    Raises ``UsageError`` for a name that is none.
+    """
+    if name not in NAMES:
+        raise UsageError(f"there is no table {name!r}; there are: {', '.join(NAMES)}")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if name == _ACCOUNT:
+        writer.writerows(_account(study.account))
+    else:
+        writer.writerow(_heads(_ROWS[name]))
+        writer.writerows(_cells(row) for row in getattr(study.tables, name))
+    return out.getvalue()
+
+
+def _heads(kind: type) -> list[str]:
+    """Name the columns: a kernel's geometry has one for each of its fields."""
+    return [
+        name
+        for field in fields(kind)
+        for name in (
+            [one.name for one in fields(Geometry)] if field.name == "geometry" else [field.name]
+        )
+    ]
+
+
+def _cells(row: Any) -> list[object]:  # noqa: ANN401
+    cells: list[object] = []
+    for field in fields(row):
+        value = getattr(row, field.name)
+        if field.name == "geometry":
+            geometry = value if is_dataclass(value) else Geometry()
+            cells += [_cell(getattr(geometry, one.name)) for one in fields(Geometry)]
+        else:
+            cells.append(_cell(value))
+    return cells
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, tuple):
+        return " ".join(str(one) for one in value)
+    return clean(value) if isinstance(value, str) else value
+
+
+def _account(account: Account) -> Iterator[Sequence[object]]:
+    leaves = [leaf for leaf in LEAVES if leaf in account.leaves]
+    yield ["rank", "device", "step", "wall_ns", *leaves]
+    for one in account.rows:
+        row = one.row
+        parts = [one.leaves.get(leaf, 0) for leaf in leaves]
+        yield [row.rank, row.device, row.step, row.end - row.start, *parts]

@@ -1,0 +1,77 @@
+"""Names from traces as text that is safe to show, and shortened by width.
+
+A trace is somebody else's file. Whatever reaches a terminal goes through ``clean``: escape
+sequences, control characters, line breaks and characters that turn the direction of writing have
+no effect there.
+"""
+
+import re
+import unicodedata
+from typing import Final
+
+from rich.cells import cell_len
+
+_ESCAPES: Final = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: titles, links, the clipboard
+    r"|\x1b[P_^X][^\x1b]*(?:\x1b\\)?"  # DCS, APC, PM, SOS
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor
+    r"|\x1b[ -/]*[0-~]?"
+)
+_HARMLESS: Final = re.compile(r"[ -~]*\Z")
+_ELLIPSIS: Final = "…"
+
+
+def clean(name: str) -> str:
+    """Give a name on one line, without anything that a terminal would act on."""
+    if _HARMLESS.match(name):
+        return name
+    return "".join(_shown(char) for char in _ESCAPES.sub("", name))
+
+
+def _shown(char: str) -> str:
+    kind = unicodedata.category(char)
+    if kind == "Cf":  # bidi overrides, zero-width characters, byte order marks
+        return ""
+    if kind in {"Cc", "Zl", "Zp"}:
+        return " "
+    return "\ufffd" if kind in {"Cs", "Co", "Cn"} else char
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut a text in the middle so that it takes at most ``width`` cells of a terminal."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 1:
+        return _ELLIPSIS[:width]
+    tail = (width - 1) // 2
+    return _head(text, width - 1 - tail) + _ELLIPSIS + _head(text[::-1], tail)[::-1]
+
+
+def _head(text: str, width: int) -> str:
+    taken = 0
+    for at, char in enumerate(text):
+        taken += cell_len(char)
+        if taken > width:
+            return text[:at]
+    return text
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """Fill a text with spaces up to a width in cells; ``right`` puts them before it."""
+    space = " " * (width - cell_len(text))
+    return space + text if right else text + space
+
+
+_TEMPLATE_RESULT: Final = re.compile(r"^(static )?(void|auto) ")
+
+
+def kernel_name(name: str) -> str:
+    """Drop what all C++ kernels share: the result's type and the list of parameters."""
+    if not name.endswith(")") or "(" not in name:
+        return name
+    depth = 0
+    for at in range(len(name) - 1, -1, -1):
+        depth += (name[at] == ")") - (name[at] == "(")
+        if depth == 0:
+            return _TEMPLATE_RESULT.sub("", name[:at]) or name
+    return name

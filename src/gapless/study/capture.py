@@ -1,0 +1,128 @@
+"""One capture, from its columns to its summary."""
+
+import re
+from collections import Counter
+from typing import Final
+
+import numpy as np
+
+from gapless.accounting import account, activities, threads
+from gapless.accounting.steps import find_steps
+from gapless.accounting.threads import Threads
+from gapless.errors import UsageError
+from gapless.model import category
+from gapless.model.account import Account
+from gapless.model.leaf import LEAF
+from gapless.model.ledger import Ledger
+from gapless.model.study import Straggler
+from gapless.model.trace import Int64, Trace
+from gapless.study.leaves import look_into
+from gapless.study.options import Options
+from gapless.study.part import Evidence, Part
+from gapless.study.tables import build
+from gapless.study.view import View
+
+_SYNC: Final = re.compile(
+    r"^((cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize)$"
+)
+
+
+def summarise(trace: Trace, ledger: Ledger, options: Options) -> Part:
+    """Reduce a capture to its account, tables, evidence. Raises ``UsageError`` for no such step."""
+    whole = account([ledger], _rows(ledger, options))
+    view = _view(trace, ledger, whole)
+    return Part(
+        evidence=_evidence(view),
+        account=whole,
+        tables=build(view, by_shape=options.by_shape),
+        leaf=look_into(view, options),
+        stragglers=_stragglers(view),
+    )
+
+
+def _rows(ledger: Ledger, options: Options) -> list[list[int]] | None:
+    """Give the rows of the chosen steps, warm-up or not; ``None`` for all but the warm-up."""
+    chosen = options.numbers()
+    if chosen is None:
+        return None
+    found = [
+        at for at, row in enumerate(ledger.rows) if row.step is not None and row.step in chosen
+    ]
+    if not found:
+        have = sorted({row.step for row in ledger.rows if row.step is not None})
+        known = f"it has steps {have[0]} to {have[-1]}" if have else "it has no steps"
+        raise UsageError(f"no step of the capture is in {options.steps!r}: {known}")
+    return [found]
+
+
+def _view(trace: Trace, ledger: Ledger, whole: Account) -> View:
+    side = threads(trace)
+    starts, ends = _spans(side, whole)
+    return View(trace, ledger, whole, side, activities(trace, side), starts, ends)
+
+
+def _spans(side: Threads, whole: Account) -> tuple[Int64, Int64]:
+    """Give the host time of the counted steps; all time where the capture has none."""
+    steps = find_steps(side)
+    if steps is None or steps.numbers is None:
+        limits = np.iinfo(np.int64)
+        return np.array([limits.min]), np.array([limits.max])
+    counted = {one.row.step for one in whole.rows}
+    keep = np.array([number in counted for number in steps.numbers], bool)
+    return steps.boundaries[:-1][keep], steps.boundaries[1:][keep]
+
+
+def _evidence(view: View) -> Evidence:
+    trace, ledger, acts = view.trace, view.ledger, view.acts
+    kinds = np.bincount(trace.events.category, minlength=len(category.LABELS))
+    devices = [device.name for device in trace.devices if device.name]
+    return Evidence(
+        path=trace.path,
+        rank=trace.rank,
+        world=trace.distributed.world if trace.distributed else None,
+        device=devices[0] if devices else None,
+        versions=trace.versions,
+        source=trace.health.source,
+        events=trace.written_events or len(trace.events),
+        dropped=trace.health.dropped,
+        repaired=trace.health.repaired,
+        truncated=trace.health.truncated,
+        resolution_ns=trace.health.resolution_ns,
+        reader_notes=trace.health.notes,
+        partition_notes=ledger.notes,
+        step_rule=ledger.step_rule,
+        clock_error_ns=ledger.clock_error_ns,
+        activities=len(acts),
+        launched=int(np.sum(acts.call >= 0)) if len(acts) else None,
+        host_events=int(kinds[[category.CPU_OP, *category.CALLS]].sum()),
+        has_shapes=any(shape.dims for shape in trace.shapes),
+        has_stacks=bool(kinds[category.PYTHON_FUNCTION]),
+        has_sync_records=bool(kinds[category.SYNC]),
+        has_memory=bool(len(trace.memory.time)),
+        streams=_streams(view),
+        syncs=_syncs(view),
+    )
+
+
+def _streams(view: View) -> int:
+    """Count the streams that the busiest device (by streams) worked on."""
+    pairs = set(zip(view.acts.device.tolist(), view.acts.stream.tolist(), strict=True))
+    return max(Counter(device for device, _ in pairs).values(), default=0)
+
+
+def _syncs(view: View) -> int:
+    calls = view.counted(*category.CALLS)
+    named = np.array([_SYNC.match(name) is not None for name in view.trace.names], bool)
+    return int(named[view.trace.events.name[calls]].sum())
+
+
+def _stragglers(view: View) -> tuple[Straggler, ...]:
+    ledger = view.ledger
+    pieces = view.pieces[ledger.leaf[view.pieces] == LEAF["comm.straggler_wait"]]
+    pieces = pieces[ledger.facets.peer[pieces] >= 0]
+    length = (ledger.end - ledger.start)[pieces]
+    peer = ledger.facets.peer[pieces]
+    return tuple(
+        Straggler(rank, int(length[peer == rank].sum()), int((peer == rank).sum()))
+        for rank in np.unique(peer).tolist()
+    )

@@ -1,0 +1,91 @@
+"""A few processes that share the ranks of a study among them."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from subprocess import PIPE, Popen
+from threading import Event
+from typing import IO
+
+from gapless.study.codec import decode, encode
+from gapless.study.tasks import Answer, Task
+from gapless.study.worker import receive, send
+
+Ask = Callable[[Sequence[Task]], Iterator[Answer]]
+
+
+@dataclass(frozen=True)
+class _Crew:
+    environment: dict[str, str]
+    idle: SimpleQueue["Popen[bytes]"] = field(default_factory=SimpleQueue["Popen[bytes]"])
+    started: list["Popen[bytes]"] = field(default_factory=list["Popen[bytes]"])
+    over: Event = field(default_factory=Event)
+
+    def start(self) -> None:
+        """Add a process."""
+        command = [sys.executable, "-P", "-m", "gapless.study.worker"]
+        process = Popen(command, stdin=PIPE, stdout=PIPE, env=self.environment)  # noqa: S603
+        self.started.append(process)
+        self.idle.put(process)
+
+    def ask(self, task: Task) -> Answer:
+        """Give a task to an idle process; one that dies over it is replaced."""
+        process = self.idle.get()
+        data = _exchange(process, encode(task))
+        if data is not None:
+            self.idle.put(process)
+            return decode(data, Answer)
+        code = process.wait()
+        if not self.over.is_set():
+            self.start()
+        ended = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        return Answer(refused=f"the process that read it {ended} (is there enough memory?)")
+
+    def stop(self) -> None:
+        """End all processes, whatever they are at."""
+        self.over.set()
+        for process in self.started:
+            process.kill()
+        for process in self.started:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    _close(pipe)
+
+
+@contextmanager
+def crew(size: int, environment: dict[str, str]) -> Iterator[Ask]:
+    """Start processes and give the function that has them answer tasks, in order.
+
+    They end with the block, also if it ends by Ctrl-C. What they may import is what this process
+    may.
+    """
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    hands = _Crew({**os.environ, **environment, "PYTHONPATH": path})
+    pool = ThreadPoolExecutor(size)
+    try:
+        for _ in range(size):
+            hands.start()
+        yield lambda tasks: pool.map(hands.ask, tasks)
+    finally:
+        hands.stop()
+        pool.shutdown(cancel_futures=True)
+
+
+def _exchange(process: "Popen[bytes]", data: bytes) -> bytes | None:
+    if process.stdin is None or process.stdout is None:
+        return None
+    try:
+        send(process.stdin, data)
+        return receive(process.stdout)
+    except (OSError, ValueError):  # it is gone, or its pipes were closed as the study ended
+        return None
+
+
+def _close(pipe: IO[bytes]) -> None:
+    with suppress(OSError):  # what was written to a process that is gone
+        pipe.close()

@@ -1,0 +1,74 @@
+"""What may be asked of a study, and selections of steps and ranks ("3-7", "0,2,5-")."""
+
+from dataclasses import dataclass
+
+from gapless.errors import UsageError
+from gapless.model.leaf import LEAVES
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Numbers in closed intervals; the last may be open to the right (``None``)."""
+
+    intervals: tuple[tuple[int, int | None], ...]
+
+    def __contains__(self, number: int) -> bool:
+        """Tell whether a number is selected."""
+        return any(
+            low <= number and (high is None or number <= high) for low, high in self.intervals
+        )
+
+
+def selection(text: str, what: str) -> Selection:
+    """Read "5", "3-7", "3-" or several with commas. Raises ``UsageError`` that names ``what``."""
+    return Selection(tuple(_interval(part.strip(), text, what) for part in text.split(",")))
+
+
+def _interval(part: str, text: str, what: str) -> tuple[int, int | None]:
+    low, dash, high = part.partition("-")
+    numbers = [low] + ([high] if high else [])
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        raise UsageError(
+            f"{what} {text!r} is no selection; write a number or a range: 5, 3-7, 3-, 0,2,8-9"
+        )
+    last = int(high) if high else (None if dash else int(low))
+    if last is not None and last < int(low):
+        raise UsageError(
+            f"{what} {text!r} runs backwards; write the smaller number first: {high}-{low}"
+        )
+    return int(low), last
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of a study. All of it is part of the key under which the result is kept."""
+
+    by_shape: bool = False
+    rank: str | None = None  # a selection
+    steps: str | None = None  # a selection
+    leaf: str | None = None  # a leaf or a prefix of leaves
+    pieces: int = 10  # how many of the leaf's longest pieces
+    cache: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be followed. Raises ``UsageError``."""
+        for text, what in ((self.rank, "rank"), (self.steps, "steps")):
+            if text is not None:
+                selection(text, what)
+        if self.leaf is not None and not leaves_below(self.leaf):
+            tops = sorted({".".join(leaf.split(".")[:2]) for leaf in LEAVES})
+            raise UsageError(f"no leaf begins with {self.leaf!r}; there are: {', '.join(tops)}")
+
+    def ranks(self) -> Selection | None:
+        """Give the selected ranks, ``None`` for all."""
+        return None if self.rank is None else selection(self.rank, "rank")
+
+    def numbers(self) -> Selection | None:
+        """Give the selected steps, ``None`` for all that are usually counted."""
+        return None if self.steps is None else selection(self.steps, "steps")
+
+
+def leaves_below(prefix: str) -> tuple[str, ...]:
+    """Give the leaves at or below a prefix of whole words."""
+    prefix = prefix.rstrip(".*")
+    return tuple(leaf for leaf in LEAVES if leaf == prefix or leaf.startswith(f"{prefix}."))

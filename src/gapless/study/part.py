@@ -1,0 +1,62 @@
+"""What one rank's capture is reduced to before it leaves its process."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gapless.model.account import Account
+from gapless.model.study import Leaf, Straggler
+from gapless.model.tables import Tables
+from gapless.model.trace import Count
+
+SYNCS_TO_NOTE: Final = (
+    20  # a step; above it, debts and gains of syncs differ (docs: the account, 8)
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one rank's trace has and lacks: the stuff of the health lines."""
+
+    path: str
+    rank: int | None
+    world: int | None
+    device: str | None
+    versions: tuple[tuple[str, str], ...]
+    source: str
+    events: int
+    dropped: tuple[Count, ...]
+    repaired: tuple[Count, ...]
+    truncated: bool
+    resolution_ns: int
+    reader_notes: tuple[str, ...]
+    partition_notes: tuple[Count, ...]
+    step_rule: str
+    clock_error_ns: int
+    activities: int
+    launched: int | None  # activities with a launch record; None without activities
+    host_events: int
+    has_shapes: bool
+    has_stacks: bool
+    has_sync_records: bool
+    has_memory: bool
+    streams: int  # on which the busiest device worked
+    syncs: int  # in counted steps
+
+
+@dataclass(frozen=True)
+class Part:
+    """One rank's summary."""
+
+    evidence: Evidence
+    account: Account
+    tables: Tables
+    leaf: Leaf | None
+    stragglers: tuple[Straggler, ...]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A rank that could not be read, and why."""
+
+    path: str
+    reason: str

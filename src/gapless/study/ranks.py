@@ -1,0 +1,121 @@
+"""Many files at a time: a process each, as many as there are cores, in two phases.
+
+Collectives need all ranks before any of them can be partitioned. A file's columns are dropped as
+soon as it is in the cache, and again as soon as it is summarised, so memory does not grow with
+the number of ranks.
+"""
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+
+from gapless.accounting import Arrivals, match
+from gapless.errors import NotATraceError, NotFoundError
+from gapless.study.crew import Ask, crew
+from gapless.study.options import Options
+from gapless.study.part import Missing, Part
+from gapless.study.tasks import Answer, Head, Task
+
+Say = Callable[[str], None]  # progress, a few words at a time
+
+
+def many(paths: list[str], options: Options, tell: Say) -> tuple[list[Part], list[Missing]]:
+    """Summarise many files; those that cannot be read are given with the reason.
+
+    Raises ``NotATraceError`` if that is all of them, ``NotFoundError`` for a rank that none of
+    them is.
+    """
+    missing: list[Missing] = []
+    with _hands(len(paths), options) as ask:
+        first = _phase(ask, [Task(path) for path in paths], tell, "reading")
+        heads = {path: answer.head for path, answer in _read(first, missing) if answer.head}
+        _require_some(heads, missing)
+        chosen = _chosen(heads, options)
+        arrivals = _arrivals(heads)
+        second = _phase(
+            ask, [Task(path, options, arrivals[path]) for path in chosen], tell, "accounting"
+        )
+        parts = [answer.part for _, answer in _read(second, missing) if answer.part]
+    _require_some(parts, missing)
+    return parts, missing
+
+
+def require_rank(options: Options, have: Iterable[int | None]) -> None:
+    """Refuse a selection of ranks that no file is of. Raises ``NotFoundError``."""
+    chosen = options.ranks()
+    known = sorted({rank for rank in have if rank is not None})
+    if chosen is None or any(rank in chosen for rank in known):
+        return
+    there = f"there are {', '.join(map(str, known))}" if known else "no file names its rank"
+    raise NotFoundError(f"there is no rank {options.rank}: {there}")
+
+
+@contextmanager
+def _hands(files: int, options: Options) -> Iterator[Ask]:
+    """Start a process for each core; without the user's cache, give them a folder that goes."""
+    size = min(
+        files,
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    )
+    if options.cache:
+        with crew(size, {}) as ask:
+            yield ask
+        return
+    with TemporaryDirectory(prefix="gapless-") as folder, crew(size, {cache.FOLDER: folder}) as ask:
+        yield ask
+
+
+def _phase(ask: Ask, tasks: Sequence[Task], tell: Say, word: str) -> Iterator[tuple[str, Answer]]:
+    for at, (task, answer) in enumerate(zip(tasks, ask(tasks), strict=True), 1):
+        tell(f"{word}: {at} of {len(tasks)} files")
+        yield task.path, answer
+
+
+def _read(
+    answers: Iterable[tuple[str, Answer]], missing: list[Missing]
+) -> Iterator[tuple[str, Answer]]:
+    for path, answer in answers:
+        if answer.refused is None:
+            yield path, answer
+        else:
+            missing.append(Missing(path, answer.refused))
+
+
+def _require_some(found: Iterable[object], missing: Sequence[Missing]) -> None:
+    if not found:
+        first = missing[0]
+        raise NotATraceError(
+            f"none of {len(missing)} files can be read; {first.path}: {first.reason}"
+        )
+
+
+def _chosen(heads: dict[str, Head], options: Options) -> list[str]:
+    require_rank(options, (head.rank for head in heads.values()))
+    chosen = options.ranks()
+    return [
+        path
+        for path, head in heads.items()
+        if chosen is None or (head.rank is not None and head.rank in chosen)
+    ]
+
+
+def _arrivals(heads: dict[str, Head]) -> dict[str, Arrivals]:
+    """Match collectives of files that belong together: the first of each rank, and so on.
+
+    A folder may hold several captures of a rank. A file without a rank belongs to no other.
+    """
+    turn = Counter[int]()
+    together: dict[object, list[str]] = defaultdict(list)
+    for path, head in sorted(heads.items(), key=lambda item: (item[1].origin_ns, item[0])):
+        if head.rank is None:
+            together[path].append(path)
+        else:
+            together[turn[head.rank]].append(path)
+            turn[head.rank] += 1
+    found: dict[str, Arrivals] = {}
+    for mine in together.values():
+        matched = match([heads[path].collectives for path in mine])
+        found.update(zip(mine, matched, strict=True))
+    return found

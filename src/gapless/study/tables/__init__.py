@@ -1,0 +1,24 @@
+"""The tables that users know from the profiler they had: one file each."""
+
+from gapless.model.tables import Tables
+from gapless.study.tables.collectives import collective_table
+from gapless.study.tables.copies import copy_table
+from gapless.study.tables.kernels import kernel_table
+from gapless.study.tables.lines import line_table
+from gapless.study.tables.memory import memory_table
+from gapless.study.tables.operators import operator_table
+from gapless.study.tables.ranges import range_table
+from gapless.study.view import View
+
+
+def build(view: View, *, by_shape: bool) -> Tables:
+    """Build all tables of one capture."""
+    return Tables(
+        operators=operator_table(view, by_shape=by_shape),
+        kernels=kernel_table(view),
+        copies=copy_table(view),
+        collectives=collective_table(view),
+        ranges=range_table(view),
+        memory=memory_table(view),
+        lines=line_table(view),
+    )

@@ -1,0 +1,64 @@
+"""What a rank's process is asked, and how: the two phases of a study of many ranks.
+
+Phase one reads a file into the cache and gives what the other ranks need of it, its collectives.
+Phase two takes it from the cache, with what the others gave, to its summary.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gapless.accounting import Arrivals, Collectives, collectives, partition
+from gapless.formats import read
+from gapless.model.trace import Trace
+from gapless.store import cache
+from gapless.study.capture import summarise
+from gapless.study.options import Options
+from gapless.study.part import Part
+
+
+@dataclass(frozen=True)
+class Head:
+    """What phase one gives of a file."""
+
+    rank: int | None
+    origin_ns: int
+    collectives: Collectives
+
+
+@dataclass(frozen=True)
+class Task:
+    """A file in a phase: without options the first, with them the second."""
+
+    path: str
+    options: Options | None = None
+    arrivals: Arrivals | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a task, or the sentence that says why there is none."""
+
+    head: Head | None = None
+    part: Part | None = None
+    refused: str | None = None
+
+
+def capture_of(path: str, *, cached: bool, processes: int | None = None) -> Trace:
+    """Give the trace in a file, from the cache if it is there. Raises ``GaplessError``."""
+    if not cached:
+        return read(Path(path), processes=processes)
+    key = cache.key(Path(path))
+    trace = cache.load(key)
+    if trace is None:
+        trace = read(Path(path), processes=processes)
+        cache.save(key, trace)
+    return trace
+
+
+def perform(task: Task) -> Answer:
+    """Do what a task asks. Raises ``GaplessError``."""
+    trace = capture_of(task.path, cached=True, processes=1)
+    if task.options is None:
+        return Answer(head=Head(trace.rank, trace.origin_ns, collectives(trace)))
+    ledger = partition(trace, task.arrivals)
+    return Answer(part=summarise(trace, ledger, task.options))

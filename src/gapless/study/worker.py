@@ -1,0 +1,53 @@
+"""The process that reads ranks: frames of msgpack on standard input, answers on standard output.
+
+It is started by ``crew`` as ``python -m gapless.study.worker``, not by ``multiprocessing``: users
+call ``gapless.open`` from scripts without a guarded main.
+"""
+
+import os
+import signal
+import sys
+from typing import BinaryIO
+
+from gapless.errors import GaplessError
+from gapless.study.codec import decode, encode
+from gapless.study.tasks import Answer, Task, perform
+
+_LENGTH = 8  # bytes before each frame
+
+
+def send(pipe: BinaryIO, data: bytes) -> None:
+    """Write a frame."""
+    pipe.write(len(data).to_bytes(_LENGTH, "little") + data)
+    pipe.flush()
+
+
+def receive(pipe: BinaryIO) -> bytes | None:
+    """Read a frame, ``None`` where the pipe ends before its last byte."""
+    head = pipe.read(_LENGTH)
+    if len(head) < _LENGTH:
+        return None
+    length = int.from_bytes(head, "little")
+    data = pipe.read(length)
+    return data if len(data) == length else None
+
+
+def answer(data: bytes) -> bytes:
+    """Perform an encoded task and encode what comes of it."""
+    try:
+        return encode(perform(decode(data, Task)))
+    except GaplessError as error:
+        return encode(Answer(refused=str(error)))
+
+
+def main() -> None:
+    """Answer until the pipe ends. Ctrl-C is the parent's to handle: it ends this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not get among the frames
+    while (data := receive(sys.stdin.buffer)) is not None:
+        send(out, answer(data))
+
+
+if __name__ == "__main__":
+    main()
