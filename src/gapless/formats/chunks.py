@@ -6,20 +6,24 @@ from typing import Final
 
 CHUNK: Final = 4 << 20
 _TAIL: Final = 64 << 10  # an event is nearly always shorter
-HEAD_LIMIT: Final = 64 << 20  # nobody writes that much before the events
+_HEAD_LIMIT: Final = 64 << 20  # nobody writes that much before the events
+_LOOK: Final = 1 << 20  # enough to tell by the beginning
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BARE: Final = re.compile(rb'\[\s*\{.{0,65536}?"ph"\s*:', re.DOTALL)
 # Where one event follows another. It may also match inside a string or a nested list: whoever decodes
-# a chunk notices, since then it does not decode.
-BOUNDARY: Final = re.compile(
+# the chunk notices, since then it does not decode.
+_BOUNDARY: Final = re.compile(
     rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|tts|dur|args|id|s|bp|sf)")'
 )
+_ANY: Final = re.compile(rb'\}\s*,\s*(?=\{\s*")')
+_MOST_WITHOUT_BOUNDARY: Final = 64 << 20
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-def head(pieces: Iterator[bytes]) -> tuple[bytes, bytes] | None:
+def head(pieces: Iterator[bytes]) -> tuple[bytes, bytes | None]:
     """Give the text up to and including the bracket that opens the events, and what was read after it.
 
-    ``None``: there is no such bracket.
+    Where there is no such bracket, all that was read and ``None``.
     """
     text = b""
     for piece in pieces:
@@ -30,13 +34,31 @@ def head(pieces: Iterator[bytes]) -> tuple[bytes, bytes] | None:
         found = _EVENTS.search(text)
         if found is not None:
             return text[: found.end()], text[found.end() :]
-        if len(text) > HEAD_LIMIT or (start and not start.startswith(b"{")):
-            return None
-    return None
+        if len(text) > _HEAD_LIMIT or (start and not start.startswith(b"{")):
+            break
+    return text, None
+
+
+def starts_like_a_trace(pieces: Iterator[bytes]) -> bool:
+    """Say whether the first megabyte looks like a trace."""
+    text = b""
+    for piece in pieces:
+        text += piece
+        start = text.removeprefix(_BOM).lstrip()
+        if start.startswith(b"["):
+            return _BARE.match(start) is not None
+        if _EVENTS.search(text):
+            return True
+        if len(text) > _LOOK or (start and not start.startswith(b"{")):
+            return False
+    return False
 
 
 def cut(first: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Give chunks of some megabytes that end where an event ends (comma and space after it included)."""
+    """Give chunks of some megabytes that end where an event ends (comma and space after it included).
+
+    The same pieces make the same chunks.
+    """
     parts, size = [first], len(first)
     for piece in pieces:
         parts.append(piece)
@@ -45,6 +67,8 @@ def cut(first: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
             continue
         text = b"".join(parts)
         end = _last_boundary(text)
+        if not end and size > _MOST_WITHOUT_BOUNDARY:
+            end = size
         if end:
             yield text[:end]
         parts, size = [text[end:]], len(text) - end
@@ -55,10 +79,16 @@ def cut(first: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _last_boundary(text: bytes) -> int:
     """Give the position after the last boundary, 0 if there is none."""
-    for start in (max(0, len(text) - _TAIL), 0):
+    for pattern, start in ((_BOUNDARY, max(0, len(text) - _TAIL)), (_BOUNDARY, 0), (_ANY, 0)):
         end = 0
-        for found in BOUNDARY.finditer(text, start):
+        for found in pattern.finditer(text, start):
             end = found.end()
         if end:
             return end
     return 0
+
+
+def boundaries(text: bytes) -> list[int]:
+    """List the places where an event seems to start after another."""
+    found = [match.end() for match in _BOUNDARY.finditer(text)]
+    return found or [match.end() for match in _ANY.finditer(text)]

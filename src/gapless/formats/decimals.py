@@ -12,10 +12,10 @@ from msgspec import Raw
 
 from gapless.model.trace import Int64, Uint8
 
-LIMIT: Final = 2**61  # 73 years in ns: sums and differences of two times fit 64 bits
+LIMIT: Final = 2**62 - 1  # ns, 146 years: the sum of two times fits 64 bits
 _DIGITS: Final = b"0123456789"
-_COMMA, _POINT, _ZERO = b",.0"
-_LONGEST: Final = 15  # digits before the point that surely fit once multiplied by 1000
+_COMMA, _POINT, _ZERO, _FOUR = b",.04"
+_LONGEST: Final = 16  # digits before the point, the first of 16 below 4: surely within LIMIT
 _PLACES: Final = 3  # digits after the point that are whole nanoseconds
 _SPLIT_SIGN: Final = re.compile(r"^-?(\d+)\.-(\d+)$")
 
@@ -38,17 +38,22 @@ def nanoseconds(texts: Sequence[Raw]) -> tuple[Int64, Uint8 | None]:
 
 
 def _thousandths(joined: bytes, count: int) -> bool:
-    """Say whether all have three decimals and at most 15 digits before the point."""
+    """Say whether all have three decimals and are within the limit."""
     letters = np.frombuffer(joined, dtype=np.uint8)
     points = np.flatnonzero(letters == _POINT)
     ends = np.append(np.flatnonzero(letters == _COMMA), len(letters))
     starts = np.append(0, ends[:-1] + 1)
     if len(points) != count:
         return False
+    return bool((ends - points == _PLACES + 1).all() and _fits(letters, starts, points).all())
+
+
+def _fits(
+    letters: npt.NDArray[np.uint8], starts: npt.NDArray[np.intp], points: npt.NDArray[np.intp]
+) -> npt.NDArray[np.bool_]:
     whole = points - starts
-    return bool(
-        (ends - points == _PLACES + 1).all() and (whole > 0).all() and (whole <= _LONGEST).all()
-    )
+    short = (whole > 0) & (whole < _LONGEST)
+    return short | ((whole == _LONGEST) & (letters[starts] < _FOUR))
 
 
 def _mixed(joined: bytes, texts: Sequence[Raw]) -> tuple[Int64, Uint8 | None]:
@@ -60,11 +65,9 @@ def _mixed(joined: bytes, texts: Sequence[Raw]) -> tuple[Int64, Uint8 | None]:
     points = _first(letters == _POINT, starts, ends)
     digits = (letters >= _ZERO) & (letters < _ZERO + 10)
     count = np.add.reduceat(digits, starts, dtype=np.int64)
-    whole = points - starts
     plain = (
         (count == ends - starts - (points < ends))
-        & (whole > 0)
-        & (whole <= _LONGEST)
+        & _fits(letters, starts, points)
         & (ends - points <= _PLACES + 1)
     )
     values = _sum_digits(letters, starts, points, ends)

@@ -10,7 +10,7 @@ import msgspec
 
 from gapless.formats import columns, entries, mend
 from gapless.formats.batch import Batch
-from gapless.formats.chunks import BOUNDARY
+from gapless.formats.chunks import boundaries
 from gapless.formats.columns import Tables, Tally
 
 _BLANK: Final = b" \t\r\n,"
@@ -97,7 +97,7 @@ class _Dissection:
 
     def _pieces(self) -> Iterator[tuple[Span, list[Any] | None]]:
         """Give runs of events that decode, and single pieces that do not, in order."""
-        cuts = [0, *(found.end() for found in BOUNDARY.finditer(self.text)), len(self.text)]
+        cuts = [0, *boundaries(self.text), len(self.text)]
         waiting = [(0, len(cuts) - 1)]
         while waiting:
             low, high = waiting.pop()

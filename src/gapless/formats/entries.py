@@ -52,6 +52,10 @@ class Args(Struct, gc=False):
 
 
 NO_ARGS: Final = Args()
+ARGS: Final = frozenset(f.encode_name for f in msgspec.structs.fields(Args))
+WHOLE_ARGS: Final = frozenset(
+    f.encode_name for f in msgspec.structs.fields(Args) if f.type is not Raw
+)
 
 
 class Complete(Struct, tag_field="ph", tag="X", gc=False):
@@ -61,8 +65,8 @@ class Complete(Struct, tag_field="ph", tag="X", gc=False):
     dur: Raw = NOTHING
     name: str = ""
     cat: str = ""
-    pid: int | str = ""
-    tid: int | str = ""
+    pid: Number | str = ""
+    tid: Number | str = ""
     args: Args | None = None
 
 
@@ -78,8 +82,8 @@ class Label(Struct, tag_field="ph", tag="M", gc=False):
     """A name for a process or a thread."""
 
     name: str = ""
-    pid: int | str = ""
-    tid: int | str = ""
+    pid: Number | str = ""
+    tid: Number | str = ""
     args: Any = None
 
 
@@ -89,16 +93,16 @@ class Begin(Struct, tag_field="ph", tag="B", gc=False):
     ts: Raw
     name: str = ""
     cat: str = ""
-    pid: int | str = ""
-    tid: int | str = ""
+    pid: Number | str = ""
+    tid: Number | str = ""
 
 
 class End(Struct, tag_field="ph", tag="E", gc=False):
     """The end of the innermost open ``Begin`` of its track."""
 
     ts: Raw
-    pid: int | str = ""
-    tid: int | str = ""
+    pid: Number | str = ""
+    tid: Number | str = ""
 
 
 # Flows, counters, asynchronous spans, objects, samples and the rest of the format: counted, nothing else.

@@ -1,71 +1,143 @@
-"""A file → its text in pieces, inflated. A damaged or cut stream gives all that could be inflated."""
+"""A file → its text in pieces, inflated. A damaged or cut stream gives all that can be inflated."""
 
-import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
 from isal import isal_zlib
 from zstandard import ZstdDecompressor, ZstdError
 
-PIECE: Final = 4 << 20  # of text
-_INPUT: Final = 256 << 10  # of a compressed file, read at once
-_SMALL_INPUT: Final = 32 << 10  # zstd gives no bound on what comes out
-_GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
-_WINDOW: Final = 31  # zlib's number for a gzip stream
+PIECE: Final = 4 << 20
+_GZIP_WINDOW: Final = 31  # zlib's number for "a gzip stream"
+_LONGEST_MAGIC: Final = 4
 
 
 class _Inflater(Protocol):
-    eof: bool
-    unused_data: bytes
-
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
     def decompress(self, data: bytes, /) -> bytes: ...
+
+
+def _gzip() -> _Inflater:
+    return isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
+
+
+def _zstd() -> _Inflater:
+    made: Any = ZstdDecompressor().decompressobj()
+    return made
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A compression: how to know it, how to undo it."""
+
+    name: str
+    magic: bytes
+    start: Callable[[], _Inflater]
+    input_bytes: int  # read at once; bounds the memory that a piece can inflate to
+
+
+_CODECS: Final = (
+    Codec("gzip", b"\x1f\x8b", _gzip, 128 << 10),
+    Codec("zstd", b"\x28\xb5\x2f\xfd", _zstd, 16 << 10),
+)
+_BROKEN: Final = (isal_zlib.error, ZstdError)
 
 
 @dataclass
 class Text:
-    """The text of a file; ``damage`` says, once all is read, why it ended early."""
+    """The text of a file. Once all is read, ``damage`` and ``ignored`` say what was wrong with it."""
 
     path: Path
+    compressed: bool = False
     damage: str | None = None
-    bytes_read: int = 0
-    _salvaged: bool = field(default=False, repr=False)
+    ignored: int = 0  # bytes after the compressed stream that belong to nothing
 
     def pieces(self) -> Iterator[bytes]:
         """Give the text, piece by piece."""
         with self.path.open("rb") as file:
-            magic = file.read(4)
+            magic = file.read(_LONGEST_MAGIC)
             file.seek(0)
-            if magic.startswith(_GZIP):
-                yield from self._inflated(file, _gzip, _INPUT)
-            elif magic == _ZSTD:
-                yield from self._inflated(file, _zstd, _SMALL_INPUT)
-            else:
-                while piece := file.read(PIECE):
-                    yield piece
+            for codec in _CODECS:
+                if magic.startswith(codec.magic):
+                    self.compressed = True
+                    yield from self._inflated(file, codec)
+                    return
+            while piece := file.read(PIECE):
+                yield piece
 
-    def _inflated(
-        self, file: BinaryIO, make: Callable[[], _Inflater], size: int
-    ) -> Iterator[bytes]:
-        inflater, fed = make(), b""
-        while data := file.read(size):
-            while data:
-                fed = data
-                text = inflater.decompress(data)
-                data = inflater.unused_data if inflater.eof else b""
-                if inflater.eof and data:
-                    inflater = make()
-                if text:
-                    yield text
-        if not inflater.eof:
-            self.damage = "the compressed stream ends early"
-
-
-def _gzip() -> _Inflater:
-    return isal_zlib.decompressobj(wbits=_WINDOW)
+    def _inflated(self, file: BinaryIO, codec: Codec) -> Iterator[bytes]:
+        fed = 0
+        members = _Members(codec)
+        try:
+            while data := file.read(codec.input_bytes):
+                texts = members.feed(data)
+                fed += 1
+                yield from texts
+        except _BROKEN as error:
+            self.damage = f"the {codec.name} stream is damaged: {error}"
+            file.seek(0)
+            yield from _last(file, codec, fed)
+            return
+        self.ignored = members.ignored
+        if members.inflater is not None:
+            self.damage = f"the {codec.name} stream ends early"
 
 
-def _zstd() -> Any:  # noqa: ANN401  zstandard's stubs do not say
-    return ZstdDecompressor().decompressobj()
+def _last(file: BinaryIO, codec: Codec, fed: int) -> Iterator[bytes]:
+    """Give what the piece after the first ``fed`` inflates to, byte by byte, as far as it goes.
+
+    An inflater that fails keeps what it had of its last piece: so all is inflated once more up to there.
+    """
+    members = _Members(codec)
+    for _ in range(fed):
+        members.feed(file.read(codec.input_bytes))
+    data = file.read(codec.input_bytes)
+    for place in range(len(data)):
+        try:
+            texts = members.feed(data[place : place + 1])
+        except _BROKEN:
+            return
+        yield from texts
+
+
+@dataclass
+class _Members:
+    """The members (gzip) or frames (zstd) of a stream, one after another."""
+
+    codec: Codec
+    inflater: _Inflater | None = None  # of the member that is open
+    ignored: int = 0
+    _waiting: bytes = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Inflate some more."""
+        texts: list[bytes] = []
+        while data:
+            if self.inflater is None:
+                data = self._open(data)
+                continue
+            text = self.inflater.decompress(data)
+            if text:
+                texts.append(text)
+            data = b""
+            if self.inflater.eof:
+                data = self.inflater.unused_data
+                self.inflater = None
+        return texts
+
+    def _open(self, data: bytes) -> bytes:
+        """Start the next member, if one follows; zeros between members are padding."""
+        start = (self._waiting + data).lstrip(b"\0")
+        self._waiting = b""
+        if start.startswith(self.codec.magic):
+            self.inflater = self.codec.start()
+            return start
+        if self.codec.magic.startswith(start):
+            self._waiting = start
+        else:
+            self.ignored += len(start)
+        return b""

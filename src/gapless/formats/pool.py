@@ -1,0 +1,94 @@
+"""Several processes that read one file together."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, cast
+
+import msgspec
+
+import gapless
+from gapless.formats.worker import LENGTH_BYTES, Message
+
+_PIPE_BYTES: Final = 1 << 20  # two batches or so: a worker need not wait for its neighbours
+_STARTED_BY: Final = (
+    "import sys; sys.path[:] = sys.argv[4:]; from gapless.formats.worker import main;"
+    " main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))"
+)
+
+
+class WorkerLostError(Exception):
+    """A worker ended before the file did: killed, out of memory, or it could not be started."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process, and the pipe through which its batches come."""
+
+    pipe: IO[bytes]
+
+    def receive(self) -> Message:
+        """Give the next message. Raises ``WorkerLostError``."""
+        length = int.from_bytes(self._exactly(LENGTH_BYTES), "little")
+        try:
+            return msgspec.msgpack.decode(self._exactly(length), type=Message)
+        except msgspec.DecodeError as error:
+            raise WorkerLostError from error
+
+    def _exactly(self, length: int) -> bytes:
+        data = self.pipe.read(length)
+        if len(data) < length:
+            raise WorkerLostError
+        return data
+
+
+@contextmanager
+def workers(path: Path, count: int) -> Iterator[list[Worker]]:
+    """Start workers, and end them however the reading ends. Raises ``WorkerLostError``."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(_worker(path, number, count)) for number in range(count)]
+
+
+@contextmanager
+def _worker(path: Path, number: int, count: int) -> Iterator[Worker]:
+    # Isolated and without site, but with the path of this process: the same packages as here, whatever
+    # the environment says, and no start-up file of anybody's runs.
+    own = Path(gapless.__file__).resolve().parent.parent
+    places = [str(own), *(place or str(Path.cwd()) for place in sys.path)]
+    command = [sys.executable, "-I", "-S", "-c", _STARTED_BY]
+    arguments = [str(path.absolute()), str(number), str(count), *places]
+    try:
+        process = subprocess.Popen(  # noqa: S603  our own interpreter and code
+            [*command, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except (OSError, ValueError) as error:
+        raise WorkerLostError from error
+    with process:
+        pipe = cast("IO[bytes]", process.stdout)
+        _widen(pipe)
+        try:
+            yield Worker(pipe)
+        finally:
+            process.kill()
+
+
+def _widen(pipe: IO[bytes]) -> None:
+    resize = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux only
+    if resize is not None:
+        with suppress(OSError):
+            fcntl.fcntl(pipe, resize, _PIPE_BYTES)
+
+
+def processors() -> int:
+    """Count the processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,57 @@
+"""A process of its own that decodes every k-th chunk of a file, and writes batches to standard output.
+
+Started by ``pool`` as ``python -c``, not by multiprocessing: a user's script may lack the ``__main__``
+guard that multiprocessing needs. Each worker inflates the whole file, which is cheap, so that nothing has to
+be handed to it but the path.
+"""
+
+import gc
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from gapless.formats import chunks
+from gapless.formats.batch import Batch
+from gapless.formats.decode import Maker
+from gapless.formats.stream import Text
+
+LENGTH_BYTES: Final = 8
+
+
+class Done(Struct, tag=True):
+    """The file has ended."""
+
+    damage: str | None
+    ignored: int
+
+
+class Made(Struct, tag=True):
+    """One more batch."""
+
+    batch: Batch
+
+
+Message = Made | Done
+
+
+def main(path: str, number: int, count: int) -> None:
+    """Write the batches of the chunks ``number``, ``number + count``, …, then ``Done``."""
+    gc.disable()
+    text = Text(Path(path))
+    pieces = text.pieces()
+    _, first = chunks.head(pieces)
+    maker = Maker()
+    for place, chunk in enumerate(chunks.cut(first or b"", pieces)):
+        if place % count == number:
+            _send(Made(maker.make(chunk)))
+    _send(Done(text.damage, text.ignored))
+
+
+def _send(message: Message) -> None:
+    packed = msgspec.msgpack.encode(message)
+    sys.stdout.buffer.write(len(packed).to_bytes(LENGTH_BYTES, "little"))
+    sys.stdout.buffer.write(packed)
+    sys.stdout.buffer.flush()
