@@ -15,7 +15,8 @@ _GROUP_OF = np.array(GROUP_CODE, np.int64)
 def account(ledgers: Sequence[Ledger], rows: Sequence[Sequence[int]] | None = None) -> Account:
     """Sum ledgers into one account.
 
-    ``rows`` selects rows of each ledger by position; by default all that are not left out as warm-up.
+    ``rows`` selects rows of each ledger by position; by default all that are not left out as
+    warm-up.
     """
     counted, aside = list[RowAccount](), list[RowAccount]()
     parts = np.zeros(len(LEAVES), np.int64)

@@ -1,4 +1,4 @@
-"""What a device did: activities in columns, each joined with the call that launched it (docs: the account, 2)."""
+"""What a device did: activities in columns, joined with their launches (docs: the account, 2)."""
 
 import re
 from dataclasses import dataclass, replace
@@ -86,7 +86,7 @@ def clock_error(acts: Activities) -> int:
 
 
 def _sorted_and_distinct(trace: Trace, rows: Int64) -> Int64:
-    """Sort by (device, start, stream, correlation, graph node) and remove exact duplicates of that key."""
+    """Sort by (device, start, stream, correlation, graph node), without duplicates of that key."""
     events, gpu = trace.events, trace.gpu
     detail = events.detail[rows]
     key = (
@@ -105,7 +105,7 @@ def _sorted_and_distinct(trace: Trace, rows: Int64) -> Int64:
 
 
 def _calls(trace: Trace, correlation: Int64) -> Int64:
-    """Find for each correlation id its runtime or driver event: the one with the smallest start, then largest end."""
+    """Find the runtime or driver event of each correlation id: smallest start, then largest end."""
     events = trace.events
     calls = np.flatnonzero(np.isin(events.category, category.CALLS) & (events.correlation > 0))
     if not len(calls):

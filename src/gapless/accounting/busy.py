@@ -1,4 +1,4 @@
-"""What class of work keeps a device busy: by a kernel's name and the operator that launched it (the account, 4)."""
+"""What class of work keeps a device busy, by kernel and operator (docs: the account, 4)."""
 
 import re
 from collections.abc import Set as AbstractSet
@@ -28,8 +28,10 @@ BY_NAME = tuple(
     for leaf, pattern in (
         (
             "busy.norm_reduce",
-            r"(?i)batch_?norm|bn_[fb]w|layer_?norm|rms_?norm|group_?norm|softmax|reduce_kernel"
-            r"|cub::(?!.*sort)|mean|sum|GammaBeta|pool|_loss|triton_(red|per)",
+            (
+                r"(?i)batch_?norm|bn_[fb]w|layer_?norm|rms_?norm|group_?norm|softmax|reduce_kernel"
+                r"|cub::(?!.*sort)|mean|sum|GammaBeta|pool|_loss|triton_(red|per)"
+            ),
         ),
         ("busy.index", r"(?i)index|gather|scatter|embedding|sort|topk|unique|nonzero"),
         ("busy.rng", r"(?i)distribution_|philox|dropout"),
@@ -50,7 +52,10 @@ _TENSOR_CORES_SINCE = (7, 0)
 
 
 def busy(threads: Threads, acts: Activities) -> tuple[Int64, Int64]:
-    """Give the busy leaf of each compute activity, and why tensor cores were not used (→ WHYS) where eligible."""
+    """Give the busy leaf of each compute activity.
+
+    Also give why tensor cores were not used (→ WHYS) where they could have been.
+    """
     events = threads.trace.events
     given = inputs(threads.trace)
     detail = np.where(acts.operator >= 0, events.detail[acts.operator], -1)
@@ -118,7 +123,10 @@ class Named:
 
 
 def _has_tensor_cores(trace: Trace, acts: Activities) -> Bool:
-    """Tell whether a device is known to have tensor cores that kernel names speak of: NVIDIA since Volta."""
+    """Tell whether a device is known to have tensor cores that kernel names speak of.
+
+    That is NVIDIA since Volta; names of other vendors' kernels do not tell.
+    """
     able = {
         device.index
         for device in trace.devices

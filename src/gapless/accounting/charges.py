@@ -1,4 +1,4 @@
-"""Stretches of time with the leaf they are charged to and the event to blame: what all stages here exchange."""
+"""Stretches of time, charged: what the stages of accounting exchange."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ class Charges:
         return Charges(**rest)
 
     def cut_by(self, lane: Lane) -> "Charges":
-        """Cut stretches at the boundaries of a lane and keep what lies in it; ``query`` becomes its owner."""
+        """Cut stretches along a lane and keep what lies in it; ``query`` becomes its owner."""
         cut = cover(lane, self.start, self.end)
         inside = cut.piece >= 0
         rest = {name: column[cut.query[inside]] for name, column in vars(self).items()}

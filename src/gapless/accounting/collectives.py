@@ -1,9 +1,9 @@
-"""Collectives over ranks: who came last, and how long the others waited for it (docs: the account, 4).
+"""Collectives over ranks: who came last, and how long the others waited (docs: the account, 4).
 
-A collective is known on every rank by its process group and sequence number. Writers that leave the number out
-(torch 2.11 among them) are matched by order, and only if all ranks of the group ran the same sequence of the same
-collectives. Clocks are aligned by the median over collectives of the difference of their ends, since a collective
-ends everywhere at once.
+A collective is known on every rank by its process group and sequence number. Writers that leave the
+number out (torch 2.11 among them) are matched by order, and only if all ranks of the group ran the
+same sequence of the same collectives. Clocks are aligned by the median over collectives of the
+difference of their ends, since a collective ends everywhere at once.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Collectives:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """For communication kernels (events) of one rank when, on its own axis, the last rank came, and who it was."""
+    """For communication kernels of one rank: when and which rank came last, on its own axis."""
 
     event: Int64
     last: Int64
@@ -56,7 +56,8 @@ def collectives(trace: Trace) -> Collectives:
     detail = trace.gpu.collective[trace.events.detail[acts.event]]
     rows = np.flatnonzero((acts.kind == COMM) & (detail >= 0))
     rows = rows[np.argsort(acts.start[rows], kind="stable")]
-    what = tuple(trace.collectives[at] for at in detail[rows].tolist())
+    which: list[int] = detail[rows].tolist()
+    what = tuple(trace.collectives[at] for at in which)
     return Collectives(
         trace.rank, trace.origin_ns, acts.event[rows], acts.start[rows], acts.end[rows], what
     )
@@ -69,7 +70,7 @@ def match(ranks: Sequence[Collectives]) -> tuple[Arrivals, ...]:
     tables = [dict(zip(keys, range(len(keys)), strict=True)) for keys, _ in keyed]
     common = [key for key in tables[0] if _complete(key, ranks, tables)] if ranks else []
     common = common if not by_order or _same_order(ranks) else []
-    if len(ranks) < 2 or not common:
+    if len(ranks) <= 1 or not common:
         return tuple(replace(NO_ARRIVALS, unmatched=len(one.what)) for one in ranks)
     rows = np.array([[table[key] for key in common] for table in tables], np.int64)
     start = np.stack([one.start[row] for one, row in zip(ranks, rows, strict=True)])
@@ -94,7 +95,10 @@ def match(ranks: Sequence[Collectives]) -> tuple[Arrivals, ...]:
 
 
 def _keys(one: Collectives) -> tuple[list[tuple[str | None, int, int]], bool]:
-    """Give each collective's key (group, number, repetition), and whether all have a sequence number."""
+    """Give the key (group, number, repetition) of each collective.
+
+    Also tell whether all of them have a sequence number.
+    """
     numbered = all(what.seq is not None for what in one.what)
     seen: dict[tuple[str | None, int], int] = {}
     keys = list[tuple[str | None, int, int]]()
@@ -128,7 +132,7 @@ def _same_order(ranks: Sequence[Collectives]) -> bool:
 
 
 def split(owned: Charges, acts: Activities, trace: Trace, arrivals: Arrivals) -> Charges:
-    """Cut stretches owned by communication (``query``: position in ``acts``) into waiting and transfer."""
+    """Cut what communication owns (``query``: position in ``acts``) into waiting and transfer."""
     since, leaf, peer = _transfer_begins(acts, trace, arrivals)
     middle = np.clip(since[owned.query], owned.start, owned.end)
     waiting = replace(
@@ -144,7 +148,7 @@ def split(owned: Charges, acts: Activities, trace: Trace, arrivals: Arrivals) ->
 def _transfer_begins(
     acts: Activities, trace: Trace, arrivals: Arrivals
 ) -> tuple[Int64, Int64, Int64]:
-    """Give for each activity when its transfer began, the leaf of the time before, and who was waited for."""
+    """Give when each activity's transfer began, the leaf of the time before, who was late."""
     begins, leaf = acts.start.copy(), np.full(len(acts), _STRAGGLER)
     peer = np.full(len(acts), -1)
     for like in _alike(acts, trace):
@@ -166,10 +170,11 @@ def _transfer_begins(
 
 
 def _alike(acts: Activities, trace: Trace) -> list[Int64]:
-    """Group the communication kernels that describe the same collective of the same size and group."""
+    """Group the communication kernels of the same collective, size and process group."""
     detail = trace.gpu.collective[trace.events.detail[acts.event]]
     groups: dict[Collective, list[int]] = {}
-    for row in np.flatnonzero((acts.kind == COMM) & (detail >= 0)).tolist():
-        what = replace(trace.collectives[detail[row]], seq=None)
-        groups.setdefault(what, []).append(row)
+    named = np.flatnonzero((acts.kind == COMM) & (detail >= 0))
+    which: list[int] = detail[named].tolist()
+    for row, at in zip(named.tolist(), which, strict=True):
+        groups.setdefault(replace(trace.collectives[at], seq=None), []).append(row)
     return [np.array(rows, np.int64) for rows in groups.values()]

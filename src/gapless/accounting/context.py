@@ -1,5 +1,9 @@
-"""What a frame is charged as because of where it stands: copies, blocking calls, retries, the profiler's own time."""
+"""What a frame is charged as because of where it stands, not of its name.
 
+These are launches of copies, blocking calls, retries of the allocator, the profiler's own time.
+"""
+
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +43,7 @@ def in_context(threads: Threads, acts: Activities) -> Context:
 
 
 def _copies(threads: Threads, acts: Activities, order: Int64, leaf: Int64) -> None:
-    """Tag what launches a copy to the device, and a synchronize at the end of one that blocks, as that copy's."""
+    """Tag what launches a copy to the device, and the synchronize that ends a blocking one."""
     events = threads.trace.events
     moves = np.array([name in MOVES for name in threads.trace.names], bool)
     copying = (acts.kind == H2D) & (acts.call >= 0)
@@ -60,7 +64,7 @@ def _copies(threads: Threads, acts: Activities, order: Int64, leaf: Int64) -> No
 
 
 def _retries(threads: Threads, order: Int64, leaf: Int64) -> None:
-    """Tell allocations after a free in the same operator: the caching allocator gave memory back and tried again."""
+    """Tag allocations after a free in the same operator: memory was given back and asked again."""
     events, names = threads.trace.events, threads.trace.names
     device = np.flatnonzero((order == ALLOC) & (leaf == LEAF["idle.alloc"]))
     if not len(device):
@@ -78,16 +82,17 @@ def _retries(threads: Threads, order: Int64, leaf: Int64) -> None:
 
 
 def _held(threads: Threads) -> tuple[Int64, int]:
-    """Give (track, start, end, event) of stretches in which the profiler held a thread, and count its other events.
+    """Give (track, start, end, event) of what the profiler held, and count its other events.
 
-    An overhead event belongs to no thread. It held one on which nothing starts or ends meanwhile, if that is main
-    or has a frame open all the time. Between two ProfilerStep# main is in ``prof.step()``.
+    An overhead event belongs to no thread. It held one on which nothing starts or ends meanwhile,
+    if that is main or has a frame open all the time. Between two ProfilerStep# main is in
+    ``prof.step()``.
     """
     events = threads.trace.events
     steps = profiler_steps(threads.trace)
     out = [
         (threads.main, int(events.end[here]), int(events.start[after]), int(after))
-        for here, after in zip(steps[:-1], steps[1:], strict=True)
+        for here, after in itertools.pairwise(steps)
         if events.end[here] < events.start[after]
     ]
     overhead = np.flatnonzero((events.category == category.OVERHEAD) & (events.end > events.start))

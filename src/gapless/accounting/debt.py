@@ -48,7 +48,10 @@ class Debt:
 
 
 def debts(host: Host, acts: Activities, bounds: Int64) -> list[Debt]:
-    """Give the debts of a device in order of time; each expires at the second window boundary after its sync."""
+    """Give the debts of a device in order of time.
+
+    Each expires at the second window boundary after its sync.
+    """
     trace, order = host.threads.trace, host.context.order
     events = trace.events
     frames = host.threads.frames
@@ -85,8 +88,8 @@ def debts(host: Host, acts: Activities, bounds: Int64) -> list[Debt]:
 def pay(free: Charges, owed: list[Debt]) -> Charges:
     """Let the work of the training process in idle time pay what is owed, oldest debt first.
 
-    Time is measured in payable nanoseconds: in that coordinate every debt is one interval, since debts are paid in
-    the order in which they arise and expire in that order too.
+    Time is measured in payable nanoseconds: in that coordinate every debt is one interval, since
+    debts are paid in the order in which they arise and expire in that order too.
     """
     payable = np.isin(free.leaf, _RELABELLED) | np.isin(free.leaf, _KEPT) | free.home
     rows = np.flatnonzero(payable)

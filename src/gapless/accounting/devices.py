@@ -1,4 +1,4 @@
-"""One device's share of the ledger: owners, idle intervals, debt, windows (docs: the account, 4, 5, 8)."""
+"""One device's share of the ledger: owners, idle time, debt (docs: the account, 4, 5, 8)."""
 
 from dataclasses import dataclass, replace
 
@@ -31,7 +31,9 @@ class DevicePieces:
 def charged(
     acts: Activities, classes: Int64, host: Host, bounds: Int64, arrivals: Arrivals
 ) -> Charges:
-    """Charge a device's time, at least ``[G_0, G_K)``, in order; ``query`` is the owner's position, −1 where idle.
+    """Charge a device's time, at least ``[G_0, G_K)``, in order.
+
+    ``query`` is the owner's position, −1 where idle.
 
     ``classes`` is the busy leaf of each of its activities.
     """
@@ -53,7 +55,7 @@ def tiled(acts: Activities, every: Charges, bounds: Int64) -> DevicePieces:
 
 
 def _owned(acts: Activities, classes: Int64, trace: Trace, arrivals: Arrivals) -> Charges:
-    """Charge the busy time of a device to its owners (``query``: position in ``acts``), in order of time."""
+    """Charge busy time to its owners (``query``: position in ``acts``), in order of time."""
     lane = sweep_device(acts.start, acts.end, acts.kind)
     kind = acts.kind[lane.owner]
     names = trace.events.name[acts.event[lane.owner]]

@@ -1,4 +1,4 @@
-"""Further columns of the ledger: phase, recomputation, hidden communication and copies (docs: the account, 4)."""
+"""Further columns of the ledger: phase, recomputation, what is hidden (docs: the account, 4)."""
 
 import re
 
@@ -17,7 +17,10 @@ _RECOMPUTE = re.compile(r"torch/utils/checkpoint\.py\(\d+\): (recompute_fn|unpac
 
 
 def phases(threads: Threads, thread: Int64, at: Int64, operator: Int64) -> Int64:
-    """Give the phase (→ PHASES) of what was launched on a thread at an instant by an operator (−1: unknown)."""
+    """Give the phase (→ PHASES) of what a thread launched at an instant.
+
+    Without an operator (−1) around it the phase is unknown.
+    """
     phase = np.full(len(at), PHASES.index("unknown"))
     phase[operator >= 0] = PHASES.index("forward")
     phase[threads.within(_NODE, thread, at)] = PHASES.index("backward")
@@ -28,8 +31,8 @@ def phases(threads: Threads, thread: Int64, at: Int64, operator: Int64) -> Int64
 def recomputes(threads: Threads, thread: Int64, at: Int64) -> Int64:
     """Tell (1) what a forward launched again in the backward, because a checkpoint did not keep it.
 
-    Re-entrant checkpoints run it inside their own node and outside any node that the inner backward evaluates;
-    others run it in a hook, which only Python frames show.
+    Re-entrant checkpoints run it inside their own node and outside any node that the inner backward
+    evaluates; others run it in a hook, which only Python frames show.
     """
     hooked = threads.within(_RECOMPUTE, thread, at)
     again = threads.within(_CHECKPOINT_NODE, thread, at)
@@ -37,7 +40,7 @@ def recomputes(threads: Threads, thread: Int64, at: Int64) -> Int64:
 
 
 def hidden(acts: Activities, kind: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """Measure in each stretch, owned by an activity of a kind, the communication and the copies beneath it, in ns."""
+    """Measure the communication and the copies beneath stretches owned by some kind, in ns."""
     comm = _running(acts, (COMM,))
     copies = _running(acts, (H2D, D2H, P2P))
     below_comm = np.where(kind < COMM, overlap(comm, start, end), 0)

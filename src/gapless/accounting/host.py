@@ -1,4 +1,4 @@
-"""φ: what a host thread was doing at an instant, as a leaf and an event to blame (docs: the account, 6)."""
+"""φ: what a host thread was doing, as a leaf and an event to blame (docs: the account, 6)."""
 
 from dataclasses import dataclass, replace
 
@@ -129,7 +129,10 @@ def _lane(threads: Threads, context: Context, stages: Stages, track: int) -> Cha
 
 
 def _bursts(threads: Threads, lanes: dict[int, Charges], lost: Lane) -> dict[int, Charges]:
-    """Find the gaps of other threads in which main began and ended nothing: the autograd engine between two nodes."""
+    """Find gaps of other threads in which main began and ended nothing.
+
+    That is the autograd engine between two nodes.
+    """
     events, main = threads.trace.events, threads.of(threads.main)
     calls = main[np.isin(events.category[main], _API)]
     nodes = np.array([name.startswith(_EVALUATE) for name in threads.trace.names], bool)
@@ -139,7 +142,7 @@ def _bursts(threads: Threads, lanes: dict[int, Charges], lost: Lane) -> dict[int
     edges = np.sort(np.concatenate((events.start[calls], events.end[calls])))
     found = dict[int, Charges]()
     for track, lane in lanes.items():
-        if track == threads.main or len(lane) < 2:
+        if track == threads.main or len(lane) <= 1:
             continue
         x, y, after = lane.end[:-1], lane.start[1:], lane.culprit[1:]
         quiet = np.searchsorted(edges, x, side="right") == np.searchsorted(edges, y)
@@ -153,7 +156,7 @@ def _silences(alive: list[Lane]) -> Lane:
     """Give the gaps between anything that is alive that are too long to be called Python."""
     everything = merge(alive)
     seen = union(everything.start, everything.end)
-    if len(seen) < 2:
+    if len(seen) <= 1:
         return NO_LANE
     start, end = seen.end[:-1], seen.start[1:]
     long = end - start > UNFRAMED

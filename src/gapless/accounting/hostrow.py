@@ -1,4 +1,4 @@
-"""The row of a run without a device: the training thread itself (docs: the account, 10, CPU only)."""
+"""The row of a run without a device: its training thread (docs: the account, 10)."""
 
 import re
 from dataclasses import dataclass, replace
@@ -47,7 +47,8 @@ class HostPieces:
 def host_pieces(host: Host, boundaries: Int64) -> HostPieces:
     """Tile the windows of the training thread: operators are its busy time, all else is φ.
 
-    Where the training thread has no frame, an autograd thread of the process is looked at in its place.
+    Where the training thread has no frame, an autograd thread of the process is looked at in its
+    place.
     """
     main = host.threads.main
     lo, hi = boundaries[:1], boundaries[-1:]
@@ -99,7 +100,7 @@ def _worked(threads: Threads, track: int, found: Charges) -> Charges:
 
 
 def _root_operators(threads: Threads, track: int) -> Lane:
-    """Give the outermost operators of a thread, not counting the autograd engine's own frames around them."""
+    """Give the outermost operators of a thread, those below the autograd engine's own frames."""
     events = threads.trace.events
     wrapper = np.array([_WRAPPER.search(name) is not None for name in threads.trace.names], bool)
     mine = threads.of(track)
@@ -112,7 +113,7 @@ def _root_operators(threads: Threads, track: int) -> Lane:
 
 
 def _classes(threads: Threads, operators: Int64) -> Int64:
-    """Give the busy leaf of operators by the tests of the account's section 4 that look at the operator."""
+    """Give the busy leaf of operators, by the tests that look at the operator."""
     trace, given = threads.trace, inputs(threads.trace)
     named = Named(trace, operators)
     detail = trace.events.detail[operators]

@@ -1,4 +1,4 @@
-"""Why a device was idle: each interval through the launch of the work that ended it (docs: the account, 5)."""
+"""Why a device was idle: the launch of the work that ended it tells (docs: the account, 5)."""
 
 from dataclasses import replace
 
@@ -29,9 +29,10 @@ _HOLDS = tuple(
 
 
 def gaps(owners: Lane, lo: int, hi: int) -> Lane:
-    """Give the maximal idle intervals of a device that meet ``[lo, hi)``, owned by the activity that ends each.
+    """Give the maximal idle intervals that meet ``[lo, hi)``, owned by what ends each.
 
-    Before its first activity a device is idle since ``lo``; after the last one until ``hi`` (owner −1).
+    Before its first activity a device is idle since ``lo``; after the last one until ``hi``, and
+    then the owner is −1.
     """
     first = min(lo, int(owners.start[0])) if len(owners) else lo
     start = np.concatenate(([first], owners.end))
@@ -42,7 +43,7 @@ def gaps(owners: Lane, lo: int, hi: int) -> Lane:
 
 
 def idle(free: Lane, acts: Activities, host: Host) -> Charges:
-    """Charge idle intervals, each owned by the activity (position in ``acts``) that ended it, or by −1."""
+    """Charge idle intervals; the owner is the position in ``acts`` of what ended each, or −1."""
     a, b, n = free.start, free.end, free.owner
     last = n < 0
     in_graph = ~last & (_graph_began(acts)[n] < b) if len(acts) else last & False
@@ -65,7 +66,7 @@ def idle(free: Lane, acts: Activities, host: Host) -> Charges:
 
 
 def _late(free: Lane, acts: Activities, host: Host) -> list[Charges]:
-    """Charge intervals whose launch had not returned when the device fell idle, in order of time."""
+    """Charge intervals whose launch had not returned when the device fell idle."""
     a, b, n = free.start, free.end, free.owner
     call, thread = acts.call[n], acts.thread[n]
     begins = np.minimum(b, np.maximum(a, acts.call_start[n]))
@@ -86,7 +87,7 @@ def _late(free: Lane, acts: Activities, host: Host) -> list[Charges]:
 
 
 def _in_call(during: Charges, n: Int64, acts: Activities, under: Int64) -> Charges:
-    """Charge the time inside launch calls: to what holds the thread, to staging a copy, else to the call."""
+    """Charge time inside launch calls to what holds the thread, to staging, else to the call."""
     holds = np.isin(during.leaf, _HOLDS)
     mine = n[during.query]
     staging = ~holds & (acts.kind[mine] == H2D) & (acts.blocking[mine] > 0)
@@ -102,7 +103,7 @@ def _in_call(during: Charges, n: Int64, acts: Activities, under: Int64) -> Charg
 
 
 def _graph_began(acts: Activities) -> Int64:
-    """Give for each activity when the first of its graph launch began on this device; never for all others."""
+    """Give when the first activity of the same graph launch began; never for all others."""
     began = np.full(len(acts), np.iinfo(np.int64).max)
     mine = np.flatnonzero(acts.graph >= 0)
     order = mine[np.lexsort((acts.start[mine], acts.graph[mine]))]

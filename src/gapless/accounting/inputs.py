@@ -69,7 +69,7 @@ def _recast(shape: Shape) -> bool:
 
 
 def _why(shape: Shape) -> str:
-    """Give the first reason that applies, of those that inputs can show; nothing where they were not recorded."""
+    """Give the first reason that inputs can show; nothing where they were not recorded."""
     tensors = _tensors(shape)
     if not tensors:
         return ""

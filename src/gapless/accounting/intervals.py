@@ -1,6 +1,7 @@
 """Half-open intervals in columns: lanes (disjoint, sorted), their joins, unions and measures.
 
-Nothing here knows of traces. All functions are vectorised; a million intervals take tenths of a second.
+Nothing here knows of traces. All functions are vectorised; a million intervals take tenths of a
+second.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Cut:
-    """Queries cut along a lane: for each part its query, its bounds and the lane's piece (−1: a hole)."""
+    """Queries cut along a lane: each part's query, bounds and piece of the lane (−1: a hole)."""
 
     query: Int64
     start: Int64
@@ -42,7 +43,7 @@ NO_LANE = Lane(empty(), empty(), empty())
 
 
 def cover(lane: Lane, lo: Int64, hi: Int64) -> Cut:
-    """Cut each query ``[lo, hi)`` into the pieces of a lane and the holes between them, in order of time."""
+    """Cut each query ``[lo, hi)`` into a lane's pieces and the holes between, in order of time."""
     first = np.searchsorted(lane.end, lo, side="right")
     last = np.searchsorted(lane.start, hi, side="left")
     slots = 2 * np.maximum(last - first, 0) + 1  # hole, piece, hole, …, hole
@@ -63,7 +64,7 @@ def cover(lane: Lane, lo: Int64, hi: Int64) -> Cut:
 
 
 def union(start: Int64, end: Int64) -> Lane:
-    """Give the time that any interval covers, as maximal pieces; the owner is the first interval of each."""
+    """Give the time that any interval covers, as maximal pieces owned by their first interval."""
     keep = np.flatnonzero(end > start)
     order = keep[np.argsort(start[keep], kind="stable")]
     if not len(order):

@@ -1,4 +1,4 @@
-"""How a trace's activities hang together with its host side: what the tables of a study are joined on."""
+"""How activities hang together with the host side: what a study's tables are joined on."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from gapless.model.trace import Int64, Trace
 
 @dataclass(frozen=True)
 class Links:
-    """For each activity, sorted by (device, start), the events it is joined with; −1 where there is none."""
+    """For each activity, sorted by (device, start), the events it is joined with, or −1."""
 
     activity: Int64  # its own event
     launch: Int64  # the call that launched it

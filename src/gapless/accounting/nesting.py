@@ -1,9 +1,10 @@
 """Nested intervals of one track: who encloses whom, and who is innermost at an instant.
 
-Frames of a thread form a forest. Sorted outermost first, the depth of an interval is its rank less the number of
-intervals that have ended, and its parent is the last one before it that is one less deep: two sorts instead of a
-stack, so that millions of frames take a second. Where intervals cross (damaged records), the earlier one counts as
-cut where the later begins, as long as the later is open: the latest start is the innermost.
+Frames of a thread form a forest. Sorted outermost first, the depth of an interval is its rank less
+the number of intervals that have ended, and its parent is the last one before it that is one less
+deep: two sorts instead of a stack, so that millions of frames take a second. Where intervals cross
+(damaged records), the earlier one counts as cut where the later begins, as long as the later is
+open: the latest start is the innermost.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ def forest(start: Int64, end: Int64) -> Forest:
 
 
 def parents(start: Int64, end: Int64) -> Int64:
-    """Give for each interval the innermost one that encloses it, −1 where none does and for points."""
+    """Give the innermost interval that encloses each, −1 where none does and for points."""
     tree = forest(start, end)
     found = np.full(len(start), -1)
     has = tree.parent >= 0
@@ -47,7 +48,7 @@ def parents(start: Int64, end: Int64) -> Int64:
 
 
 def roots(start: Int64, end: Int64) -> Int64:
-    """Give for each interval the outermost one that encloses it: itself for a root and for points."""
+    """Give the outermost interval that encloses each: itself for a root and for points."""
     tree = forest(start, end)
     found = np.arange(len(start))
     root = np.maximum.accumulate(np.where(tree.parent < 0, np.arange(len(tree.index)), 0))
@@ -63,9 +64,10 @@ def innermost(start: Int64, end: Int64, at: Int64) -> Int64:
 
 
 def lane_of(tree: Forest, winner: Int64 | None = None) -> Lane:
-    """Cut time at all boundaries of a forest; each piece goes to the winner of its innermost interval.
+    """Cut time at all boundaries; each piece goes to the winner of its innermost interval.
 
-    ``winner`` gives for each position the position that is charged while it is innermost (itself by default).
+    ``winner`` gives for each position the position that is charged while it is innermost (itself by
+    default).
     """
     count = len(tree.index)
     if not count:
@@ -108,7 +110,7 @@ def _is_nested(end: Int64, parent: Int64) -> bool:
 
 
 def _uncross(start: Int64, end: Int64) -> Int64:
-    """Cut what is crossed by a later interval where that one begins: the lane of the innermost stays the same."""
+    """Cut what a later interval crosses where that begins: the innermost stays the same."""
     starts, ends = start.tolist(), end.tolist()
     stack: list[int] = []
     for here, begin in enumerate(starts):

@@ -1,5 +1,6 @@
 """Trace → ledger: the whole of the account's definition, put together."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ from gapless.model.trace import Count, Int64, Trace
 
 @dataclass(frozen=True)
 class _Part:
-    """One device's (or the training thread's) pieces with all facets; ``pieces.query`` is the window."""
+    """A device's (or the training thread's) pieces with facets; ``pieces.query``: the window."""
 
     device: int | None
     bounds: Int64
@@ -35,9 +36,9 @@ class _Part:
 def partition(trace: Trace, arrivals: Arrivals = NO_ARRIVALS, stages: Stages = NO_STAGES) -> Ledger:
     """Charge every nanosecond of every window of a trace to one leaf.
 
-    ``arrivals`` tells when the last rank came to each collective (``collectives.match``), ``stages`` what the
-    loader's workers did (own recordings). A capture without devices is charged on its training thread; one without
-    any interval gives a ledger without rows.
+    ``arrivals`` tells when the last rank came to each collective (``collectives.match``),
+    ``stages`` what the loader's workers did (own recordings). A capture without devices is charged
+    on its training thread; one without any interval gives a ledger without rows.
     """
     side = threads(trace)
     acts = activities(trace, side)
@@ -45,10 +46,7 @@ def partition(trace: Trace, arrivals: Arrivals = NO_ARRIVALS, stages: Stages = N
     if steps is None:
         return _ledger(side, acts, Steps(empty(), None, "none"), [], ())
     asked = host(side, acts, stages)
-    if not len(acts):
-        parts = [_on_host(asked, steps)]
-    else:
-        parts = _on_devices(asked, acts, steps, arrivals)
+    parts = [_on_host(asked, steps)] if not len(acts) else _on_devices(asked, acts, steps, arrivals)
     notes = _notes(asked, arrivals)
     return _ledger(side, acts, steps, parts, notes)
 
@@ -151,7 +149,7 @@ def _rows(trace: Trace, part: _Part, steps: Steps) -> list[Row]:
     aside = left_out(len(numbers)) if numbers is not None else frozenset[int]()
     return [
         Row(trace.rank, part.device, None if numbers is None else numbers[at], lo, hi, at in aside)
-        for at, (lo, hi) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
+        for at, (lo, hi) in enumerate(itertools.pairwise(bounds))
     ]
 
 

@@ -1,8 +1,9 @@
-"""Waits for another device of the same process, where an event wait recorded them (docs: the account, 5).
+"""Waits for another device of the same process, where they were recorded (docs: the account, 5).
 
-A device that waits longer than a queue explains is ``idle.device.wait``. If its next work was enqueued behind a
-recorded wait for an event, and that event was recorded after work of another device that was then still running,
-the time is that device's: its leaf and culprit at the same instant, its own work becoming ``idle.device.peer``.
+A device that waits longer than a queue explains is ``idle.device.wait``. If its next work was
+enqueued behind a recorded wait for an event, and that event was recorded after work of another
+device that was then still running, the time is that device's: its leaf and culprit at the same
+instant, its own work becoming ``idle.device.peer``.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ class Ties:
 
 
 def ties(trace: Trace, acts: Activities) -> Ties:
-    """Tie activities to what they waited for on another device, by the waits that the trace recorded."""
+    """Tie activities to what they waited for on another device, by the recorded waits."""
     events, gpu = trace.events, trace.gpu
     records = np.flatnonzero(events.category == category.SYNC)
     detail = events.detail[records]
@@ -57,26 +58,25 @@ def ties(trace: Trace, acts: Activities) -> Ties:
 
 
 def explain(pieces: Charges, tied: Ties, others: Mapping[int, Charges]) -> Charges:
-    """Charge the waits of one device, as far as they are tied, as the other devices are charged meanwhile."""
+    """Charge the tied waits of one device as the other devices are charged meanwhile."""
     rows = np.flatnonzero((pieces.leaf == _WAIT) & np.isin(pieces.culprit, tied.event))
-    parts = [np.delete(np.arange(len(pieces)), rows)]
-    kept = [pieces.take(parts[0])]
-    for row in rows.tolist():
-        kept.append(_one(pieces.take(np.array([row])), tied, others))
-    every = stacked(kept)
+    rest = np.ones(len(pieces), bool)
+    rest[rows] = False
+    explained = [_one(pieces.take(rows[at : at + 1]), tied, others) for at in range(len(rows))]
+    every = stacked([pieces.take(rest), *explained])
     return every.take(np.argsort(every.start, kind="stable"))
 
 
 def _one(piece: Charges, tied: Ties, others: Mapping[int, Charges]) -> Charges:
-    """Replace the part of one wait in which the device that it waited for the longest was still at work."""
+    """Replace the part of one wait in which the device that it waited for was still at work."""
     mine = np.flatnonzero(tied.event == piece.culprit[0])
     tie = mine[tied.until[mine].argmax()]
     until = np.minimum(piece.end, np.maximum(tied.until[tie], piece.start))
     other = others.get(int(tied.device[tie]))
     if other is None or until[0] <= piece.start[0]:
         return piece
-    lo = int(np.searchsorted(other.end, piece.start[0], side="right"))
-    hi = int(np.searchsorted(other.start, until[0]))
+    lo = int(np.searchsorted(other.end, int(piece.start[0]), side="right"))
+    hi = int(np.searchsorted(other.start, int(until[0])))
     seen = other.take(np.arange(lo, hi))
     seen = replace(
         seen,
@@ -108,7 +108,7 @@ def _first_after(acts: Activities, device: int, stream: int, at: int) -> int:
 
 
 def _last_before(acts: Activities, device: int, stream: int, at: int) -> int:
-    """Give the last activity that was enqueued on a stream of another device before an instant, −1 without one."""
+    """Give what was enqueued last on another device's stream before an instant, or −1."""
     rows = np.flatnonzero(
         (acts.device != device) & (acts.stream == stream) & (acts.call_start < at)
     )

@@ -1,6 +1,6 @@
-"""Which stage of loading a wait for data was spent in, where the loader's stages were marked (docs: the account, 7)."""
+"""Which stage of loading a wait was spent in, where stages were marked (docs: the account, 7)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,16 +28,19 @@ _UNSTAGED = LEAF["idle.data.unstaged"]
 
 
 def staged(waits: Charges, stages: Stages) -> Charges:
-    """Cut stretches of waiting (``culprit`` is the wait) by stage; a wait without stages stays as it is.
+    """Cut stretches of waiting (``culprit`` is the wait) by stage.
 
-    Between stages it is ``other``, after the last one ``hand-over``, before the first one ``unstaged``.
+    A wait without stages stays as it is. Between stages it is ``other``, after the last one ``hand-over``, before the first one
+    ``unstaged``.
     """
     known = np.isin(waits.culprit, stages.wait)
     if not known.any():
         return waits
     parts = [waits.take(~known)]
-    for wait in np.unique(waits.culprit[known]).tolist():
-        parts.append(_one(waits.take(waits.culprit == wait), stages, wait))
+    parts += [
+        _one(waits.take(waits.culprit == wait), stages, wait)
+        for wait in np.unique(waits.culprit[known]).tolist()
+    ]
     return joined(parts)
 
 
@@ -52,5 +55,4 @@ def _one(waits: Charges, stages: Stages, wait: int) -> Charges:
     leaf = np.where(inside, stages.leaf[stage], rest)
     culprit = np.where(inside & (stages.culprit[stage] >= 0), stages.culprit[stage], wait)
     made = charges(cut.start, cut.end, leaf, culprit, query=waits.query[cut.query])
-    home = waits.home[cut.query]
-    return Charges(**{**vars(made), "home": home})
+    return replace(made, home=waits.home[cut.query])

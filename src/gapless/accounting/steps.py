@@ -26,7 +26,7 @@ def profiler_steps(trace: Trace) -> Int64:
 
 
 def find_steps(threads: Threads) -> Steps | None:
-    """Find the steps by the first rule that applies; ``None`` for a capture without any interval."""
+    """Find the steps by the first rule that applies; ``None`` without any interval."""
     for rule in (_by_profiler, _by_optimizer, _by_user_range, _whole):
         steps = rule(threads)
         if steps is not None:
@@ -47,7 +47,7 @@ def _by_profiler(threads: Threads) -> Steps | None:
 
 
 def _by_optimizer(threads: Threads) -> Steps | None:
-    """Take the optimizer with the fewest calls, at least two: the outer cycle of a GAN or of accumulation."""
+    """Take the optimizer with the fewest calls, at least two: the outer cycle of a GAN."""
     events = threads.trace.events
     found = user_ranges(threads.trace, OPTIMIZER_STEP)
     found = found[events.track[found] == threads.main]
@@ -92,7 +92,7 @@ def _whole(threads: Threads) -> Steps | None:
 
 
 def _fewest(names: Int64) -> int | None:
-    """Give the name with the fewest calls among those called at least twice; the first seen of equals."""
+    """Give the name with the fewest calls, at least two; the first seen of equals."""
     distinct, first, counts = np.unique(names, return_index=True, return_counts=True)
     often = np.flatnonzero(counts > 1)
     if not len(often):

@@ -1,11 +1,13 @@
 """The one partition function, in its two orders: a host lane's and a device's.
 
-Cut time at all boundaries of a set of intervals; each piece goes to the open interval with the smallest key. On a
-host thread the key is (order of the tag; latest start; earliest end; position): frames nest, so this is a walk down
-a forest. On a device it is (kind; earliest start; stream; correlation; graph node): who came first keeps the
-device until it ends, so a running maximum of ends gives the owners of a kind.
+Cut time at all boundaries of a set of intervals; each piece goes to the open interval with the
+smallest key. On a host thread the key is (order of the tag; latest start; earliest end; position):
+frames nest, so this is a walk down a forest. On a device it is (kind; earliest start; stream;
+correlation; graph node): who came first keeps the device until it ends, so a running maximum of
+ends gives the owners of a kind.
 """
 
+import itertools
 from heapq import heappop, heappush
 
 import numpy as np
@@ -16,7 +18,7 @@ from gapless.model.trace import Int64
 
 
 def sweep_host(start: Int64, end: Int64, order: Int64) -> Lane:
-    """Give each instant to the open interval with the smallest key (order; −start; end; position)."""
+    """Give each instant to the open interval with the smallest (order; −start; end; position)."""
     keep = np.flatnonzero(end > start)
     if not len(keep):
         return NO_LANE
@@ -31,7 +33,8 @@ def sweep_host(start: Int64, end: Int64, order: Int64) -> Lane:
 def sweep_device(start: Int64, end: Int64, kind: Int64) -> Lane:
     """Give each instant to the open interval with the smallest key (kind; start; position).
 
-    The intervals come sorted by (start, stream, correlation, graph node), so that position breaks ties.
+    The intervals come sorted by (start, stream, correlation, graph node), so that position breaks
+    ties.
     """
     lanes: list[Lane] = []
     taken = NO_LANE
@@ -51,9 +54,11 @@ def sweep_device(start: Int64, end: Int64, kind: Int64) -> Lane:
 
 
 def sweep_slowly(start: Int64, end: Int64, key: list[tuple[int, ...]]) -> Lane:
-    """Partition any intervals by any keys, one boundary at a time: the definition, for the few that cross."""
-    todo = [i for i in np.argsort(start, kind="stable").tolist() if end[i] > start[i]]
-    starts, ends = start.tolist(), end.tolist()
+    """Partition intervals by any keys, one boundary at a time: for the few that cross."""
+    starts: list[int] = start.tolist()
+    ends: list[int] = end.tolist()
+    by_start: list[int] = np.argsort(start, kind="stable").tolist()
+    todo = [i for i in by_start if ends[i] > starts[i]]
     heap: list[tuple[tuple[int, ...], int]] = []
     out: list[tuple[int, int, int]] = []
     now, at = 0, 0
@@ -78,11 +83,11 @@ def sweep_slowly(start: Int64, end: Int64, key: list[tuple[int, ...]]) -> Lane:
 
 
 def _winners(tree: Forest, order: Int64) -> Int64:
-    """Give for each frame the one that is charged while it is innermost: the smallest order on its stack."""
+    """Give what is charged while a frame is innermost: the smallest order on its stack."""
     wins = np.arange(len(order))
     by_depth = np.argsort(tree.depth, kind="stable")
     bounds = np.searchsorted(tree.depth[by_depth], np.arange(1, int(tree.depth.max(initial=0)) + 2))
-    for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
+    for lo, hi in itertools.pairwise(bounds):
         level = by_depth[lo:hi]
         above = wins[tree.parent[level]]
         wins[level] = np.where(order[level] <= order[above], level, above)
@@ -90,7 +95,7 @@ def _winners(tree: Forest, order: Int64) -> Int64:
 
 
 def _with_crossings(keep: Int64, start: Int64, end: Int64, order: Int64) -> Lane:
-    """Sweep clusters of touching frames in which some cross by definition, and the rest as a forest."""
+    """Sweep clusters in which frames cross slowly, by the definition, and the rest as a forest."""
     s, e = start[keep], end[keep]
     tree = forest(s, e)
     clusters = union(s, e)

@@ -86,14 +86,14 @@ _OPERATIONS = (category.CPU_OP, category.RUNTIME, category.DRIVER)
 
 @dataclass(frozen=True)
 class Tags:
-    """For each event its tag and the leaf that it charges; NOT_A_FRAME for what is no host frame."""
+    """For each event its tag (NOT_A_FRAME: no host frame) and the leaf that it charges."""
 
     order: Int64
     leaf: Int64
 
 
 def tag(trace: Trace) -> Tags:
-    """Tag every event by name and category. Context (copies, held overhead) comes later, in ``host``."""
+    """Tag every event by name and category; ``context`` refines by what a frame encloses."""
     events = trace.events
     anywhere = np.array([_first(name, python=False) for name in trace.names], np.int64).reshape(
         -1, 2

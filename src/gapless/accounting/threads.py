@@ -1,4 +1,4 @@
-"""What host threads did: frames by thread, who steps, what is open at an instant (docs: the account, 2)."""
+"""What host threads did: frames by thread, who steps, what is open (docs: the account, 2)."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 
 @dataclass(frozen=True)
 class Threads:
-    """A trace's host side: the tag of every event, and frames sorted by thread (then as in the file)."""
+    """A trace's host side: the tag of every event, and the frames of each thread."""
 
     trace: Trace
     tags: Tags
@@ -45,7 +45,7 @@ class Threads:
         return lanes
 
     def operator_at(self, thread: Int64, at: Int64) -> Int64:
-        """Give the innermost operator (event) that is open on a thread at an instant, −1 where none is."""
+        """Give the innermost operator (event) open on a thread at an instant, or −1."""
         found = np.full(len(thread), -1)
         for track, lane in self.operators.items():
             mine = np.flatnonzero(thread == track)
@@ -84,9 +84,10 @@ def threads(trace: Trace) -> Threads:
     track = trace.events.track[frames]
     order = np.argsort(track, kind="stable")
     frames, track = frames[order], track[order]
-    heads = np.flatnonzero(np.concatenate(([True], track[1:] != track[:-1]))) if len(track) else []
-    tails = [*heads[1:], len(track)]
-    bounds = {int(track[lo]): slice(int(lo), int(hi)) for lo, hi in zip(heads, tails, strict=False)}
+    tracks, heads = np.unique(track, return_index=True)
+    begins: list[int] = heads.tolist()
+    ends = [*begins[1:], len(track)]
+    bounds = {int(one): slice(lo, hi) for one, lo, hi in zip(tracks, begins, ends, strict=True)}
     return Threads(trace, tags, frames, bounds, _main(trace))
 
 
@@ -100,7 +101,7 @@ def user_ranges(trace: Trace, pattern: re.Pattern[str]) -> Int64:
 
 
 def _main(trace: Trace) -> int:
-    """Find the training thread: of ProfilerStep#, else of Optimizer.step#, else with the most operators."""
+    """Find the training thread: of ProfilerStep#, of Optimizer.step#, of the most operators."""
     track = trace.events.track
     for pattern in (PROFILER_STEP, OPTIMIZER_STEP):
         found = user_ranges(trace, pattern)

@@ -1,4 +1,4 @@
-"""Windows of a device: when it has drained what was launched before each step (docs: the account, 3)."""
+"""Windows of a device: when it had drained what earlier steps launched (docs: the account, 3)."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def windows(boundaries: Int64, acts: Activities) -> Int64:
 
 
 def as_lane(bounds: Int64) -> Lane:
-    """See consecutive boundaries as a lane of windows, owned by their positions; empty ones are left out."""
+    """See consecutive boundaries as a lane owned by positions; empty windows are left out."""
     rows = np.flatnonzero(bounds[1:] > bounds[:-1])
     return Lane(bounds[:-1][rows], bounds[1:][rows], rows)
 
