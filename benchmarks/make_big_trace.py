@@ -1,0 +1,212 @@
+"""Grow a real trace to any size, so that reading can be measured on what profilers really write.
+
+``python -m benchmarks.make_big_trace BASE OUT --megabytes 1000 [--rich] [--rank 0 --world 1]``
+
+*plain* keeps the bytes that Kineto wrote; *rich* writes the base's events in the layout of torch
+2.13's writer (one key a line) first. Then the events are repeated; in each copy only numbers
+change: times move on by the length of the base, and ids, step numbers and collective sequence
+numbers by their range, so that nothing in two copies is joined. What a capture has once (names of
+processes and threads, the span of the capture, its end) is written once. ``OUT`` may end in .gz.
+"""
+
+import argparse
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from isal import igzip
+
+Event = dict[str, Any]
+_EVENT_END = b"\n  },\n"
+_IDS = (
+    b"id|correlation|External id|Ev Idx|Python id|Python parent id|Sequence number|Seq"
+    b"|wait_on_cuda_event_record_corr_id"
+)
+_NUMBER = re.compile(rb'"ts": (\d+)|"(?:' + _IDS + rb')": (\d+)|ProfilerStep#(\d+)')
+_ONCE = re.compile(rb'"ph": "M"|"cat": "Trace"|"Iteration Start: |"Record Window End"')
+_LARGEST_ID = 1 << 31  # above it lie hashes and addresses, which are no running numbers
+_KEYS = {  # in the order in which torch 2.13 writes them
+    "X": ("ph", "cat", "name", "pid", "tid", "ts", "dur"),
+    "M": ("ph", "name", "ts", "pid", "tid"),
+    "i": ("ph", "cat", "s", "name", "pid", "tid", "ts"),
+    "s": ("ph", "id", "pid", "tid", "ts", "cat", "name"),
+    "f": ("ph", "id", "pid", "tid", "ts", "cat", "name"),
+}
+
+
+@dataclass(frozen=True)
+class Base:
+    """A trace in three parts: what precedes the events, the events, what follows them."""
+
+    head: bytes
+    events: list[bytes]
+    tail: bytes
+
+
+def read(path: Path) -> bytes:
+    """Give the text of a plain or gzip-compressed file."""
+    raw = path.read_bytes()
+    return gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+
+
+def as_written(text: bytes) -> Base:
+    """Cut the text that Kineto wrote into its events, byte for byte."""
+    start = text.index(b"[", text.index(b'"traceEvents"')) + 1
+    end = text.rindex(b"\n  ]")
+    body = text[start:end].strip(b" \n")
+    events = [event + b"\n  }" for event in body.split(_EVENT_END)]
+    events[-1] = events[-1].removesuffix(b"\n  }")
+    return Base(text[:start] + b"\n  ", events, text[end:])
+
+
+def microseconds(value: object) -> str:
+    """Write a time as Kineto does: microseconds with three decimals."""
+    return f"{float(str(value)):.3f}"
+
+
+def written(event: Event) -> bytes:
+    """Write one event in the layout of torch 2.13's writer."""
+    kind = str(event["ph"])
+    lines = [
+        f'"{key}": {microseconds(event[key]) if key in ("ts", "dur") else json.dumps(event[key])}'
+        for key in _KEYS[kind]
+        if key in event
+    ]
+    if kind == "i":
+        lines[0] += ",\n    "
+        lines[:2] = [f"{lines[0]}\n    {lines[1]}"]
+    text = ",\n    ".join(lines)
+    args = cast("dict[str, object]", event.get("args") or {})
+    pairs = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in args.items())
+    if kind == "M":
+        text += f',\n    "args": {{\n      {pairs}\n    }}'
+    elif kind == "f":
+        text += '\n    , "bp": "e"'
+    else:
+        text += "\n    "
+        text += f',\n    "args": {{\n      {pairs}\n    }}' if pairs else ""
+    return f"{{\n    {text}\n  }}".encode()
+
+
+def rewritten(text: bytes) -> Base:
+    """Write all events of a trace anew, as torch 2.13 would."""
+    document = cast("dict[str, Any]", json.loads(text))
+    events = cast("list[Event]", document.pop("traceEvents"))
+    for unwanted in ("traceName", "metadata"):  # the second: what a third party added
+        document.pop(unwanted, None)
+    entries = "".join(f'    "{key}": {json.dumps(value)},\n' for key, value in document.items())
+    head = f'{{\n{entries}    "traceEvents": [\n    \n  '
+    known = [written(event) for event in events if event.get("ph") in _KEYS]
+    return Base(head.encode(), known, b'\n  ],"traceName": "trace.json" }')
+
+
+def ranked(head: bytes, rank: int, world: int) -> bytes:
+    """Give the head with a ``distributedInfo`` of the given rank: some readers demand one."""
+    info = f'"distributedInfo": {{"backend": "nccl", "rank": {rank}, "world_size": {world}}},'
+    head = re.sub(rb'"distributedInfo": \{.*?\},(?=\s*")', b"", head, count=1, flags=re.DOTALL)
+    return re.sub(rb'"traceEvents"', info.encode() + rb'\n  "traceEvents"', head, count=1)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Text with its changing numbers taken out: ``literals`` around ``numbers`` of ``kinds``."""
+
+    literals: list[bytes]
+    numbers: list[int]
+    kinds: list[int]  # 0 time, 1 id, 2 step
+
+    def copy(self, shifts: tuple[int, int, int]) -> bytes:
+        """Give the text with each number moved on by the shift of its kind."""
+        pieces = [b""] * (2 * len(self.numbers) + 1)
+        pieces[::2] = self.literals
+        moved = zip(self.numbers, self.kinds, strict=True)
+        pieces[1::2] = [b"%d" % (number + shifts[kind]) for number, kind in moved]
+        return b"".join(pieces)
+
+
+def pattern(text: bytes) -> Pattern:
+    """Find the changing numbers of a text."""
+    literals: list[bytes] = []
+    numbers: list[int] = []
+    kinds: list[int] = []
+    last = 0
+    for match in _NUMBER.finditer(text):
+        kind = (match.lastindex or 1) - 1
+        number = int(match[kind + 1])
+        if kind == 1 and number > _LARGEST_ID:
+            continue
+        literals.append(text[last : match.start(kind + 1)])
+        numbers.append(number)
+        kinds.append(kind)
+        last = match.end(kind + 1)
+    return Pattern([*literals, text[last:]], numbers, kinds)
+
+
+def ranges(found: Pattern) -> tuple[int, int, int]:
+    """Give how far each kind moves from one copy to the next: µs, ids, steps."""
+    spans: list[int] = []
+    for kind in range(3):
+        values = [n for n, k in zip(found.numbers, found.kinds, strict=True) if k == kind]
+        low = min(values, default=0) if kind != 1 else 0
+        spans.append(max(values, default=0) - low + 1)
+    return spans[0] + 1000, spans[1], spans[2]
+
+
+def lengthened(event: bytes, microseconds_more: int) -> bytes:
+    """Give the event with a duration that much longer."""
+    return re.sub(
+        rb'("dur": )(\d+)', lambda m: m[1] + b"%d" % (int(m[2]) + microseconds_more), event, count=1
+    )
+
+
+def grown(base: Base, size: int) -> Iterator[bytes]:
+    """Give the big trace in pieces, of about ``size`` bytes in all."""
+    once = [event for event in base.events if _ONCE.search(event)]
+    seen = set(once)
+    found = pattern(b",\n  ".join(event for event in base.events if event not in seen))
+    length = len(found.copy((0, 0, 0)))
+    copies = max(1, round((size - len(base.head) - len(base.tail)) / length))
+    step = ranges(found)
+    last = (copies - 1) * step[0]
+    ends = [event for event in once if b'"Record Window End"' in event]
+    starts = [
+        lengthened(one, last) if b'"Trace"' in one else one for one in once if one not in ends
+    ]
+    yield base.head + b",\n  ".join(starts)
+    for number in range(copies):
+        yield b",\n  " + found.copy((number * step[0], number * step[1], number * step[2]))
+    for event in ends:
+        yield b",\n  " + pattern(event).copy((last, 0, 0))
+    yield base.tail
+
+
+def make(base: Path, out: Path, options: argparse.Namespace) -> None:
+    """Write the big trace."""
+    text = read(base)
+    parts = rewritten(text) if options.rich else as_written(text)
+    head = ranked(parts.head, options.rank, options.world)
+    parts = Base(head, parts.events, parts.tail)
+    with cast("BinaryIO", igzip.open(out, "wb") if out.suffix == ".gz" else out.open("wb")) as file:
+        for piece in grown(parts, int(options.megabytes * 1e6)):
+            file.write(piece)
+
+
+def main() -> None:
+    """Make one big trace."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("base", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--megabytes", type=float, required=True)
+    parser.add_argument("--rich", action="store_true")
+    parser.add_argument("--rank", type=int, default=0)
+    parser.add_argument("--world", type=int, default=1)
+    options = parser.parse_args()
+    make(options.base, options.out, options)
+
+
+if __name__ == "__main__":
+    main()
