@@ -30,7 +30,8 @@ _UNSTAGED = LEAF["idle.data.unstaged"]
 def staged(waits: Charges, stages: Stages) -> Charges:
     """Cut stretches of waiting (``culprit`` is the wait) by stage.
 
-    A wait without stages stays as it is. Between stages it is ``other``, after the last one ``hand-over``, before the first one
+    A wait without stages stays as it is. Between stages it is ``other``, after the last one
+    ``hand-over``, before the first one
     ``unstaged``.
     """
     known = np.isin(waits.culprit, stages.wait)
