@@ -184,15 +184,25 @@ def grown(base: Base, size: int) -> Iterator[bytes]:
     yield base.tail
 
 
-def make(base: Path, out: Path, options: argparse.Namespace) -> None:
-    """Write the big trace."""
+@dataclass(frozen=True)
+class Growth:
+    """How a base grows: to what size, whether written anew, and of how many ranks it is one."""
+
+    megabytes: float
+    rich: bool = False
+    world: int = 1
+
+
+def make(base: Path, wanted: list[tuple[Path, int]], growth: Growth) -> None:
+    """Write the big trace to each path, as that rank."""
     text = read(base)
-    parts = rewritten(text) if options.rich else as_written(text)
-    head = ranked(parts.head, options.rank, options.world)
-    parts = Base(head, parts.events, parts.tail)
-    with cast("BinaryIO", igzip.open(out, "wb") if out.suffix == ".gz" else out.open("wb")) as file:
-        for piece in grown(parts, int(options.megabytes * 1e6)):
-            file.write(piece)
+    parts = rewritten(text) if growth.rich else as_written(text)
+    for path, rank in wanted:
+        head = ranked(parts.head, rank, growth.world)
+        pieces = grown(Base(head, parts.events, parts.tail), int(growth.megabytes * 1e6))
+        opener = igzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb")
+        with cast("BinaryIO", opener) as file:
+            file.writelines(pieces)
 
 
 def main() -> None:
@@ -205,7 +215,8 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=0)
     parser.add_argument("--world", type=int, default=1)
     options = parser.parse_args()
-    make(options.base, options.out, options)
+    growth = Growth(options.megabytes, rich=options.rich, world=options.world)
+    make(options.base, [(options.out, options.rank)], growth)
 
 
 if __name__ == "__main__":
