@@ -6,6 +6,7 @@ the report in the README is what the program says of the trace that it ships, so
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -14,13 +15,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from gapless.cli import COMMANDS
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
+from gapless.report.document import schema
+from gapless.report.names import short
+
+Makers = Mapping[str, Callable[[], str]]
 
 ROOT: Final = Path(__file__).parents[1]
 DEMO: Final = ROOT / "src/gapless/demo/resnet50.json.gz"
-_WIDTH: Final = 100
-_PROGRAM: Final = "import sys; from gapless.cli import main; sys.exit(main())"
-_COMMANDS: Final = re.compile(r"\{([a-z,-]+)\}")
+_PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1"}
 _BLOCK: Final = re.compile(
     r"(?P<open><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL
 )
@@ -28,11 +32,10 @@ _BLOCK: Final = re.compile(
 
 def gapless(*arguments: str) -> str:
     """Give what the command line prints for these arguments: 100 columns, no colours."""
-    plain = {"COLUMNS": str(_WIDTH), "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *arguments],
+        [sys.executable, "-m", "gapless", *arguments],
         cwd=DEMO.parent,
-        env=os.environ | plain,
+        env=os.environ | _PLAIN,
         capture_output=True,
         encoding="utf-8",
         check=False,
@@ -43,8 +46,9 @@ def gapless(*arguments: str) -> str:
 
 
 def report() -> str:
-    """Give the report of the shipped trace, down to its tables."""
-    return _fenced(f"$ gapless open {DEMO.name}\n\n" + gapless("open", DEMO.name, "--no-cache"))
+    """Give the first part of the shipped trace's report: all but the tables."""
+    account = gapless("open", DEMO.name, "--no-cache").partition("\n\n")[0]
+    return _fenced(f"$ gapless open {DEMO.name}\n{account}")
 
 
 def groups() -> str:
@@ -56,29 +60,40 @@ def groups() -> str:
     return "\n".join(rows)
 
 
+def names() -> str:
+    """Give the table of what the report calls each leaf, in the order of its groups."""
+    rows = ["| group | in the report | leaf |", "|---|---|---|"]
+    leaves = sorted(LEAVES, key=lambda leaf: GROUPS.index(group_of(leaf)))
+    rows += [f"| {PRINTED[group_of(leaf)]} | {short(leaf)} | `{leaf}` |" for leaf in leaves]
+    return "\n".join(rows)
+
+
 def command_pages() -> str:
     """Give the help text of the program and of each of its commands."""
-    top = gapless("--help")
-    found = _COMMANDS.search(top)
-    names = found[1].split(",") if found else []
-    parts = ["## gapless", _fenced(top)]
-    for name in names:
+    parts = ["## gapless", _fenced(gapless("--help"))]
+    for name in COMMANDS:
         parts += [f"## gapless {name}", _fenced(gapless(name, "--help"))]
     return "\n\n".join(parts)
 
 
-PAGES: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
-    "README.md": {"report": report},
-    "docs/the-account.md": {"groups": groups},
-    "docs/cli.md": {"commands": command_pages},
-}
+def study_schema() -> str:
+    """Give the JSON Schema of what ``--json`` prints."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _fenced(text: str) -> str:
     return f"```text\n{text}\n```"
 
 
-def fill(page: str, makers: Mapping[str, Callable[[], str]]) -> str:
+PAGES: Final[Mapping[str, Makers]] = {
+    "README.md": {"report": report},
+    "docs/the-account.md": {"groups": groups, "names": names},
+    "docs/cli.md": {"commands": command_pages},
+}
+FILES: Final[Makers] = {"docs/schema/study.json": study_schema}
+
+
+def fill(page: str, makers: Makers) -> str:
     """Give the page with its generated blocks made anew. Raises ``KeyError`` for one it lacks."""
     lacking = makers.keys() - {block["name"] for block in _BLOCK.finditer(page)}
     if lacking:
@@ -90,22 +105,28 @@ def fill(page: str, makers: Mapping[str, Callable[[], str]]) -> str:
     return _BLOCK.sub(make, page)
 
 
+def made() -> dict[Path, str]:
+    """Give all pages and files that hold something generated, as they should be."""
+    pages = {ROOT / name: fill(_read(ROOT / name), makers) for name, makers in PAGES.items()}
+    return pages | {ROOT / name: maker() for name, maker in FILES.items()}
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
 def main() -> int:
     """Write what has changed, or say that it has."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if stale")
     check: bool = parser.parse_args().check
-    stale = 0
-    for name, makers in PAGES.items():
-        path = ROOT / name
-        old = path.read_text(encoding="utf-8")
-        new = fill(old, makers)
-        if new == old:
-            continue
-        stale += 1
-        print(f"{name}: {'stale; run python tools/docs.py' if check else 'written'}")
+    stale = {path: text for path, text in made().items() if text != _read(path)}
+    for path, text in stale.items():
+        state = "stale; run python tools/docs.py" if check else "written"
+        print(f"{path.relative_to(ROOT)}: {state}")
         if not check:
-            path.write_text(new, encoding="utf-8")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
     return 1 if check and stale else 0
 
 
