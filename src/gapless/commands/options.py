@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ def asked(arguments: argparse.Namespace) -> "Options":
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
+def progress() -> Generator[Callable[[str], None]]:
     """Give a function that shows a few words on stderr, if a terminal; they go at the end."""
     if not sys.stderr.isatty():
         yield lambda _: None

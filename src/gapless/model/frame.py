@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, Literal, cast
 
 from gapless.errors import NotFoundError
 
@@ -24,11 +24,11 @@ def build(columns: Mapping[str, list[object]]) -> Any:  # noqa: ANN401
     return nw.from_dict(columns, backend=_library()).to_native()
 
 
-def _library() -> str:
+def _library() -> Literal["polars", "pandas", "pyarrow"]:
     loaded = [name for name in _LIBRARIES if name in sys.modules]
     found = [*loaded, *(name for name in _LIBRARIES if find_spec(name) is not None)]
     if not found:
         raise NotFoundError(
             "a frame needs polars, pandas or pyarrow, and none is installed; do: pip install polars"
         )
-    return found[0]
+    return cast("Literal['polars', 'pandas', 'pyarrow']", found[0])

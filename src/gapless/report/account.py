@@ -50,16 +50,19 @@ def sheet(account: Account) -> Sheet:
     names = _order(account.groups)
     sizes = [account.groups.get(name, 0) for name in names]
     digits, texts = apportion(sizes, total), shares(sizes)
+    shown = [
+        at for at, name in enumerate(names) if name in ALWAYS or digits[at] or texts[at] != "0.0"
+    ]
     lines = tuple(
         Line(
-            group=name,
-            name=PRINTED[name],
+            group=names[at],
+            name=PRINTED[names[at]],
             digits=digits[at],
             percent=texts[at],
             share=sizes[at] / account.wall_ns if account.wall_ns else 0.0,
-            parts=_parts(account.parts.get(name, {}), digits[at]),
+            parts=_parts(account.parts.get(names[at], {}), digits[at]),
         )
-        for at, name in enumerate(names)
+        for at in shown
     )
     return Sheet(unit, total, lines, rows)
 

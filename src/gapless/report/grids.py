@@ -170,7 +170,7 @@ _COLUMNS: Final[dict[str, tuple[_Column, ...]]] = {
         ("of time", 3, _share("device_ns")),
         _CALLS,
         ("mean µs", 2, _text("mean_ns", lambda ns: f"{ns / 1e3:,.1f}")),
-        ("tensor cores", 4, _text("tensor_cores")),
+        ("tensor", 4, _text("tensor_cores")),
         ("occup.", 5, _launch("occupancy", lambda share: f"{share:.0%}")),
         ("grid", 7, _launch("grid", _times)),
         ("block", 7, _launch("block", _times)),

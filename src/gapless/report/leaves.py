@@ -50,7 +50,7 @@ def _why(piece: Piece) -> Iterator[str]:
         )
         yield f"{kernel_name(clean(piece.culprit))}{inside}{thread}"
     if piece.line is not None:
-        yield f"at {clean(piece.line)}"
+        yield f"in {clean(piece.line)}"
     if piece.under is not None:
         yield f"while the host was at {piece.under}"
     if piece.refill is not None and piece.refill != piece.culprit:

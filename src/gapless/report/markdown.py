@@ -26,7 +26,7 @@ def _lines(study: Study, wanted: Wanted) -> Iterator[str]:
     yield ""
     yield from _account(study, laid)
     yield ""
-    yield f"*{_plain(footing(study, laid))}*"
+    yield f"*{_plain(footing(study))}*"
     yield from _list("Ranks", rank_lines(study))
     if study.steps is not None:
         yield from _list("Steps", steps_lines(study.steps, study.account))

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gapless.errors import UsageError
 from gapless.model.account import Account
@@ -77,7 +77,7 @@ def _cells(row: Any) -> list[object]:  # noqa: ANN401
 
 def _cell(value: object) -> object:
     if isinstance(value, tuple):
-        return " ".join(str(one) for one in value)
+        return " ".join(str(one) for one in cast("tuple[object, ...]", value))
     return clean(value) if isinstance(value, str) else value
 
 

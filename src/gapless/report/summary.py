@@ -11,6 +11,7 @@ from gapless.report.numbers import Unit, count, duration, percent, unit_for
 from gapless.report.text import clean
 
 _NOTABLE: Final = 0.1  # of what a slow step lost: smaller parts of it are not named
+_SLOW: Final = 0.02  # above the median: only the slowest step is shown if it is less slow
 _FEW: Final = 8  # ranks that are listed one by one
 
 
@@ -33,7 +34,7 @@ def headline(study: Study, sheet: Sheet) -> str:
     return f"gapless · {what} on {where} · {worked} {busy} of the time"
 
 
-def footing(study: Study, sheet: Sheet) -> str:
+def footing(study: Study) -> str:
     """Say what the visible sum rests on: clock error, resolution, number of steps."""
     parts = ["sums exactly"]
     if study.health.clock_error_ns:
@@ -43,7 +44,6 @@ def footing(study: Study, sheet: Sheet) -> str:
     if study.steps is not None:
         total = study.steps.count + study.steps.left_out
         parts.append(f"from {study.steps.count} of {total} steps")
-    del sheet
     return "; ".join(parts)
 
 
@@ -57,8 +57,8 @@ def steps_lines(steps: Steps, account: Account) -> Iterator[str]:
     typical = steps.typical
     if typical is None or len(account.rows) < 2:  # noqa: PLR2004 - nothing to compare with
         return
-    for slow in steps.slowest:
-        if length(slow) > length(typical):
+    for at, slow in enumerate(steps.slowest):
+        if length(slow) > length(typical) * (1 if at == 0 else 1 + _SLOW):
             yield _slow(slow, typical, unit, ranks=len({one.row.rank for one in account.rows}))
 
 
@@ -77,10 +77,7 @@ def _slow(slow: RowAccount, typical: RowAccount, unit: Unit, ranks: int) -> str:
     named = [group for group in largest if abs(changes[group]) >= _NOTABLE * lost]
     why = " · ".join(f"{PRINTED[group]} {_signed(changes[group], unit)}" for group in named)
     whose = f" of rank {slow.row.rank}" if ranks > 1 else ""
-    return (
-        f"step {slow.row.step}{whose} {unit.of(length(slow))} {unit.name}, {_signed(lost, unit)} "
-        f"to the median step: {why}"
-    )
+    return f"step {slow.row.step}{whose} {unit.of(length(slow))} {unit.name} ({_signed(lost, unit)}): {why}"
 
 
 def _signed(ns: int, unit: Unit) -> str:

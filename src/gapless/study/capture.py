@@ -22,6 +22,7 @@ from gapless.study.part import Evidence, Part
 from gapless.study.tables import build
 from gapless.study.view import View
 
+_EVER: Final = 2**62  # ns: 146 years; twice of it is still an integer
 _SYNC: Final = re.compile(
     r"^((cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize)$"
 )
@@ -65,8 +66,7 @@ def _spans(side: Threads, whole: Account) -> tuple[Int64, Int64]:
     """Give the host time of the counted steps; all time where the capture has none."""
     steps = find_steps(side)
     if steps is None or steps.numbers is None:
-        limits = np.iinfo(np.int64)
-        return np.array([limits.min]), np.array([limits.max])
+        return np.array([-_EVER], np.int64), np.array([_EVER], np.int64)
     counted = {one.row.step for one in whole.rows}
     keep = np.array([number in counted for number in steps.numbers], bool)
     return steps.boundaries[:-1][keep], steps.boundaries[1:][keep]

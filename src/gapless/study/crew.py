@@ -2,18 +2,23 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from queue import SimpleQueue
 from subprocess import PIPE, Popen
 from threading import Event
-from typing import IO
+from typing import IO, Final
 
 from gapless.study.codec import decode, encode
 from gapless.study.tasks import Answer, Task
 from gapless.study.worker import receive, send
+
+_STARTED_BY: Final = (  # isolated: no start-up file of anybody's runs
+    "import sys; sys.path[:] = sys.argv[1:]; from gapless.study.worker import main; main()"
+)
 
 Ask = Callable[[Sequence[Task]], Iterator[Answer]]
 
@@ -21,13 +26,14 @@ Ask = Callable[[Sequence[Task]], Iterator[Answer]]
 @dataclass(frozen=True)
 class _Crew:
     environment: dict[str, str]
+    places: tuple[str, ...]  # the path of this process: the same packages there as here
     idle: SimpleQueue["Popen[bytes]"] = field(default_factory=SimpleQueue["Popen[bytes]"])
     started: list["Popen[bytes]"] = field(default_factory=list["Popen[bytes]"])
     over: Event = field(default_factory=Event)
 
     def start(self) -> None:
         """Add a process."""
-        command = [sys.executable, "-P", "-m", "gapless.study.worker"]
+        command = [sys.executable, "-I", "-S", "-c", _STARTED_BY, *self.places]
         process = Popen(command, stdin=PIPE, stdout=PIPE, env=self.environment)  # noqa: S603
         self.started.append(process)
         self.idle.put(process)
@@ -58,14 +64,15 @@ class _Crew:
 
 
 @contextmanager
-def crew(size: int, environment: dict[str, str]) -> Iterator[Ask]:
+def crew(size: int, environment: dict[str, str]) -> Generator[Ask]:
     """Start processes and give the function that has them answer tasks, in order.
 
     They end with the block, also if it ends by Ctrl-C. What they may import is what this process
     may.
     """
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    hands = _Crew({**os.environ, **environment, "PYTHONPATH": path})
+    own = str(Path(__file__).resolve().parents[2])
+    places = (own, *(place or str(Path.cwd()) for place in sys.path))
+    hands = _Crew({**os.environ, **environment}, places)
     pool = ThreadPoolExecutor(size)
     try:
         for _ in range(size):

@@ -64,7 +64,7 @@ def _name(view: View, event: int) -> str | None:
 def _thread(view: View, event: int) -> str | None:
     if event < 0:
         return None
-    number = view.trace.events.track[event]
+    number = int(view.trace.events.track[event])
     if number == view.ledger.main_track:
         return "main"
     track = view.trace.tracks[number]
@@ -77,7 +77,7 @@ def _operators(view: View, culprits: Int64) -> list[str | None]:
     rows = _on_host(view, culprits)
     tracks = np.where(rows >= 0, view.trace.events.track[rows], -1).astype(np.int64)
     found = view.side.operator_at(tracks, view.trace.events.start[rows])
-    return [_name(view, one) for one in found.tolist()]
+    return [_name(view, int(one)) for one in found]
 
 
 def _on_host(view: View, culprits: Int64) -> Int64:

@@ -9,6 +9,7 @@ from gapless.model.study import StudyHealth
 from gapless.model.trace import Count
 from gapless.study.part import SYNCS_TO_NOTE, Evidence, Missing
 
+_ACROSS: Final = "collectives "  # notes that say nothing of one rank alone
 _NOTABLE: Final = 0.02  # of the wall time: smaller shares of what is unsure are only in the account
 
 
@@ -115,9 +116,14 @@ def _launches(parts: Sequence[Evidence]) -> Iterator[str]:
     if share == 0.0:
         yield "no launch is recorded: why the device was idle cannot be said (unrecorded)"
     elif share < 1 - _NOTABLE:
-        yield f"{1 - share:.1%} of the activities have no launch record: idle before them is unknown"
+        yield f"{_percent(1 - share)} of the activities have no launch record: idle before is unknown"
     if any(part.streams > 1 for part in parts) and not any(p.has_sync_records for p in parts):
         yield "several streams, but waits between them are not recorded (enable_cuda_sync_events)"
+
+
+def _percent(share: float) -> str:
+    """Print a share with one decimal."""
+    return f"{share * 100:.1f} %"
 
 
 def _recorded_without(lacks: Sequence[str]) -> str:
@@ -134,15 +140,15 @@ def _unsure(parts: Sequence[Evidence], account: Account) -> Iterator[str]:
     wall = account.wall_ns or 1
     other = account.leaves.get("busy.other", 0) / wall
     if other >= _NOTABLE:
-        yield f"{other:.1%} of the time is of kernels of an unknown kind (busy.other)"
+        yield f"{_percent(other)} of the time is of kernels of an unknown kind (busy.other)"
     wait = account.leaves.get("idle.device.wait", 0) / wall
     if wait >= _NOTABLE:
-        yield f"{wait:.1%} of the time the device waited for launched work (idle.device.wait)"
+        yield f"{_percent(wait)} of the time the device waited for launched work (idle.device.wait)"
     syncs = sum(part.syncs for part in parts)
     if account.steps and syncs > SYNCS_TO_NOTE * account.steps:
         yield (
-            f"{syncs / account.steps:.0f} synchronisations a step: above {SYNCS_TO_NOTE}, what they "
-            "cost beyond their own time is underestimated"
+            f"{syncs / account.steps:.0f} synchronisations a step: above {SYNCS_TO_NOTE}, what "
+            "they cost beyond their own time is underestimated"
         )
     if account.steps is not None and not account.left_out:
         yield f"all {account.steps} steps are counted, the first one too, which is often slower"
@@ -152,4 +158,5 @@ def _from_rooms(parts: Sequence[Evidence], partition: Sequence[Count]) -> Iterat
     for note, count in Counter(note for part in parts for note in part.reader_notes).items():
         yield note if count == len(parts) else f"{note} ({count} of {len(parts)} files)"
     for one in partition:
-        yield f"{one.what} ({one.count:,})"
+        if len(parts) > 1 or not one.what.startswith(_ACROSS):
+            yield f"{one.what} ({one.count:,})"

@@ -1,10 +1,13 @@
 """From paths to a study."""
 
+import os
+import sys
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 
 from gapless.accounting import collectives, match, partition
-from gapless.formats import Source, find
+from gapless.formats import Source, find, spool
+from gapless.formats.source import STANDARD_INPUT
 from gapless.model.study import RunInfo, Study
 from gapless.store import cache
 from gapless.study import memo
@@ -19,14 +22,22 @@ from gapless.study.tasks import capture_of
 
 
 def open_study(
-    paths: Sequence[str | Path], options: Options | None = None, say: Say | None = None
+    paths: Sequence[str | os.PathLike[str]], options: Options | None = None, say: Say | None = None
 ) -> Study:
     """Read the traces below some paths and give the study of them: one rank or many.
 
     Raises ``GaplessError`` where there is nothing to read, or none of it can be read.
     """
-    asked, tell = options or Options(), say or (lambda _: None)
-    sources = find(paths)
+    asked, tell = options or Options(), say or _nothing
+    names = [os.fspath(path) for path in paths]
+    if names != [STANDARD_INPUT]:
+        return _opened(find(names), asked, tell)
+    with spool(sys.stdin.buffer) as file:
+        study = _opened(find([str(file)]), asked, tell)
+    return replace(study, run=replace(study.run, paths=(STANDARD_INPUT,)))
+
+
+def _opened(sources: Sequence[Source], asked: Options, tell: Say) -> Study:
     if not asked.cache:
         return _study(sources, asked, tell)
     key = memo.content_key([cache.key(source.path) for source in sources])
@@ -76,3 +87,7 @@ def _alone(path: str, options: Options, tell: Say) -> Part:
     tell("accounting")
     (arrivals,) = match([collectives(trace)])
     return summarise(trace, partition(trace, arrivals), options)
+
+
+def _nothing(words: str) -> None:
+    """Show no progress."""

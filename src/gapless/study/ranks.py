@@ -5,14 +5,14 @@ soon as it is in the cache, and again as soon as it is summarised, so memory doe
 the number of ranks.
 """
 
-import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 from gapless.accounting import Arrivals, match
 from gapless.errors import NotATraceError, NotFoundError
+from gapless.formats.pool import processors
 from gapless.study.crew import Ask, crew
 from gapless.study.options import Options
 from gapless.study.part import Missing, Part
@@ -53,12 +53,9 @@ def require_rank(options: Options, have: Iterable[int | None]) -> None:
 
 
 @contextmanager
-def _hands(files: int, options: Options) -> Iterator[Ask]:
+def _hands(files: int, options: Options) -> Generator[Ask]:
     """Start a process for each core; without the user's cache, give them a folder that goes."""
-    size = min(
-        files,
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-    )
+    size = min(files, processors())
     if options.cache:
         with crew(size, {}) as ask:
             yield ask

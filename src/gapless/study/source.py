@@ -48,7 +48,8 @@ def stacks(trace: Trace) -> Stacks:
     rows = np.flatnonzero(events.category == category.PYTHON_FUNCTION)
     rows = rows[events.end[rows] > events.start[rows]]
     places: dict[int, tuple[str, int, str]] = {}
-    for name in np.unique(events.name[rows]).tolist():
+    distinct: list[int] = np.unique(events.name[rows]).tolist()
+    for name in distinct:
         found = _FUNCTION.match(trace.names[name])
         if found:
             places[name] = (found["file"], int(found["line"]), found["function"])

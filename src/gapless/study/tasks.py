@@ -7,7 +7,7 @@ Phase two takes it from the cache, with what the others gave, to its summary.
 from dataclasses import dataclass
 from pathlib import Path
 
-from gapless.accounting import Arrivals, Collectives, collectives, partition
+from gapless.accounting import NO_ARRIVALS, Arrivals, Collectives, collectives, partition
 from gapless.formats import read
 from gapless.model.trace import Trace
 from gapless.store import cache
@@ -31,7 +31,7 @@ class Task:
 
     path: str
     options: Options | None = None
-    arrivals: Arrivals | None = None
+    arrivals: Arrivals = NO_ARRIVALS
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,14 @@ class View:
         span = np.searchsorted(self.starts, at, side="right") - 1
         return (span >= 0) & (at < self.ends[np.maximum(span, 0)])
 
+    def measure(self, at: Int64) -> Int64:
+        """Give how much counted time lies before each instant."""
+        before = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
+        span = np.searchsorted(self.starts, at, side="right") - 1
+        here = np.maximum(span, 0)
+        within = np.minimum(at, self.ends[here]) - self.starts[here]
+        return np.where(span < 0, 0, before[here] + within)
+
     def counted(self, *categories: int) -> Int64:
         """Give the events of some host categories that count."""
         events = self.trace.events
@@ -70,13 +78,14 @@ class View:
 
     @cached_property
     def launches(self) -> dict[int, Launches]:
-        """Give the launches of each thread (track)."""
+        """Give the launches of each thread (track) that count."""
         found: dict[int, Launches] = {}
-        thread, at = self.acts.thread, self.acts.call_start
+        thread, at = self.acts.thread[self.active], self.acts.call_start[self.active]
+        lengths = self.lengths[self.active]
         for track in np.unique(thread[thread >= 0]).tolist():
             mine = np.flatnonzero(thread == track)
             mine = mine[np.argsort(at[mine], kind="stable")]
-            before = np.concatenate(([0], np.cumsum(self.lengths[mine])))
+            before = np.concatenate(([0], np.cumsum(lengths[mine])))
             found[track] = Launches(at[mine], before)
         return found
 

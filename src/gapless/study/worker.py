@@ -1,13 +1,13 @@
 """The process that reads ranks: frames of msgpack on standard input, answers on standard output.
 
-It is started by ``crew`` as ``python -m gapless.study.worker``, not by ``multiprocessing``: users
+It is started by ``crew``, not by ``multiprocessing``: users
 call ``gapless.open`` from scripts without a guarded main.
 """
 
 import os
 import signal
 import sys
-from typing import BinaryIO
+from typing import IO
 
 from gapless.errors import GaplessError
 from gapless.study.codec import decode, encode
@@ -16,13 +16,13 @@ from gapless.study.tasks import Answer, Task, perform
 _LENGTH = 8  # bytes before each frame
 
 
-def send(pipe: BinaryIO, data: bytes) -> None:
+def send(pipe: IO[bytes], data: bytes) -> None:
     """Write a frame."""
     pipe.write(len(data).to_bytes(_LENGTH, "little") + data)
     pipe.flush()
 
 
-def receive(pipe: BinaryIO) -> bytes | None:
+def receive(pipe: IO[bytes]) -> bytes | None:
     """Read a frame, ``None`` where the pipe ends before its last byte."""
     head = pipe.read(_LENGTH)
     if len(head) < _LENGTH:
@@ -47,7 +47,3 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints must not get among the frames
     while (data := receive(sys.stdin.buffer)) is not None:
         send(out, answer(data))
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,6 @@ import numpy as np
 
 from gapless.model import category
 from gapless.model.tables import Copy
-from gapless.model.trace import Int64
 from gapless.study.columns import group
 from gapless.study.view import View
 
@@ -31,9 +30,8 @@ def copy_table(view: View) -> tuple[Copy, ...]:
     number = np.array([distinct.index(label) for label in labels], np.int64)
     groups = group(number[events.name[rows]], events.category[rows])
     size = trace.gpu.bytes[events.detail[rows]]
-    time, moved, unknown = (
-        groups.total(column) for column in (view.lengths[active], size, _ones(size < 0))
-    )
+    columns = (view.lengths[active], size, (size < 0).astype(np.int64))
+    time, moved, unknown = (groups.total(column) for column in columns)
     calls = groups.count()
     found: list[Copy] = []
     for at, first in enumerate(groups.first.tolist()):
@@ -44,10 +42,6 @@ def copy_table(view: View) -> tuple[Copy, ...]:
         rate = None if total is None else total / ns * 1e9
         found.append(Copy(direction, memory, int(calls[at]), total, ns, rate))
     return tuple(sorted(found, key=lambda row: (-row.device_ns, row.direction)))
-
-
-def _ones(mask: Int64) -> Int64:
-    return mask.astype(np.int64)
 
 
 def _label(name: str) -> tuple[str, str | None]:

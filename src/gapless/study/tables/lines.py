@@ -2,7 +2,8 @@
 
 A function is named by the line where it begins ("train.py(41): main"), as the profiler's stacks
 do. Its self time includes the built-ins and operators that it calls, but no function that has a
-line of its own. Recursion is not counted twice: totals are those of the outermost call.
+line of its own. Recursion is not counted twice: totals are those of the outermost call. Of
+functions that run on through several steps, their time within the counted ones is taken.
 """
 
 from typing import Final
@@ -26,25 +27,27 @@ def line_table(view: View) -> tuple[Line, ...]:
     known = stacks(trace)
     rows = known.frames
     keep = view.inside(events.start[rows])
-    length = events.end[rows] - events.start[rows]
+    length = view.measure(events.end[rows]) - view.measure(events.start[rows])
     own, outermost = _self_and_outermost(view, rows, length)
     device = view.device_ns(rows)
     idle = _idle(view, known)
     groups = group(events.name[rows])
     counts = groups.total(keep.astype(np.int64))
-    selves = groups.total(np.where(keep, own, 0))
-    totals = groups.total(np.where(keep & outermost, length, 0))
-    below = None if device is None else groups.total(np.where(keep & outermost, device, 0))
+    selves = groups.total(own)
+    totals = groups.total(np.where(outermost, length, 0))
+    below = None if device is None else groups.total(np.where(outermost, device, 0))
     blamed = groups.total(idle)
     found = [
         Line(
             *known.places[int(events.name[rows[first]])],
-            *(int(column[at]) for column in (counts, selves, totals)),
-            None if below is None else int(below[at]),
-            int(blamed[at]),
+            calls=int(counts[at]),
+            host_self_ns=int(selves[at]),
+            host_total_ns=int(totals[at]),
+            device_total_ns=None if below is None else int(below[at]),
+            idle_ns=int(blamed[at]),
         )
         for at, first in enumerate(groups.first)
-        if counts[at] or blamed[at]
+        if totals[at] or blamed[at]
     ]
     return tuple(sorted(found, key=lambda row: (-row.idle_ns, -row.host_self_ns, row.file)))
 
@@ -59,7 +62,7 @@ def _self_and_outermost(view: View, rows: Int64, length: Int64) -> tuple[Int64, 
         around = parents(events.start[rows[mine]], events.end[rows[mine]])
         has = around >= 0
         np.subtract.at(own, mine[around[has]], length[mine[has]])
-        outermost[mine] = ~_within_its_like(name[mine], around)
+        outermost[mine] = ~_within_its_like(name[mine].astype(np.int64), around)
     return own, outermost
 
 

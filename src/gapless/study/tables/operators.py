@@ -7,7 +7,7 @@ child, is not counted twice (``_remove_dup_nodes`` of ``torch/autograd/profiler_
 """
 
 import re
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -33,11 +33,19 @@ def operator_table(view: View, *, by_shape: bool) -> tuple[Operator, ...]:
     names, shapes = _labels(trace, rows, by_shape=by_shape)
     groups = group(names, shapes)
     length = np.maximum(events.end[rows] - events.start[rows], 0)
-    columns = (groups.count(), groups.total(own), groups.total(length))
+    calls, selves, totals = groups.count(), groups.total(own), groups.total(length)
     device = _device(view, frames, counted, groups)
     texts = _dims(trace, shapes[groups.first]) if by_shape else [None] * len(groups)
     found = [
-        Operator(trace.names[names[first]], texts[at], *(int(c[at]) for c in columns), *device[at])
+        Operator(
+            name=trace.names[names[first]],
+            shapes=texts[at],
+            calls=int(calls[at]),
+            host_self_ns=int(selves[at]),
+            host_total_ns=int(totals[at]),
+            device_self_ns=device[at][0],
+            device_total_ns=device[at][1],
+        )
         for at, first in enumerate(groups.first)
     ]
     return tuple(sorted(found, key=lambda row: (-row.host_self_ns, row.name, row.shapes or "")))
@@ -102,7 +110,8 @@ def _distinct_dims(trace: Trace) -> Int64:
 
 
 def _dims(trace: Trace, shapes: Int64) -> list[str | None]:
-    return [describe(trace.shapes[at]) if at >= 0 else None for at in shapes.tolist()]
+    numbers: list[int] = shapes.tolist()
+    return [describe(trace.shapes[at]) if at >= 0 else None for at in numbers]
 
 
 def describe(shape: Shape) -> str:
@@ -112,7 +121,7 @@ def describe(shape: Shape) -> str:
 
 def _sizes(dims: object) -> str:
     if isinstance(dims, tuple):
-        return f"[{', '.join(_sizes(one) for one in dims)}]"
+        return f"[{', '.join(_sizes(one) for one in cast('tuple[object, ...]', dims))}]"
     return str(dims)
 
 

@@ -1,0 +1,88 @@
+"""The account on a terminal: what the first screen shows."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.text import Text
+
+from gapless.model.study import Study
+from gapless.report.account import Line, Part, Sheet
+from gapless.report.pen import Pen, bar
+from gapless.report.summary import footing
+from gapless.report.text import pad
+from gapless.report.wrap import fold
+
+_BAR: Final = 28
+_MUCH: Final = 0.05  # of the sum: parts that are worth a second line
+_DIM: Final = "bright_black"
+_STYLES: Final = {
+    "compute": "green",
+    "copy": "cyan",
+    "communication": "blue",
+    "data": "red",
+    "host": "yellow",
+    "sync": "magenta",
+    "runtime": "yellow",
+    "io": "yellow",
+    "unknown": _DIM,
+    "observer": _DIM,
+}
+
+
+def account_lines(study: Study, laid: Sheet, pen: Pen) -> Iterator[Text]:
+    """Give the account with bars and its visible sum."""
+    title = "where a step goes" if study.account.steps is not None else "where the time goes"
+    yield Text(title, "bold")
+    wide = max(len(line.name) for line in laid.lines)
+    figures = max(len(laid.unit.text(laid.digits)), 6)
+    room = min(_BAR, pen.width - wide - figures - 18)
+    for line in laid.lines:
+        value = f"{laid.unit.text(line.digits):>{figures}} {laid.unit.name} {line.percent:>5} %"
+        text = Text(f"  {pad(line.name, wide)}  {value}")
+        if room > 0 and line.digits:
+            text.append("  ")
+            text.append(bar(line.share, room, pen.signs), _STYLES[line.group])
+        yield text
+        yield from _parts(line, laid, pen)
+    yield from _total(study, laid, pen, wide + 4)
+
+
+def _total(study: Study, laid: Sheet, pen: Pen, indent: int) -> Iterator[Text]:
+    figures = max(len(laid.unit.text(laid.digits)), 6)
+    total = f"{laid.unit.text(laid.digits):>{figures}} {laid.unit.name} 100.0 %"
+    yield Text(" " * indent + pen.signs.rule * len(total), _DIM)
+    room = max(pen.width - indent - len(total) - 3, 20)
+    first, *more = fold(f"({footing(study)})", room)
+    yield Text.assemble(" " * indent, (total, "bold"), "   ", first)
+    yield from (Text(" " * (indent + len(total) + 3)) + line for line in more)
+
+
+def _parts(line: Line, laid: Sheet, pen: Pen) -> Iterator[Text]:
+    """Give a group's parts, the largest first, on a line; on two if much would not be named."""
+    parts = [part for part in line.parts if part.digits]
+    if not parts:
+        return
+    room = pen.width - 5
+    first, rest = _packed(parts, laid, room)
+    if rest and sum(part.digits for part in rest) > _MUCH * laid.digits:
+        first, rest = _packed(parts, laid, room, closed=False)
+        second, rest = _packed(rest, laid, room)
+        yield Text(f"     {first}", _DIM)
+        yield Text(f"     {second}", _DIM)
+    else:
+        yield Text(f"     {first}", _DIM)
+
+
+def _packed(
+    parts: Sequence[Part], laid: Sheet, room: int, *, closed: bool = True
+) -> tuple[str, Sequence[Part]]:
+    """Join as many parts as fit, at least one; a closed line sums up those that do not."""
+    for kept in range(len(parts), 0, -1):
+        rest = parts[kept:]
+        texts = [f"{part.name} {laid.unit.text(part.digits)}" for part in parts[:kept]]
+        if rest and closed:
+            texts.append(f"{len(rest)} more {laid.unit.text(sum(part.digits for part in rest))}")
+        text = " · ".join(texts)
+        if len(text) <= room or kept == 1:
+            return text, rest
+    return "", parts
