@@ -95,10 +95,31 @@ def test_only_the_command_line_catches_everything() -> None:
     caught = {
         name
         for name, node in NODES
-        if isinstance(node, ast.ExceptHandler)
-        and (node.type is None or ast.unparse(node.type) in CATCH_ALL)
+        if isinstance(node, ast.ExceptHandler) and swallows_everything(node)
     }
     assert caught <= MAY_CATCH_ALL
+
+
+def swallows_everything(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    if isinstance(last, ast.Raise) and last.exc is None:
+        return False  # cleans up and passes it on
+    return handler.type is None or ast.unparse(handler.type) in CATCH_ALL
+
+
+@pytest.mark.parametrize(
+    ("handler", "swallows"),
+    [
+        ("except Exception:\n  pass", True),
+        ("except:\n  f()", True),
+        ("except BaseException:\n  f()\n  raise", False),
+        ("except ValueError:\n  pass", False),
+    ],
+)
+def test_handlers_that_swallow_are_recognised(handler: str, swallows: bool) -> None:
+    (node,) = ast.parse(f"try:\n  f()\n{handler}").body
+    assert isinstance(node, ast.Try)
+    assert swallows_everything(node.handlers[0]) is swallows
 
 
 def test_nothing_of_one_machine_leaks_into_the_repository() -> None:
