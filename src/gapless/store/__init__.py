@@ -1,0 +1,1 @@
+"""What gapless keeps on disk."""

@@ -1,0 +1,95 @@
+"""A folder of files that may vanish: written whole or not at all, the least recently used go."""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_DEFAULT_BYTES: Final = 4 << 30
+_UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_UNFINISHED: Final = ".unfinished-"
+_ABANDONED_S: Final = 3600  # no writer takes that long
+
+Buffer = bytes | bytearray | memoryview
+
+
+def place() -> Path:
+    """Give the cache folder: ``$GAPLESS_CACHE``, else where this system keeps caches."""
+    own = os.environ.get("GAPLESS_CACHE")
+    if own:
+        return Path(own).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    if shared and Path(shared).is_absolute():  # a relative one is to be ignored, says the standard
+        return Path(shared) / "gapless"
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  Path.home() raises where there is none
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "gapless"
+
+
+def limit() -> int:
+    """Give the bytes that the cache may take: ``$GAPLESS_CACHE_SIZE`` ("500M", "2G"), else 4 GB."""
+    text = os.environ.get("GAPLESS_CACHE_SIZE", "").strip().upper().removesuffix("B")
+    unit = _UNITS.get(text[-1:], 1)
+    try:
+        return max(0, int(float(text.rstrip("KMGT")) * unit))
+    except (ValueError, OverflowError):
+        return _DEFAULT_BYTES
+
+
+def write(name: str, parts: Iterable[Buffer]) -> str | None:
+    """Write a file whole, then make room; give the reason if it could not be written."""
+    folder = place()
+    pieces = list(parts)
+    if sum(map(len, pieces)) > limit():
+        return "larger than the cache may be"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _replace(folder, name, pieces)
+        _make_room(folder, keep=name)
+    except OSError as error:
+        return f"{folder}: {error.strerror or error}"
+    return None
+
+
+def _replace(folder: Path, name: str, parts: Iterable[Buffer]) -> None:
+    handle, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for part in parts:
+                file.write(part)
+        os.replace(unfinished, folder / name)  # noqa: PTH105  the same thing, said shorter
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished)  # noqa: PTH108
+        raise
+
+
+def _make_room(folder: Path, keep: str) -> None:
+    """Remove the least recently used files until the rest fits, and what killed writers left."""
+    files: list[tuple[float, int, str]] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):  # another process may remove it meanwhile
+                status = entry.stat()
+                files.append((status.st_mtime, status.st_size, entry.name))
+    too_much = sum(size for _, size, _ in files) - limit()
+    oldest_writer = time.time() - _ABANDONED_S
+    for used, size, name in sorted(files):
+        abandoned = name.startswith(_UNFINISHED) and used < oldest_writer
+        if abandoned or (too_much > 0 and name != keep and not name.startswith(_UNFINISHED)):
+            with suppress(OSError):
+                (folder / name).unlink()
+            too_much -= size
+
+
+def found(name: str) -> Path | None:
+    """Give the path of a file, marked as used now; ``None`` if there is none."""
+    path = place() / name
+    if not path.is_file():
+        return None
+    with suppress(OSError):  # a cache that may only be read serves all the same
+        os.utime(path)
+    return path
