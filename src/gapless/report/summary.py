@@ -77,7 +77,8 @@ def _slow(slow: RowAccount, typical: RowAccount, unit: Unit, ranks: int) -> str:
     named = [group for group in largest if abs(changes[group]) >= _NOTABLE * lost]
     why = " · ".join(f"{PRINTED[group]} {_signed(changes[group], unit)}" for group in named)
     whose = f" of rank {slow.row.rank}" if ranks > 1 else ""
-    return f"step {slow.row.step}{whose} {unit.of(length(slow))} {unit.name} ({_signed(lost, unit)}): {why}"
+    took = f"{unit.of(length(slow))} {unit.name} ({_signed(lost, unit)})"
+    return f"step {slow.row.step}{whose} {took}: {why}"
 
 
 def _signed(ns: int, unit: Unit) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from subprocess import PIPE, Popen
+from subprocess import DEVNULL, PIPE, Popen
 from threading import Event
 from typing import IO, Final
 
@@ -34,7 +34,7 @@ class _Crew:
     def start(self) -> None:
         """Add a process."""
         command = [sys.executable, "-I", "-S", "-c", _STARTED_BY, *self.places]
-        process = Popen(command, stdin=PIPE, stdout=PIPE, env=self.environment)  # noqa: S603
+        process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=_errors(), env=self.environment)  # noqa: S603
         self.started.append(process)
         self.idle.put(process)
 
@@ -48,8 +48,7 @@ class _Crew:
         code = process.wait()
         if not self.over.is_set():
             self.start()
-        ended = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        return Answer(refused=f"the process that read it {ended} (is there enough memory?)")
+        return Answer(refused=_ended(code))
 
     def stop(self) -> None:
         """End all processes, whatever they are at."""
@@ -83,6 +82,11 @@ def crew(size: int, environment: dict[str, str]) -> Generator[Ask]:
         pool.shutdown(cancel_futures=True)
 
 
+def _errors() -> int | None:
+    """Show what a process writes to stderr only on request: it would tear the report apart."""
+    return None if os.environ.get("GAPLESS_DEBUG") else DEVNULL
+
+
 def _exchange(process: "Popen[bytes]", data: bytes) -> bytes | None:
     if process.stdin is None or process.stdout is None:
         return None
@@ -91,6 +95,12 @@ def _exchange(process: "Popen[bytes]", data: bytes) -> bytes | None:
         return receive(process.stdout)
     except (OSError, ValueError):  # it is gone, or its pipes were closed as the study ended
         return None
+
+
+def _ended(code: int) -> str:
+    if code < 0:
+        return f"the process that read it was killed by signal {-code}: is there enough memory?"
+    return f"gapless made a mistake over it (code {code}): GAPLESS_DEBUG=1 shows which"
 
 
 def _close(pipe: IO[bytes]) -> None:

@@ -31,7 +31,7 @@ def look_into(view: View, options: Options) -> Leaf | None:
 
 def _describe(view: View, pieces: Int64) -> tuple[Piece, ...]:
     ledger = view.ledger
-    culprits = ledger.culprit[pieces]
+    culprits = ledger.culprit[pieces].astype(np.int64)
     lines, operators = _lines(view, culprits), _operators(view, culprits)
     found: list[Piece] = []
     for at, piece in enumerate(pieces.tolist()):
@@ -46,9 +46,7 @@ def _describe(view: View, pieces: Int64) -> tuple[Piece, ...]:
                 under=LEAVES[under] if under >= 0 else None,
                 refill=_name(view, int(ledger.facets.refill[piece])),
                 culprit=_name(view, culprit),
-                category=category.LABELS[view.trace.events.category[culprit]]
-                if culprit >= 0
-                else None,
+                category=_category(view, culprit),
                 thread=_thread(view, culprit),
                 operator=operators[at],
                 line=lines[at],
@@ -58,7 +56,11 @@ def _describe(view: View, pieces: Int64) -> tuple[Piece, ...]:
 
 
 def _name(view: View, event: int) -> str | None:
-    return view.trace.names[view.trace.events.name[event]] if event >= 0 else None
+    return view.trace.names[int(view.trace.events.name[event])] if event >= 0 else None
+
+
+def _category(view: View, event: int) -> str | None:
+    return category.LABELS[int(view.trace.events.category[event])] if event >= 0 else None
 
 
 def _thread(view: View, event: int) -> str | None:
@@ -77,7 +79,8 @@ def _operators(view: View, culprits: Int64) -> list[str | None]:
     rows = _on_host(view, culprits)
     tracks = np.where(rows >= 0, view.trace.events.track[rows], -1).astype(np.int64)
     found = view.side.operator_at(tracks, view.trace.events.start[rows])
-    return [_name(view, int(one)) for one in found]
+    events: list[int] = found.tolist()
+    return [_name(view, one) for one in events]
 
 
 def _on_host(view: View, culprits: Int64) -> Int64:

@@ -116,7 +116,7 @@ def _launches(parts: Sequence[Evidence]) -> Iterator[str]:
     if share == 0.0:
         yield "no launch is recorded: why the device was idle cannot be said (unrecorded)"
     elif share < 1 - _NOTABLE:
-        yield f"{_percent(1 - share)} of the activities have no launch record: idle before is unknown"
+        yield f"{_percent(1 - share)} of the activities have no launch record: idle before: unknown"
     if any(part.streams > 1 for part in parts) and not any(p.has_sync_records for p in parts):
         yield "several streams, but waits between them are not recorded (enable_cuda_sync_events)"
 

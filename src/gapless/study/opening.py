@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from gapless.accounting import collectives, match, partition
@@ -40,7 +41,8 @@ def open_study(
 def _opened(sources: Sequence[Source], asked: Options, tell: Say) -> Study:
     if not asked.cache:
         return _study(sources, asked, tell)
-    key = memo.content_key([cache.key(source.path) for source in sources])
+    with ThreadPoolExecutor() as pool:
+        key = memo.content_key(list(pool.map(cache.key, [one.path for one in sources])))
     name = memo.blob_name([str(source.path) for source in sources], asked)
     study = memo.recall(key, name)
     if study is None:
@@ -82,7 +84,7 @@ def assemble(parts: Sequence[Part], missing: Sequence[Missing], options: Options
 
 def _alone(path: str, options: Options, tell: Say) -> Part:
     tell("reading")
-    trace = capture_of(path, cached=options.cache)
+    trace = capture_of(path, cache.key(path) if options.cache else None)
     require_rank(options, [trace.rank])
     tell("accounting")
     (arrivals,) = match([collectives(trace)])

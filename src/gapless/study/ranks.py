@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from gapless.accounting import Arrivals, match
 from gapless.errors import NotATraceError, NotFoundError
@@ -18,6 +19,7 @@ from gapless.study.options import Options
 from gapless.study.part import Missing, Part
 from gapless.study.tasks import Answer, Head, Task
 
+_ENOUGH: Final = "1000T"  # a study's own folder is not limited
 Say = Callable[[str], None]  # progress, a few words at a time
 
 
@@ -35,7 +37,10 @@ def many(paths: list[str], options: Options, tell: Say) -> tuple[list[Part], lis
         chosen = _chosen(heads, options)
         arrivals = _arrivals(heads)
         second = _phase(
-            ask, [Task(path, options, arrivals[path]) for path in chosen], tell, "accounting"
+            ask,
+            [Task(path, heads[path].key, options, arrivals[path]) for path in chosen],
+            tell,
+            "accounting",
         )
         parts = [answer.part for _, answer in _read(second, missing) if answer.part]
     _require_some(parts, missing)
@@ -60,8 +65,10 @@ def _hands(files: int, options: Options) -> Generator[Ask]:
         with crew(size, {}) as ask:
             yield ask
         return
-    with TemporaryDirectory(prefix="gapless-") as folder, crew(size, {cache.FOLDER: folder}) as ask:
-        yield ask
+    with TemporaryDirectory(prefix="gapless-") as folder:
+        place = {"GAPLESS_CACHE": folder, "GAPLESS_CACHE_SIZE": _ENOUGH}
+        with crew(size, place) as ask:
+            yield ask
 
 
 def _phase(ask: Ask, tasks: Sequence[Task], tell: Say, word: str) -> Iterator[tuple[str, Answer]]:

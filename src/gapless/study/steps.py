@@ -11,10 +11,11 @@ def step_times(account: Account, rule: str) -> Steps | None:
     if account.steps is None or not account.rows:
         return None
     rows = sorted(account.rows, key=lambda one: one.row.end - one.row.start)
+    counted = {one.row.step for one in rows}
     lengths = [one.row.end - one.row.start for one in rows]
     return Steps(
-        count=account.steps,
-        left_out=len({(one.row.rank, one.row.step) for one in account.left_out}),
+        count=len(counted),
+        left_out=len({one.row.step for one in account.left_out} - counted),
         median_ns=quantile(lengths, 0.5),
         p10_ns=quantile(lengths, 0.1),
         p90_ns=quantile(lengths, 0.9),

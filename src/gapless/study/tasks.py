@@ -4,8 +4,7 @@ Phase one reads a file into the cache and gives what the other ranks need of it,
 Phase two takes it from the cache, with what the others gave, to its summary.
 """
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from gapless.accounting import NO_ARRIVALS, Arrivals, Collectives, collectives, partition
 from gapless.formats import read
@@ -20,6 +19,7 @@ from gapless.study.part import Part
 class Head:
     """What phase one gives of a file."""
 
+    key: str  # of the file in the cache
     rank: int | None
     origin_ns: int
     collectives: Collectives
@@ -30,6 +30,7 @@ class Task:
     """A file in a phase: without options the first, with them the second."""
 
     path: str
+    key: str | None = None  # if it is known
     options: Options | None = None
     arrivals: Arrivals = NO_ARRIVALS
 
@@ -43,22 +44,23 @@ class Answer:
     refused: str | None = None
 
 
-def capture_of(path: str, *, cached: bool, processes: int | None = None) -> Trace:
-    """Give the trace in a file, from the cache if it is there. Raises ``GaplessError``."""
-    if not cached:
-        return read(Path(path), processes=processes)
-    key = cache.key(Path(path))
+def capture_of(path: str, key: str | None, processes: int | None = None) -> Trace:
+    """Give the trace in a file, from the cache if it has the key. Raises ``GaplessError``."""
+    if key is None:
+        return read(path, processes=processes)
     trace = cache.load(key)
-    if trace is None:
-        trace = read(Path(path), processes=processes)
-        cache.save(key, trace)
+    if trace is not None:
+        return replace(trace, path=path)
+    trace = read(path, processes=processes)
+    cache.save(key, trace)
     return trace
 
 
 def perform(task: Task) -> Answer:
     """Do what a task asks. Raises ``GaplessError``."""
-    trace = capture_of(task.path, cached=True, processes=1)
+    key = task.key or cache.key(task.path)
+    trace = capture_of(task.path, key, processes=1)
     if task.options is None:
-        return Answer(head=Head(trace.rank, trace.origin_ns, collectives(trace)))
+        return Answer(head=Head(key, trace.rank, trace.origin_ns, collectives(trace)))
     ledger = partition(trace, task.arrivals)
     return Answer(part=summarise(trace, ledger, task.options))

@@ -84,7 +84,7 @@ def _idle(view: View, known: Stacks) -> Int64:
     ledger = view.ledger
     pieces = view.pieces[np.isin(ledger.leaf[view.pieces], _IDLE)]
     pieces = pieces[ledger.culprit[pieces] >= 0]
-    frame = known.around(view.trace, ledger.culprit[pieces])
+    frame = known.around(view.trace, ledger.culprit[pieces].astype(np.int64))
     found = np.zeros(len(known.frames), np.int64)
     has = frame >= 0
     np.add.at(found, frame[has], (ledger.end - ledger.start)[pieces[has]])
