@@ -3,8 +3,7 @@
 from gapless.accounting.accounts import account, total
 from gapless.accounting.activities import Activities, activities
 from gapless.accounting.collectives import NO_ARRIVALS, Arrivals, Collectives, collectives, match
-from gapless.accounting.links import Links, link
-from gapless.accounting.partition import partition
+from gapless.accounting.partition import Joined, join, partition
 from gapless.accounting.threads import Threads, threads
 
 __all__ = [
@@ -12,12 +11,12 @@ __all__ = [
     "Activities",
     "Arrivals",
     "Collectives",
-    "Links",
+    "Joined",
     "Threads",
     "account",
     "activities",
     "collectives",
-    "link",
+    "join",
     "match",
     "partition",
     "threads",

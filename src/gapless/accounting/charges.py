@@ -1,12 +1,12 @@
 """Stretches of time, charged: what the stages of accounting exchange."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from gapless.accounting.intervals import Cut, Lane, cover, empty
-from gapless.model.trace import Int64
+from gapless.accounting.intervals import NO_LANE, Lane, cover, empty
+from gapless.model.trace import Int8, Int64
 
 Bool = npt.NDArray[np.bool_]
 
@@ -29,21 +29,9 @@ class Charges:
         """Count the stretches."""
         return len(self.start)
 
-    def take(self, rows: Int64 | Bool) -> "Charges":
+    def take(self, rows: Int64 | Bool | slice) -> "Charges":
         """Select stretches."""
         return Charges(**{name: column[rows] for name, column in vars(self).items()})
-
-    def lane(self) -> Lane:
-        """See disjoint, sorted stretches as a lane whose owners are their positions."""
-        return Lane(self.start, self.end, np.arange(len(self)))
-
-    def within(self, cut: Cut) -> "Charges":
-        """Give the parts of these stretches along a cut made of ``lane()``; holes are left out."""
-        inside = cut.piece >= 0
-        at = cut.piece[inside]
-        rest = {name: column[at] for name, column in vars(self).items()}
-        rest |= {"query": cut.query[inside], "start": cut.start[inside], "end": cut.end[inside]}
-        return Charges(**rest)
 
     def cut_by(self, lane: Lane) -> "Charges":
         """Cut stretches along a lane and keep what lies in it; ``query`` becomes its owner."""
@@ -93,3 +81,53 @@ def joined(parts: list[Charges]) -> Charges:
     """Put stretches together, sorted by question and time."""
     every = stacked(parts)
     return every.take(np.lexsort((every.start, every.query)))
+
+
+@dataclass(frozen=True)
+class Told:
+    """A host thread's lane: what is open at each instant (owner: event), and the leaf it charges."""
+
+    lane: Lane
+    leaf: Int8
+    home: Bool
+
+    def take(self, rows: Bool) -> "Told":
+        """Select pieces."""
+        lane = Lane(self.lane.start[rows], self.lane.end[rows], self.lane.owner[rows])
+        return Told(lane, self.leaf[rows], self.home[rows])
+
+    def ask(self, asked: Charges) -> tuple[Charges, Charges]:
+        """Cut questions along the lane: what it says, and where it says nothing."""
+        cut = cover(self.lane, asked.start, asked.end)
+        query, inside = asked.query[cut.query], cut.piece >= 0
+        piece = cut.piece[inside]
+        said = charges(
+            cut.start[inside],
+            cut.end[inside],
+            self.leaf[piece].astype(np.int64),
+            self.lane.owner[piece],
+            query=query[inside],
+        )
+        holes = charges(cut.start[~inside], cut.end[~inside], 0, query=query[~inside])
+        return replace(said, home=self.home[piece]), holes
+
+
+NOTHING_TOLD = Told(NO_LANE, np.empty(0, np.int8), np.empty(0, bool))
+
+
+def told(lane: Lane, leaf: int | Int64, home: Bool | None = None) -> Told:
+    """Make a host thread's lane; the leaf may be one for all."""
+    count = len(lane)
+    leaves = np.broadcast_to(leaf, count).astype(np.int8)
+    return Told(lane, leaves, np.zeros(count, bool) if home is None else home)
+
+
+def woven(parts: list[Told]) -> Told:
+    """Put parts of a thread's lane that do not overlap in order of time."""
+    start = np.concatenate([part.lane.start for part in parts])
+    order = np.argsort(start, kind="stable")
+    end = np.concatenate([part.lane.end for part in parts])[order]
+    owner = np.concatenate([part.lane.owner for part in parts])[order]
+    leaf = np.concatenate([part.leaf for part in parts])[order]
+    home = np.concatenate([part.home for part in parts])[order]
+    return Told(Lane(start[order], end, owner), leaf, home)

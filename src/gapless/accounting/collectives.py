@@ -75,9 +75,9 @@ def match(ranks: Sequence[Collectives]) -> tuple[Arrivals, ...]:
     rows = np.array([[table[key] for key in common] for table in tables], np.int64)
     start = np.stack([one.start[row] for one, row in zip(ranks, rows, strict=True)])
     end = np.stack([one.end[row] for one, row in zip(ranks, rows, strict=True)])
-    offset = (
-        np.median(end - end[0], axis=1).round().astype(np.int64)
-    )  # own axis less the first rank's
+    apart = end - end[0]  # own axis less the first rank's: may be too large for exact floats
+    near = apart[:, :1]
+    offset = near[:, 0] + np.median(apart - near, axis=1).round().astype(np.int64)
     aligned = start - offset[:, None]
     last, late = aligned.max(axis=0), aligned.argmax(axis=0)
     numbers = np.array([at if one.rank is None else one.rank for at, one in enumerate(ranks)])

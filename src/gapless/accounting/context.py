@@ -4,6 +4,7 @@ These are launches of copies, blocking calls, retries of the allocator, the prof
 """
 
 import itertools
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,15 +16,17 @@ from gapless.accounting.tags import ALLOC, COPY, MOVES, OPERATOR, SYNC
 from gapless.accounting.threads import Threads
 from gapless.model import category
 from gapless.model.leaf import LEAF
-from gapless.model.trace import Int64
+from gapless.model.trace import Int8, Int64
+
+_GIVES_BACK = re.compile(r"Free|Unmap|Release")
 
 
 @dataclass(frozen=True)
 class Context:
     """The final tag and leaf of every event, and stretches in which the profiler held a thread."""
 
-    order: Int64
-    leaf: Int64
+    order: Int8
+    leaf: Int8
     held_track: Int64
     held_start: Int64
     held_end: Int64
@@ -42,7 +45,7 @@ def in_context(threads: Threads, acts: Activities) -> Context:
     return Context(order, leaf, held[:, 0], held[:, 1], held[:, 2], held[:, 3], loose)
 
 
-def _copies(threads: Threads, acts: Activities, order: Int64, leaf: Int64) -> None:
+def _copies(threads: Threads, acts: Activities, order: Int8, leaf: Int8) -> None:
     """Tag what launches a copy to the device, and the synchronize that ends a blocking one."""
     events = threads.trace.events
     moves = np.array([name in MOVES for name in threads.trace.names], bool)
@@ -63,21 +66,22 @@ def _copies(threads: Threads, acts: Activities, order: Int64, leaf: Int64) -> No
         order[syncs], leaf[syncs] = COPY, LEAF["idle.h2d.host"]
 
 
-def _retries(threads: Threads, order: Int64, leaf: Int64) -> None:
+def _retries(threads: Threads, order: Int8, leaf: Int8) -> None:
     """Tag allocations after a free in the same operator: memory was given back and asked again."""
     events, names = threads.trace.events, threads.trace.names
     device = np.flatnonzero((order == ALLOC) & (leaf == LEAF["idle.alloc"]))
     if not len(device):
         return
     op = threads.operator_at(events.track[device].astype(np.int64), events.start[device])
-    frees = np.array(["Free" in name or "Release" in name for name in names], bool)
+    frees = np.array([_GIVES_BACK.search(name) is not None for name in names], bool)
+    device, op = device[op >= 0], op[op >= 0]
     is_free = frees[events.name[device]]
     big = np.iinfo(np.int64).max
     first_free = np.full(len(order), big)
     np.minimum.at(first_free, op[is_free], events.start[device][is_free])
     last_malloc = np.full(len(order), -1)
     np.maximum.at(last_malloc, op[~is_free], events.start[device][~is_free])
-    retried = (op >= 0) & (first_free[op] < last_malloc[op])
+    retried = first_free[op] < last_malloc[op]
     leaf[device[retried]] = LEAF["idle.alloc.retry"]
 
 
@@ -90,6 +94,7 @@ def _held(threads: Threads) -> tuple[Int64, int]:
     """
     events = threads.trace.events
     steps = profiler_steps(threads.trace)
+    steps = steps[events.track[steps] == threads.main]
     out = [
         (threads.main, int(events.end[here]), int(events.start[after]), int(after))
         for here, after in itertools.pairwise(steps)
@@ -97,7 +102,7 @@ def _held(threads: Threads) -> tuple[Int64, int]:
     ]
     overhead = np.flatnonzero((events.category == category.OVERHEAD) & (events.end > events.start))
     held = np.zeros(len(overhead), bool)
-    for track in threads.bounds:
+    for track in {*threads.bounds, threads.main} - {-1}:
         mine = threads.of(track)
         edges = np.sort(np.concatenate((events.start[mine], events.end[mine])))
         start, end = events.start[overhead], events.end[overhead]

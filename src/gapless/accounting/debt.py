@@ -8,7 +8,7 @@ import numpy as np
 from gapless.accounting.activities import Activities
 from gapless.accounting.charges import Charges, stacked
 from gapless.accounting.host import Host
-from gapless.accounting.intervals import Lane, cover, union
+from gapless.accounting.intervals import NO_LANE, Lane, cover, union
 from gapless.accounting.tags import ALLOC, SYNC
 from gapless.model import category
 from gapless.model.leaf import LEAF
@@ -85,26 +85,25 @@ def debts(host: Host, acts: Activities, bounds: Int64) -> list[Debt]:
     return found
 
 
-def pay(free: Charges, owed: list[Debt]) -> Charges:
+def pay(free: Charges, owed: list[Debt]) -> tuple[Charges, list[Debt]]:
     """Let the work of the training process in idle time pay what is owed, oldest debt first.
 
     Time is measured in payable nanoseconds: in that coordinate every debt is one interval, since
-    debts are paid in the order in which they arise and expire in that order too.
+    debts are paid in the order in which they arise and expire in that order too. What is left is
+    given back, for the idle time that follows.
     """
     payable = np.isin(free.leaf, _RELABELLED) | np.isin(free.leaf, _KEPT) | free.home
     rows = np.flatnonzero(payable)
-    length = free.end[rows] - free.start[rows]
-    upto = np.concatenate(([0], np.cumsum(length)))
-    lane = _payments(owed, free.start[rows], free.end[rows], upto)
+    upto = np.concatenate(([0], np.cumsum(free.end[rows] - free.start[rows])))
+    lane, left = _payments(owed, free.take(rows), upto)
     if not len(lane):
-        return free
+        return free, left
     cut = cover(lane, upto[:-1], upto[1:])
     source = rows[cut.query]
     shift = free.start[source] - upto[cut.query]
     paid = replace(free.take(source), start=cut.start + shift, end=cut.end + shift)
-    inside = cut.piece >= 0
-    sync = np.where(inside, lane.owner[cut.piece], -1)
-    relabelled = inside & np.isin(paid.leaf, _RELABELLED)
+    sync = np.where(cut.piece >= 0, lane.owner[cut.piece], -1)
+    relabelled = (sync >= 0) & np.isin(paid.leaf, _RELABELLED)
     paid = replace(
         paid,
         leaf=np.where(relabelled, _REFILL, paid.leaf),
@@ -113,31 +112,34 @@ def pay(free: Charges, owed: list[Debt]) -> Charges:
         refill=sync,
     )
     every = stacked([free.take(~payable), paid])
-    return every.take(np.argsort(every.start, kind="stable"))
+    return every.take(np.argsort(every.start, kind="stable")), left
 
 
-def _payments(owed: list[Debt], start: Int64, end: Int64, upto: Int64) -> Lane:
-    """Give the stretches of payable time that pay, each owned by its sync."""
-    if not owed or not len(start):
-        return Lane(*(np.empty(0, np.int64),) * 3)
+def _payments(owed: list[Debt], work: Charges, upto: Int64) -> tuple[Lane, list[Debt]]:
+    """Give the stretches of payable time that pay, each owned by its sync, and what is left."""
+    if not owed or not len(work):
+        return NO_LANE, owed
 
     def clock(at: Int64) -> list[int]:
-        piece = np.searchsorted(start, at, side="right") - 1
-        inside = np.minimum(at, end[piece]) - start[piece]
+        piece = np.searchsorted(work.start, at, side="right") - 1
+        inside = np.minimum(at, work.end[piece]) - work.start[piece]
         return np.where(piece >= 0, upto[piece] + inside, 0).tolist()
 
     begins = clock(np.array([debt.since for debt in owed], np.int64))
     expires = clock(np.array([debt.expires for debt in owed], np.int64))
-    out: list[tuple[int, int, int]] = []
-    done = 0
-    for debt, begin, limit in zip(owed, begins, expires, strict=True):
-        begin_here = max(begin, done)
-        stop = min(begin_here + debt.amount, limit)
-        if stop > begin_here:
-            out.append((begin_here, stop, debt.sync))
+    until = int(work.end[-1])
+    out, left, done = list[tuple[int, int, int]](), list[Debt](), 0
+    for debt, arises, limit in zip(owed, begins, expires, strict=True):
+        begin = max(arises, done)
+        stop = max(begin, min(begin + debt.amount, limit))
+        if stop > begin:
+            out.append((begin, stop, debt.sync))
             done = stop
+        rest = debt.amount - (stop - begin)
+        if rest and debt.expires > until:
+            left.append(replace(debt, amount=rest))
     columns = np.array(out, np.int64).reshape(-1, 3)
-    return Lane(columns[:, 0], columns[:, 1], columns[:, 2])
+    return Lane(columns[:, 0], columns[:, 1], columns[:, 2]), left
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """One device's share of the ledger: owners, idle time, debt (docs: the account, 4, 5, 8)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,8 @@ from gapless.accounting.windows import as_lane
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64, Trace
 
+_BATCH = 1 << 15  # idle intervals charged at once: some tens of megabytes of working memory
+
 
 @dataclass(frozen=True)
 class DevicePieces:
@@ -30,19 +33,24 @@ class DevicePieces:
 
 def charged(
     acts: Activities, classes: Int64, host: Host, bounds: Int64, arrivals: Arrivals
-) -> Charges:
-    """Charge a device's time, at least ``[G_0, G_K)``, in order.
+) -> Iterator[Charges]:
+    """Charge a device's time, at least ``[G_0, G_K)``, batch by batch in order of time.
 
-    ``query`` is the owner's position, −1 where idle.
-
-    ``classes`` is the busy leaf of each of its activities.
+    ``query`` is the owner's position in ``acts``, −1 where the device is idle; ``classes`` is the
+    busy leaf of each activity. Batches keep the working memory of a long trace small.
     """
     owned = _owned(acts, classes, host.threads.trace, arrivals)
-    lane = Lane(owned.start, owned.end, owned.query)
-    free = idle(gaps(lane, int(bounds[0]), int(bounds[-1])), acts, host)
-    free = pay(free, debts(host, acts, bounds))
-    every = stacked([owned, replace(free, query=np.full(len(free), -1))])
-    return every.take(np.argsort(every.start, kind="stable"))
+    free = gaps(Lane(owned.start, owned.end, owned.query), int(bounds[0]), int(bounds[-1]))
+    owed = debts(host, acts, bounds)
+    heads = range(0, max(len(free), 1), _BATCH)
+    begins = [0, *np.searchsorted(owned.start, free.start[heads[1:]]).tolist(), len(owned)]
+    for head, first, last in zip(heads, begins[:-1], begins[1:], strict=True):
+        mine = slice(head, head + _BATCH)
+        lane = Lane(free.start[mine], free.end[mine], free.owner[mine])
+        idled, owed = pay(idle(lane, acts, host), owed)
+        idled = replace(idled, query=np.full(len(idled), -1))
+        every = stacked([owned.take(slice(first, last)), idled])
+        yield every.take(np.argsort(every.start, kind="stable"))
 
 
 def tiled(acts: Activities, every: Charges, bounds: Int64) -> DevicePieces:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.accounting.activities import Activities
-from gapless.accounting.charges import NO_CHARGES, Charges, charges, joined
+from gapless.accounting.charges import NOTHING_TOLD, Charges, Told, charges, joined, told, woven
 from gapless.accounting.context import Context, in_context
-from gapless.accounting.intervals import NO_LANE, Lane, cover, merge, piece_at, subtract, union
-from gapless.accounting.nesting import forest, lane_of
+from gapless.accounting.intervals import NO_LANE, Lane, merge, subtract, union
+from gapless.accounting.nesting import innermost_lane
 from gapless.accounting.stages import NO_STAGES, Stages, staged
-from gapless.accounting.sweep import sweep_host
+from gapless.accounting.sweep import sweep_device, sweep_host
 from gapless.accounting.tags import DATA, GC, PYTHON, SINGLE_PROCESS
 from gapless.accounting.threads import Threads
 from gapless.model import category
@@ -28,49 +28,35 @@ class Host:
 
     threads: Threads
     context: Context
-    lanes: dict[
-        int, Charges
-    ]  # thread → its tagged frames, bursts and silences: disjoint and sorted
-    collecting: Lane  # a garbage collection on any thread (owner: event)
-    python: Lane  # main's innermost untagged Python functions (owner: event)
-    lost: Lane  # spans in which host events are missing
+    lanes: dict[int, Told]  # thread → its tagged frames, bursts and silences
+    collecting: Told  # a garbage collection on any thread
+    python: Told  # main's innermost untagged Python functions
+    lost: Told  # spans in which host events are missing
 
     def phi(self, thread: Int64, lo: Int64, hi: Int64) -> Charges:
         """Charge each ``[lo, hi)`` on its thread; sorted by query and time."""
         query, main = np.arange(len(lo)), self.threads.main
-        parts: list[Charges] = []
-        for track, lane in self.lanes.items():
-            if track == main:
-                continue
+        said, unsaid = list[Charges](), list[Charges]()
+        others = [track for track in self.lanes if track != main]
+        for track in others:
             mine = np.flatnonzero(thread == track)
-            found, holes = ask(lane, query[mine], lo[mine], hi[mine])
-            parts += [found, holes]
-        unknown, holes = _split(self.lost, joined(parts[1::2]) if parts else NO_CHARGES)
-        elsewhere = np.isin(thread, [t for t in self.lanes if t != main], invert=True)
+            found, holes = self.lanes[track].ask(charges(lo[mine], hi[mine], 0, query=query[mine]))
+            unknown, holes = self.lost.ask(holes)
+            said += [found, unknown]
+            unsaid.append(holes)
+        elsewhere = np.isin(thread, others, invert=True)
         asked = charges(lo[elsewhere], hi[elsewhere], 0, query=query[elsewhere])
-        return joined(
-            [*parts[::2], _as(unknown, "idle.unknown"), *self._main(joined([asked, holes]))]
-        )
+        return joined([*said, *self._main(joined([asked, *unsaid]))])
 
     def _main(self, asked: Charges) -> list[Charges]:
-        """Charge what main did: its lane, else a collection anywhere, else Python."""
-        lane = self.lanes.get(self.threads.main, NO_CHARGES)
-        found, holes = ask(lane, asked.query, asked.start, asked.end)
-        unknown, holes = _split(self.lost, holes)
-        gc, holes = _split(self.collecting, holes)
-        python, bare = _split(self.python, holes)
-        rest = "idle.host.python" if self.threads.main >= 0 else "idle.unknown"
-        return [
-            found,
-            _as(unknown, "idle.unknown"),
-            _as(gc, "idle.gc"),
-            _as(python, rest),
-            _as(bare, rest),
-        ]
-
-
-def _as(stretches: Charges, leaf: str) -> Charges:
-    return replace(stretches, leaf=np.full(len(stretches), LEAF[leaf]))
+        """Charge what main did: its lane, what is lost, a collection anywhere, else Python."""
+        said = list[Charges]()
+        own = self.lanes.get(self.threads.main, NOTHING_TOLD)
+        for lane in (own, self.lost, self.collecting, self.python):
+            found, asked = lane.ask(asked)
+            said.append(found)
+        rest = LEAF["idle.host.python" if self.threads.main >= 0 else "idle.unknown"]
+        return [*said, replace(asked, leaf=np.full(len(asked), rest))]
 
 
 def host(threads: Threads, acts: Activities, stages: Stages = NO_STAGES) -> Host:
@@ -84,26 +70,33 @@ def host(threads: Threads, acts: Activities, stages: Stages = NO_STAGES) -> Host
         track: _lane(threads, context, stages, track)
         for track in dict.fromkeys([*threads.bounds, *context.held_track.tolist()])
     }
-    bursts = _bursts(threads, lanes, lost)
+    for track, burst in _bursts(threads, lanes, lost).items():
+        lanes[track] = woven([lanes[track], burst])
     main = threads.of(threads.main)
     functions = main[context.order[main] == PYTHON]
-    python = lane_of(forest(events.start[functions], events.end[functions]))
+    python = innermost_lane(events.start[functions], events.end[functions])
     python = Lane(python.start, python.end, functions[python.owner])
     gc = threads.frames[context.order[threads.frames] == GC]
-    collecting = union(events.start[gc], events.end[gc])
+    gc = gc[np.lexsort((events.end[gc], events.start[gc]))]
+    collecting = sweep_device(events.start[gc], events.end[gc], np.zeros(len(gc), np.int64))
     collecting = Lane(collecting.start, collecting.end, gc[collecting.owner])
-    for track, burst in bursts.items():
-        lanes[track] = joined([lanes[track], burst])
     if threads.main >= 0 and not len(python):
         launching = {*np.unique(acts.thread[acts.call >= 0]).tolist(), threads.main}
-        alive = [lane.lane() for track, lane in lanes.items() if track in launching]
+        alive = [lane.lane for track, lane in lanes.items() if track in launching]
         silence = subtract(_silences([*alive, collecting]), lost)
-        quiet = charges(silence.start, silence.end, LEAF["idle.host.unframed"])
-        lanes[threads.main] = joined([lanes.get(threads.main, NO_CHARGES), quiet])
-    return Host(threads, context, lanes, collecting, python, lost)
+        quiet = told(silence, LEAF["idle.host.unframed"])
+        lanes[threads.main] = woven([lanes.get(threads.main, NOTHING_TOLD), quiet])
+    return Host(
+        threads=threads,
+        context=context,
+        lanes=lanes,
+        collecting=told(collecting, LEAF["idle.gc"]),
+        python=told(python, LEAF["idle.host.python"]),
+        lost=told(lost, LEAF["idle.unknown"]),
+    )
 
 
-def _lane(threads: Threads, context: Context, stages: Stages, track: int) -> Charges:
+def _lane(threads: Threads, context: Context, stages: Stages, track: int) -> Told:
     """Sweep the tagged frames of one thread."""
     events = threads.trace.events
     mine = threads.of(track)
@@ -111,24 +104,25 @@ def _lane(threads: Threads, context: Context, stages: Stages, track: int) -> Cha
     held = np.flatnonzero(context.held_track == track)
     start = np.concatenate((events.start[mine], context.held_start[held]))
     end = np.concatenate((events.end[mine], context.held_end[held]))
-    order = np.concatenate((context.order[mine], np.zeros(len(held), np.int64)))
+    order = np.concatenate((context.order[mine], np.zeros(len(held), np.int8)))
     event = np.concatenate((mine, context.held_event[held]))
-    leaf = np.concatenate((context.leaf[mine], np.full(len(held), LEAF["idle.profiler"])))
+    leaf = np.concatenate((context.leaf[mine], np.full(len(held), LEAF["idle.profiler"], np.int8)))
     lane = sweep_host(start, end, order)
-    if not len(lane):
-        return NO_CHARGES
-    made = charges(lane.start, lane.end, leaf[lane.owner], event[lane.owner])
-    at_home = np.array([SINGLE_PROCESS in name for name in threads.trace.names], bool)
-    is_data = order[lane.owner] == DATA
-    home = is_data & at_home[events.name[made.culprit]]
-    made = replace(made, home=home)
+    owner = lane.owner
+    is_data = order[owner] == DATA
+    found = Told(Lane(lane.start, lane.end, event[owner]), leaf[owner], is_data)
     if not is_data.any():
-        return made
-    waits = staged(made.take(is_data), stages)
-    return joined([made.take(~is_data), waits])
+        return found
+    at_home = np.array([SINGLE_PROCESS in name for name in threads.trace.names], bool)
+    data = found.take(is_data)
+    home = at_home[events.name[data.lane.owner]]
+    waits = charges(data.lane.start, data.lane.end, data.leaf.astype(np.int64), data.lane.owner)
+    cut = staged(replace(waits, home=home), stages)
+    waited = told(Lane(cut.start, cut.end, cut.culprit), cut.leaf, cut.home)
+    return woven([found.take(~is_data), waited])
 
 
-def _bursts(threads: Threads, lanes: dict[int, Charges], lost: Lane) -> dict[int, Charges]:
+def _bursts(threads: Threads, lanes: dict[int, Told], lost: Lane) -> dict[int, Told]:
     """Find gaps of other threads in which main began and ended nothing.
 
     That is the autograd engine between two nodes.
@@ -137,18 +131,21 @@ def _bursts(threads: Threads, lanes: dict[int, Charges], lost: Lane) -> dict[int
     calls = main[np.isin(events.category[main], _API)]
     nodes = np.array([name.startswith(_EVALUATE) for name in threads.trace.names], bool)
     below = main[nodes[events.name[main]]]
-    within = piece_at(union(events.start[below], events.end[below]), events.start[calls]) >= 0
-    calls = calls[~within]
+    below = below[np.argsort(events.start[below], kind="stable")]
+    reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(events.end[below])))
+    begun = np.searchsorted(events.start[below], events.start[calls], side="right")
+    calls = calls[events.end[calls] > reach[begun]]
     edges = np.sort(np.concatenate((events.start[calls], events.end[calls])))
-    found = dict[int, Charges]()
-    for track, lane in lanes.items():
+    found = dict[int, Told]()
+    for track, one in lanes.items():
+        lane = one.lane
         if track == threads.main or len(lane) <= 1:
             continue
-        x, y, after = lane.end[:-1], lane.start[1:], lane.culprit[1:]
+        x, y, after = lane.end[:-1], lane.start[1:], lane.owner[1:]
         quiet = np.searchsorted(edges, x, side="right") == np.searchsorted(edges, y)
         gaps = np.flatnonzero((x < y) & quiet)
         free = subtract(Lane(x[gaps], y[gaps], after[gaps]), lost)
-        found[track] = charges(free.start, free.end, LEAF["idle.host.engine"], free.owner)
+        found[track] = told(free, LEAF["idle.host.engine"])
     return found
 
 
@@ -161,24 +158,3 @@ def _silences(alive: list[Lane]) -> Lane:
     start, end = seen.end[:-1], seen.start[1:]
     long = end - start > UNFRAMED
     return Lane(start[long], end[long], np.full(int(long.sum()), -1))
-
-
-def ask(lane: Charges, query: Int64, lo: Int64, hi: Int64) -> tuple[Charges, Charges]:
-    """Cut questions along a lane: what it says, and where it says nothing."""
-    cut = cover(lane.lane(), lo, hi)
-    said = lane.within(cut)
-    hole = cut.piece < 0
-    holes = charges(cut.start[hole], cut.end[hole], 0, query=query[cut.query[hole]])
-    return replace(said, query=query[said.query]), holes
-
-
-def _split(lane: Lane, asked: Charges) -> tuple[Charges, Charges]:
-    """Cut stretches into what lies in a lane, blamed on its owner, and what does not."""
-    cut = cover(lane, asked.start, asked.end)
-    inside = cut.piece >= 0
-    owner = lane.owner[cut.piece[inside]] if len(lane) else cut.piece[inside]
-    query = asked.query[cut.query]
-    return (
-        charges(cut.start[inside], cut.end[inside], 0, owner, query=query[inside]),
-        charges(cut.start[~inside], cut.end[~inside], 0, query=query[~inside]),
-    )

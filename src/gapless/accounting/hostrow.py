@@ -16,7 +16,7 @@ from gapless.accounting.busy import (
     Named,
 )
 from gapless.accounting.charges import Bool, Charges, charges, stacked
-from gapless.accounting.host import Host, ask
+from gapless.accounting.host import Host
 from gapless.accounting.inputs import inputs
 from gapless.accounting.intervals import NO_LANE, Lane, cover
 from gapless.accounting.nesting import forest
@@ -58,8 +58,7 @@ def host_pieces(host: Host, boundaries: Int64) -> HostPieces:
         lane = host.lanes.get(track)
         if lane is None:
             continue
-        framed = lane.take(lane.leaf != LEAF["idle.host.unframed"])
-        found, holes = ask(framed, holes.query, holes.start, holes.end)
+        found, holes = lane.take(lane.leaf != LEAF["idle.host.unframed"]).ask(holes)
         parts.append(_worked(host.threads, track, found))
         owners += [track] * len(parts[-1])
     rest = host.phi(np.full(len(holes), main), holes.start, holes.end)

@@ -50,6 +50,7 @@ def cover(lane: Lane, lo: Int64, hi: Int64) -> Cut:
     query = np.repeat(np.arange(len(lo)), slots)
     slot = np.arange(len(query)) - np.repeat(np.cumsum(slots) - slots, slots)
     if not len(lane):
+        query = np.flatnonzero(lo < hi)
         return Cut(query, lo[query], hi[query], np.full(len(query), -1))
     index = first[query] + slot // 2
     inside = slot % 2 == 1
@@ -91,6 +92,16 @@ def merge(lanes: list[Lane]) -> Lane:
     end = np.concatenate([lane.end for lane in lanes])
     owner = np.concatenate([lane.owner for lane in lanes])
     return Lane(start[order], end[order], owner[order])
+
+
+def concatenated(lanes: list[Lane]) -> Lane:
+    """Put lanes that follow each other in time into one."""
+    every = [NO_LANE, *lanes]
+    return Lane(
+        np.concatenate([lane.start for lane in every]),
+        np.concatenate([lane.end for lane in every]),
+        np.concatenate([lane.owner for lane in every]),
+    )
 
 
 def piece_at(lane: Lane, at: Int64) -> Int64:

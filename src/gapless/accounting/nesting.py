@@ -7,12 +7,15 @@ deep: two sorts instead of a stack, so that millions of frames take a second. Wh
 open: the latest start is the innermost.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.accounting.intervals import NO_LANE, Lane, piece_at
+from gapless.accounting.intervals import NO_LANE, Lane, concatenated, piece_at
 from gapless.model.trace import Int64
+
+_BATCH = 1 << 17  # intervals nested at once: some ten megabytes of working memory
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,33 @@ class Forest:
     end: Int64
     depth: Int64
     parent: Int64  # position, −1 for a root
+
+
+def batches(start: Int64, end: Int64) -> Iterator[Int64]:
+    """Give intervals in batches, in order of time, such that none touches one of another batch.
+
+    What is nested in memory at once is then a batch, and not a trace. Points are left out.
+    """
+    keep = np.flatnonzero(end > start)
+    order = keep[np.argsort(start[keep], kind="stable")]
+    reach = np.maximum.accumulate(end[order])
+    apart = np.flatnonzero(start[order][1:] >= reach[:-1]) + 1
+    del reach
+    begin = 0
+    while begin < len(order):
+        at = np.searchsorted(apart, begin + _BATCH)
+        stop = int(apart[at]) if at < len(apart) else len(order)
+        yield order[begin:stop]
+        begin = stop
+
+
+def innermost_lane(start: Int64, end: Int64) -> Lane:
+    """Give each instant to the innermost interval that is open."""
+    lanes: list[Lane] = []
+    for rows in batches(start, end):
+        lane = lane_of(forest(start[rows], end[rows]))
+        lanes.append(Lane(lane.start, lane.end, rows[lane.owner]))
+    return concatenated(lanes)
 
 
 def forest(start: Int64, end: Int64) -> Forest:
@@ -58,7 +88,7 @@ def roots(start: Int64, end: Int64) -> Int64:
 
 def innermost(start: Int64, end: Int64, at: Int64) -> Int64:
     """Give the innermost interval that is open at each instant, −1 where none is."""
-    lane = lane_of(forest(start, end))
+    lane = innermost_lane(start, end)
     piece = piece_at(lane, at)
     return np.where(piece >= 0, lane.owner[piece], -1) if len(lane) else piece
 

@@ -1,15 +1,18 @@
 """Trace → ledger: the whole of the account's definition, put together."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gapless.accounting.activities import Activities, activities, clock_error
 from gapless.accounting.busy import busy
 from gapless.accounting.charges import Charges, stacked
 from gapless.accounting.collectives import NO_ARRIVALS, Arrivals
-from gapless.accounting.devices import charged, tiled
+from gapless.accounting.devices import DevicePieces, charged, tiled
 from gapless.accounting.facets import phases, recomputes
 from gapless.accounting.host import Host, host
 from gapless.accounting.hostrow import host_pieces
@@ -22,86 +25,125 @@ from gapless.accounting.windows import left_out, windows
 from gapless.model.ledger import Facets, Ledger, Row
 from gapless.model.trace import Count, Int64, Trace
 
+_COLUMNS = {  # of a ledger, in the smallest types that hold them: millions of pieces are normal
+    "row": np.int32,
+    "start": np.int64,
+    "end": np.int64,
+    "leaf": np.uint8,
+    "culprit": np.int32,
+}
+_FACETS = {
+    "under": np.int8,
+    "refill": np.int32,
+    "phase": np.uint8,
+    "recompute": np.uint8,
+    "why": np.uint8,
+    "peer": np.int32,
+    "hidden_comm": np.int64,
+    "hidden_copy": np.int64,
+}
+_Slab = dict[str, npt.NDArray[Any]]  # a part of a ledger: its columns by name
+
 
 @dataclass(frozen=True)
-class _Part:
-    """A device's (or the training thread's) pieces with facets; ``pieces.query``: the window."""
+class Joined:
+    """A trace's activities joined with its host side: what partition and tables both start from."""
 
-    device: int | None
-    bounds: Int64
-    pieces: Charges
-    facets: Facets
+    threads: Threads
+    activities: Activities
 
 
-def partition(trace: Trace, arrivals: Arrivals = NO_ARRIVALS, stages: Stages = NO_STAGES) -> Ledger:
+def join(trace: Trace) -> Joined:
+    """Join a trace's activities with their launches and operators."""
+    side = threads(trace)
+    return Joined(side, activities(trace, side))
+
+
+def partition(
+    trace: Trace,
+    arrivals: Arrivals = NO_ARRIVALS,
+    stages: Stages = NO_STAGES,
+    *,
+    joined: Joined | None = None,
+) -> Ledger:
     """Charge every nanosecond of every window of a trace to one leaf.
 
     ``arrivals`` tells when the last rank came to each collective (``collectives.match``),
-    ``stages`` what the loader's workers did (own recordings). A capture without devices is charged
-    on its training thread; one without any interval gives a ledger without rows.
+    ``stages`` what the loader's workers did (own recordings); ``joined`` saves joining again. A
+    capture without devices is charged on its training thread; one without any interval gives a
+    ledger without rows.
     """
-    side = threads(trace)
-    acts = activities(trace, side)
+    joined = joined or join(trace)
+    side, acts = joined.threads, joined.activities
     steps = find_steps(side)
     if steps is None:
-        return _ledger(side, acts, Steps(empty(), None, "none"), [], ())
+        return _ledger(joined, Steps(empty(), None, "none"), [], [], ())
     asked = host(side, acts, stages)
-    parts = [_on_host(asked, steps)] if not len(acts) else _on_devices(asked, acts, steps, arrivals)
     notes = _notes(asked, arrivals)
-    return _ledger(side, acts, steps, parts, notes)
-
-
-def _on_devices(asked: Host, acts: Activities, steps: Steps, arrivals: Arrivals) -> list[_Part]:
-    classes, why = busy(asked.threads, acts)
-    phase = phases(asked.threads, acts.thread, acts.call_start, acts.operator)
-    again = recomputes(asked.threads, acts.thread, acts.call_start)
-    found: dict[int, tuple[Activities, Int64, Charges]] = {}
-    for device in np.unique(acts.device).tolist():
-        own = acts.of(device)
-        bounds = windows(steps.boundaries, own)
-        charged_here = charged(own, classes[acts.device == device], asked, bounds, arrivals)
-        found[device] = own, bounds, charged_here
-    tied = ties(asked.threads.trace, acts)
-    others = {device: every for device, (_, _, every) in found.items()}
-    parts: list[_Part] = []
-    for device, (own, bounds, every) in found.items():
-        rows = acts.device == device
-        made = tiled(own, explain(every, tied, others), bounds)
-        owner = made.activity
-        facets = Facets(
-            under=made.pieces.under.astype(np.int32),
-            refill=made.pieces.refill,
-            phase=_of_owner(phase[rows], owner),
-            recompute=_of_owner(again[rows], owner),
-            why=_of_owner(why[rows], owner),
-            peer=made.pieces.peer.astype(np.int32),
-            hidden_comm=made.hidden_comm,
-            hidden_copy=made.hidden_copy,
+    if not len(acts):
+        slabs = [_on_host(asked, steps)]
+        return _ledger(
+            joined, steps, _rows(side.trace, None, steps.boundaries, steps), slabs, notes
         )
-        parts.append(_Part(device, bounds, made.pieces, facets))
-    return parts
+    rows, slabs = list[Row](), list[_Slab]()
+    for device, bounds, parts in _on_devices(asked, acts, steps, arrivals):
+        for part in parts:
+            part["row"] += len(rows)
+            slabs.append(part)
+        rows += _rows(side.trace, device, bounds, steps)
+    return _ledger(joined, steps, rows, slabs, notes)
 
 
-def _on_host(asked: Host, steps: Steps) -> _Part:
+def _on_devices(
+    asked: Host, acts: Activities, steps: Steps, arrivals: Arrivals
+) -> Iterator[tuple[int, Int64, Iterator[_Slab]]]:
+    """Give each device with its windows and the parts of its ledger."""
+    classes, why = busy(asked.threads, acts)
+    facets = {
+        "phase": phases(asked.threads, acts.thread, acts.call_start, acts.operator),
+        "recompute": recomputes(asked.threads, acts.thread, acts.call_start),
+        "why": why,
+    }
+    tied = ties(asked.threads.trace, acts)
+    own = {device: acts.of(device) for device in np.unique(acts.device).tolist()}
+    bounds = {device: windows(steps.boundaries, mine) for device, mine in own.items()}
+
+    def batches(device: int) -> Iterator[Charges]:
+        here = classes[acts.device == device]
+        return charged(own[device], here, asked, bounds[device], arrivals)
+
+    whole = {device: stacked(list(batches(device))) for device in own} if len(tied) else {}
+    for device, mine in own.items():
+        parts = iter([explain(whole[device], tied, whole)]) if whole else batches(device)
+        known = {name: column[acts.device == device] for name, column in facets.items()}
+        limits = bounds[device]
+        yield device, limits, (_slab(tiled(mine, part, limits), known) for part in parts)
+
+
+def _slab(made: DevicePieces, facets: dict[str, Int64]) -> _Slab:
+    """Give the columns of a device's pieces; facets are those of the activities that own them."""
+    owner = made.activity
+    known = {name: np.where(owner >= 0, column[owner], 0) for name, column in facets.items()}
+    hidden = {"hidden_comm": made.hidden_comm, "hidden_copy": made.hidden_copy}
+    return _columns(made.pieces, known | hidden)
+
+
+def _on_host(asked: Host, steps: Steps) -> _Slab:
     made = host_pieces(asked, steps.boundaries)
-    start, culprit = made.pieces.start, made.pieces.culprit
-    nothing = np.zeros(len(start), np.int64)
-    facets = Facets(
-        under=made.pieces.under.astype(np.int32),
-        refill=made.pieces.refill,
-        phase=phases(asked.threads, made.thread, start, culprit).astype(np.uint8),
-        recompute=recomputes(asked.threads, made.thread, start).astype(np.uint8),
-        why=nothing.astype(np.uint8),
-        peer=np.full(len(start), -1, np.int32),
-        hidden_comm=nothing,
-        hidden_copy=nothing,
-    )
-    return _Part(None, steps.boundaries, made.pieces, facets)
+    start, nothing = made.pieces.start, np.zeros(len(made.pieces), np.int64)
+    known = {
+        "phase": phases(asked.threads, made.thread, start, made.pieces.culprit),
+        "recompute": recomputes(asked.threads, made.thread, start),
+        "why": nothing,
+        "hidden_comm": nothing,
+        "hidden_copy": nothing,
+    }
+    return _columns(made.pieces, known)
 
 
-def _of_owner(column: Int64, owner: Int64) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """Look a facet of activities up for each piece; 0 where the device was idle."""
-    return np.where(owner >= 0, column[owner], 0).astype(np.uint8)
+def _columns(pieces: Charges, facets: dict[str, Int64]) -> _Slab:
+    every = {**vars(pieces), **facets, "row": pieces.query}
+    return {name: every[name].astype(dtype) for name, dtype in (_COLUMNS | _FACETS).items()}
 
 
 def _notes(asked: Host, arrivals: Arrivals) -> tuple[Count, ...]:
@@ -118,50 +160,37 @@ def _notes(asked: Host, arrivals: Arrivals) -> tuple[Count, ...]:
 
 
 def _ledger(
-    side: Threads, acts: Activities, steps: Steps, parts: list[_Part], notes: tuple[Count, ...]
+    joined: Joined, steps: Steps, rows: list[Row], slabs: list[_Slab], notes: tuple[Count, ...]
 ) -> Ledger:
     """Put the parts together; that they tile every row is checked here."""
-    first = np.cumsum([0, *(len(part.bounds) - 1 for part in parts)]).tolist()
-    pieces = stacked([part.pieces for part in parts])
-    row = [part.pieces.query + at for part, at in zip(parts, first, strict=False)]
-    has = acts.call >= 0
+
+    def column(name: str, dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
+        parts = [slab.pop(name) for slab in slabs]  # popped: one column is in memory twice, not all
+        return np.concatenate([np.empty(0, dtype), *parts])
+
+    has = joined.activities.call >= 0
     ledger = Ledger(
-        rows=tuple(row for part in parts for row in _rows(side.trace, part, steps)),
-        row=np.concatenate([np.empty(0, np.int64), *row]).astype(np.int32),
-        start=pieces.start,
-        end=pieces.end,
-        leaf=pieces.leaf.astype(np.uint8),
-        culprit=pieces.culprit,
-        facets=_facets([part.facets for part in parts]),
+        rows=tuple(rows),
+        **{name: column(name, dtype) for name, dtype in _COLUMNS.items()},
+        facets=Facets(**{name: column(name, dtype) for name, dtype in _FACETS.items()}),
         step_rule=steps.rule,
-        main_track=side.main,
+        main_track=joined.threads.main,
         launches_recorded=float(has.mean()) if len(has) else None,
-        clock_error_ns=clock_error(acts),
+        clock_error_ns=clock_error(joined.activities),
         notes=notes,
     )
     _check(ledger)
     return ledger
 
 
-def _rows(trace: Trace, part: _Part, steps: Steps) -> list[Row]:
-    """Give the rows of one part: one a window, marked where it is no regular step."""
-    bounds, numbers = part.bounds.tolist(), steps.numbers
+def _rows(trace: Trace, device: int | None, bounds: Int64, steps: Steps) -> list[Row]:
+    """Give the rows of a device: one a window, marked where it is no regular step."""
+    numbers = steps.numbers
     aside = left_out(len(numbers)) if numbers is not None else frozenset[int]()
     return [
-        Row(trace.rank, part.device, None if numbers is None else numbers[at], lo, hi, at in aside)
-        for at, (lo, hi) in enumerate(itertools.pairwise(bounds))
+        Row(trace.rank, device, None if numbers is None else numbers[at], lo, hi, at in aside)
+        for at, (lo, hi) in enumerate(itertools.pairwise(bounds.tolist()))
     ]
-
-
-def _facets(parts: list[Facets]) -> Facets:
-    """Put the facets of all parts into one set of columns."""
-    empty_facets = Facets(
-        *(np.empty(0, dtype) for dtype in ("i4", "i8", "u1", "u1", "u1", "i4", "i8", "i8"))
-    )
-    names = vars(empty_facets)
-    return Facets(
-        **{n: np.concatenate([vars(one)[n] for one in (empty_facets, *parts)]) for n in names}
-    )
 
 
 def _check(ledger: Ledger) -> None:

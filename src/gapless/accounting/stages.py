@@ -31,10 +31,9 @@ def staged(waits: Charges, stages: Stages) -> Charges:
     """Cut stretches of waiting (``culprit`` is the wait) by stage.
 
     A wait without stages stays as it is. Between stages it is ``other``, after the last one
-    ``hand-over``, before the first one
-    ``unstaged``.
+    ``hand-over``, before the first one ``unstaged``.
     """
-    known = np.isin(waits.culprit, stages.wait)
+    known = np.isin(waits.culprit, stages.wait[stages.end > stages.start])
     if not known.any():
         return waits
     parts = [waits.take(~known)]

@@ -12,22 +12,22 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from gapless.accounting.intervals import NO_LANE, Lane, merge, subtract, union
-from gapless.accounting.nesting import Forest, forest, lane_of
+from gapless.accounting.intervals import NO_LANE, Lane, concatenated, merge, subtract, union
+from gapless.accounting.nesting import Forest, batches, forest, lane_of
 from gapless.model.trace import Int64
 
 
 def sweep_host(start: Int64, end: Int64, order: Int64) -> Lane:
     """Give each instant to the open interval with the smallest (order; −start; end; position)."""
-    keep = np.flatnonzero(end > start)
-    if not len(keep):
-        return NO_LANE
-    tree = forest(start[keep], end[keep])
-    crossed = tree.end != end[keep][tree.index]
-    if crossed.any():
-        return _with_crossings(keep, start, end, order)
-    lane = lane_of(tree, _winners(tree, order[keep][tree.index]))
-    return Lane(lane.start, lane.end, keep[lane.owner])
+    lanes = [_sweep_batch(rows, start, end, order) for rows in batches(start, end)]
+    return concatenated(lanes)
+
+
+def _sweep_batch(rows: Int64, start: Int64, end: Int64, order: Int64) -> Lane:
+    tree = forest(start[rows], end[rows])
+    if (tree.end != end[rows][tree.index]).any():
+        return _with_crossings(rows, start, end, order)
+    return _rename(lane_of(tree, _winners(tree, order[rows][tree.index])), rows)
 
 
 def sweep_device(start: Int64, end: Int64, kind: Int64) -> Lane:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gapless.model import category
 from gapless.model.leaf import LEAF
-from gapless.model.trace import Int64, Trace
+from gapless.model.trace import Int8, Trace
 
 # The order of the tags: the smallest that is open on a thread is charged.
 PROFILER, GC, ALLOC, COMPILE, DATA, SYNC, IO, COPY, COMM, OPTIMIZER, OPERATOR = range(11)
@@ -88,20 +88,20 @@ _OPERATIONS = (category.CPU_OP, category.RUNTIME, category.DRIVER)
 class Tags:
     """For each event its tag (NOT_A_FRAME: no host frame) and the leaf that it charges."""
 
-    order: Int64
-    leaf: Int64
+    order: Int8
+    leaf: Int8
 
 
 def tag(trace: Trace) -> Tags:
     """Tag every event by name and category; ``context`` refines by what a frame encloses."""
     events = trace.events
-    anywhere = np.array([_first(name, python=False) for name in trace.names], np.int64).reshape(
-        -1, 2
+    anywhere, python = (
+        np.array([_first(name, python=one) for name in trace.names], np.int8).reshape(-1, 2)
+        for one in (False, True)
     )
-    python = np.array([_first(name, python=True) for name in trace.names], np.int64).reshape(-1, 2)
     is_python = events.category == category.PYTHON_FUNCTION
-    found = np.where(is_python[:, None], python[events.name], anywhere[events.name])
-    order, leaf = found[:, 0], found[:, 1]
+    order = np.where(is_python, python[events.name, 0], anywhere[events.name, 0])
+    leaf = np.where(is_python, python[events.name, 1], anywhere[events.name, 1])
     operation = np.isin(events.category, _OPERATIONS) & (order == NOT_A_FRAME)
     order = np.where(operation, OPERATOR, order)
     leaf = np.where(operation, LEAF["idle.host.dispatch"], leaf)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gapless.accounting.intervals import Lane, piece_at, union
-from gapless.accounting.nesting import forest, lane_of
+from gapless.accounting.nesting import innermost_lane
 from gapless.accounting.tags import NOT_A_FRAME, Tags, tag
 from gapless.model import category
 from gapless.model.trace import Int64, Trace
@@ -40,7 +40,7 @@ class Threads:
             mine = self.of(track)
             mine = mine[events.category[mine] == category.CPU_OP]
             if len(mine):
-                lane = lane_of(forest(events.start[mine], events.end[mine]))
+                lane = innermost_lane(events.start[mine], events.end[mine])
                 lanes[track] = Lane(lane.start, lane.end, mine[lane.owner])
         return lanes
 

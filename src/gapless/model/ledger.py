@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapless.model.leaf import LEAF
-from gapless.model.trace import Count, Int32, Int64, Uint8
+from gapless.model.trace import Count, Int8, Int32, Int64, Uint8
 
 PHASES = ("unknown", "forward", "backward", "optimizer", "evaluation")
 _LAUNCH = (LEAF["idle.launch.api"], LEAF["idle.launch.latency"])
@@ -31,8 +31,8 @@ class Row:
 class Facets:
     """Further columns of a ledger. They change no sum over leaves."""
 
-    under: Int32  # launch.*: φ at the start of its call; sync.refill: the leaf before; −1
-    refill: Int64  # the sync (event) whose debt this piece pays; −1
+    under: Int8  # launch.*: φ at the start of its call; sync.refill: the leaf before; −1
+    refill: Int32  # the sync (event) whose debt this piece pays; −1
     phase: Uint8  # of busy pieces → PHASES
     recompute: Uint8  # 1: a forward operator run again in the backward (checkpointing)
     why: Uint8  # of busy.tc_eligible_not_used → WHYS
@@ -50,7 +50,7 @@ class Ledger:
     start: Int64
     end: Int64
     leaf: Uint8  # → model.leaf.LEAVES
-    culprit: Int64
+    culprit: Int32
     facets: Facets
     step_rule: str  # how steps were found: "ProfilerStep#", "Optimizer.step#SGD.step", …, "none"
     main_track: int  # the training thread → Trace.tracks; −1 if no host thread was recorded

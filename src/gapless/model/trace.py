@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ns = NewType("Ns", int)
+Int8 = npt.NDArray[np.int8]
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Uint8 = npt.NDArray[np.uint8]
