@@ -1,4 +1,4 @@
-"""Run pytest and demand that every branch of some rooms is taken: ``python tools/cover.py [ARGS]``.
+"""Run pytest and demand that every branch of some rooms is taken: ``python -m tools.cover [ARGS]``.
 
 The rooms are those whose code is pure functions on values: nothing there is beyond a test's reach.
 The others are reported by ``pytest --cov`` alone.

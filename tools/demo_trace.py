@@ -1,6 +1,6 @@
 """Cut a capture of torch.profiler down to the small trace that the package ships.
 
-Run ``python tools/demo_trace.py SOURCE.json.gz [TARGET.json.gz]``. The events that stay are the
+Run ``python -m tools.demo_trace SOURCE.json.gz [TARGET.json.gz]``. The events that stay are the
 bytes that torch.profiler wrote; what goes is listed in ``src/gapless/demo/README.md``.
 """
 

@@ -19,6 +19,7 @@ from gapless.cli import COMMANDS
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.document import schema
 from gapless.report.names import short
+from tools import costs
 
 Makers = Mapping[str, Callable[[], str]]
 
@@ -86,7 +87,7 @@ def _fenced(text: str) -> str:
 
 
 PAGES: Final[Mapping[str, Makers]] = {
-    "README.md": {"report": report},
+    "README.md": {"report": report, "cost": costs.table},
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
 }
@@ -122,7 +123,7 @@ def main() -> int:
     check: bool = parser.parse_args().check
     stale = {path: text for path, text in made().items() if text != _read(path)}
     for path, text in stale.items():
-        state = "stale; run python tools/docs.py" if check else "written"
+        state = "stale; run python -m tools.docs" if check else "written"
         print(f"{path.relative_to(ROOT)}: {state}")
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -98,7 +98,8 @@ def test_public_names_are_documented() -> None:
 
 def test_generated_parts_are_fresh() -> None:
     done = subprocess.run(
-        [sys.executable, ROOT / "tools/docs.py", "--check"],
+        [sys.executable, "-m", "tools.docs", "--check"],
+        cwd=ROOT,
         capture_output=True,
         check=False,
         text=True,

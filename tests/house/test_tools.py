@@ -2,9 +2,10 @@
 
 import gzip
 import json
+from pathlib import Path
 from typing import Any
 
-from tools import cover, demo_trace
+from tools import costs, cover, demo_trace
 
 NEXT = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
@@ -61,3 +62,36 @@ def test_shortfalls_name_lines_and_branches_of_the_demanded_rooms_only() -> None
         "src/gapless/study/part.py: lines all run; branches 1→-1",
         "src/gapless/study/view.py: lines 3, 4; branches 7→9",
     ]
+
+
+def test_costs_are_medians_by_input_and_reader(tmp_path: Path) -> None:
+    def row(what: str, subject: str, wall: float | None, peak: float | None) -> dict[str, Any]:
+        return {
+            "what": what,
+            "subject": subject,
+            "wall_s": None if wall is None else {"median": wall},
+            "peak_bytes": None if peak is None else {"median": peak},
+        }
+
+    rich = "rich-1000.json.gz"
+    rows = [
+        row(rich, "gapless", 7.84, 6.4e8),
+        row(rich, "HTA", None, None),
+        row(rich, "json.load", 33.0, None),
+        row(f"{rich} through the cache", "gapless, again", 0.31, 1.2e8),
+        row("rich-250.json.gz", "gapless", 2.0, 5e8),
+    ]
+    result = tmp_path / "reading.json"
+    about = {"machine": {"cores": 2, "processor": "EPYC"}, "date": "2026-11-21", "summary": rows}
+    result.write_text(json.dumps(about))
+    assert costs.table(result).splitlines()[2:] == [
+        "| 1 GB with stacks, shapes and memory events | `gapless open` | 7.8 | 0.64 |",
+        "|  | again, from the cache | 0.3 | 0.12 |",
+        "|  | Python's `json.load` alone | 33.0 | – |",
+        "",
+        "Medians, 2 cores of an EPYC, 2026-11-21: [benchmarks/reading.py](benchmarks/reading.py).",
+    ]
+
+
+def test_costs_that_were_not_measured_are_not_claimed(tmp_path: Path) -> None:
+    assert "not been measured" in costs.table(tmp_path / "none.json")
