@@ -149,7 +149,7 @@ def waits(dice: random.Random, tick: int, given: list[Act], threads: list[str]) 
             start = max(0, act.end - dice.choice((1, 3, 10, 60)) * tick)
             end = act.end + dice.choice((0, 1, tick, tick, -1, 3 * tick))
             tag, thread = dice.choice(("sync", "sync", "sync", "alloc")), dice.choice(threads)
-            out.append(Frame(tag, start, end, thread, f"w{number}"))
+            out.append(Frame(tag, start, max(end, start + 1), thread, f"w{number}"))
     return out
 
 

@@ -79,7 +79,7 @@ def _retries(threads: Threads, order: Int8, leaf: Int8) -> None:
     big = np.iinfo(np.int64).max
     first_free = np.full(len(order), big)
     np.minimum.at(first_free, op[is_free], events.start[device][is_free])
-    last_malloc = np.full(len(order), -1)
+    last_malloc = np.full(len(order), -big)
     np.maximum.at(last_malloc, op[~is_free], events.start[device][~is_free])
     retried = first_free[op] < last_malloc[op]
     leaf[device[retried]] = LEAF["idle.alloc.retry"]

@@ -23,7 +23,8 @@ SINGLE_PROCESS: Final = "_SingleProcessDataLoaderIter"
 
 _STEPPING = r"step|start|stop|start_trace|stop_trace|prepare_trace|_transit_action"
 _ALLOC_HOST = (
-    r"^(cuda|hip)(HostAlloc|HostRegister|HostMalloc|HostFree|HostUnregister)|^cuMemHostAlloc"
+    r"^(cuda|hip)(Host(Alloc|Malloc|Free|Register|Unregister)|MallocHost|FreeHost)"
+    r"|^cuMem(HostAlloc|AllocHost|FreeHost)"
 )
 _ALLOC = (
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|HostMalloc|HostFree)"
