@@ -1,0 +1,79 @@
+"""The run row: a whole training process, charged by the light marks of its training thread.
+
+Docs: the account, 10. It gives what a sampled window of steps cannot: epochs, checkpoints, the
+collector, and how long the process lived before its first step and after its last.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gapless.accounting.intervals import Lane, cover
+from gapless.accounting.sweep import sweep_host
+from gapless.model.leaf import DATA_STAGES
+from gapless.model.trace import Int64
+
+_ORDERED: Final = (  # the first that is open is charged
+    ("unknown",),
+    ("observer",),
+    ("collector",),
+    tuple(f"data.{stage}" for stage in DATA_STAGES),
+    ("checkpoint",),
+    ("logging",),
+    ("epoch-turn",),
+    ("evaluation",),
+    ("set-up",),
+    ("step",),
+    ("tear-down",),
+)
+RUN_LEAVES: Final = tuple(leaf for leaves in _ORDERED for leaf in leaves)
+RUN_LEAF: Final = {leaf: code for code, leaf in enumerate(RUN_LEAVES)}
+_ORDER: Final = np.array([at for at, leaves in enumerate(_ORDERED) for _ in leaves], np.int64)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What the recorder noted on the training thread, and collections on any thread."""
+
+    start: Int64
+    end: Int64
+    leaf: Int64  # → RUN_LEAVES
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """Pieces that tile the life of a process; ``culprit``: the mark (position), or −1."""
+
+    start: Int64
+    end: Int64
+    leaf: Int64  # → RUN_LEAVES
+    culprit: Int64
+
+    def parts(self) -> dict[str, int]:
+        """Sum the pieces by leaf, in ns; together they are the wall time of the process."""
+        sums = np.zeros(len(RUN_LEAVES), np.int64)
+        np.add.at(sums, self.leaf, self.end - self.start)
+        return {RUN_LEAVES[code]: int(sums[code]) for code in np.flatnonzero(sums).tolist()}
+
+
+def run_row(life: tuple[int, int], steps: tuple[int, int] | None, marks: Marks) -> RunRow:
+    """Charge ``life``, [start, exit), to marks, and below them to set-up, steps and tear-down.
+
+    ``steps`` are the ends of the first and of the last step; a process that never stepped was
+    setting up all its life.
+    """
+    start, stop = life
+    first, last = (stop, stop) if steps is None else steps
+    below = np.array([RUN_LEAF["set-up"], RUN_LEAF["step"], RUN_LEAF["tear-down"]], np.int64)
+    leaf = np.concatenate((marks.leaf, below))
+    swept = sweep_host(
+        np.concatenate((marks.start, [start, first, last])),
+        np.concatenate((marks.end, [first, last, stop])),
+        _ORDER[leaf],
+    )
+    cut = cover(Lane(np.array([start]), np.array([stop]), np.array([0])), swept.start, swept.end)
+    inside = cut.piece >= 0
+    owner = swept.owner[cut.query[inside]]
+    culprit = np.where(owner < len(marks.leaf), owner, -1)
+    return RunRow(cut.start[inside], cut.end[inside], leaf[owner], culprit)
