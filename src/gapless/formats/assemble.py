@@ -13,6 +13,7 @@ from gapless.formats.columns import ON_DEVICE
 from gapless.model.category import CPU_OP
 from gapless.model.trace import Int32
 
+_DIGITS = 19  # fewer fit 64 bits
 Label = tuple[int | str, int | str, str, str]
 
 
@@ -52,7 +53,7 @@ class Assembly:
     def add(self, batch: b.Batch, ids: Map) -> None:
         """Append a batch whose maker's ids are those of ``ids`` (which grows)."""
         ids.names = _extended(ids.names, self.names, batch.fresh.names)
-        ids.tracks = _extended(ids.tracks, self.tracks, batch.fresh.tracks)
+        ids.tracks = _extended(ids.tracks, self.tracks, list(map(_place, batch.fresh.tracks)))
         ids.shapes = _extended(ids.shapes, self.shapes, batch.fresh.shapes)
         ids.geometries = _extended(ids.geometries, self.geometries, batch.fresh.geometries)
         ids.collectives = _extended(ids.collectives, self.collectives, batch.fresh.collectives)
@@ -67,7 +68,7 @@ class Assembly:
         spans["name"] = ids.names[spans["name"]]
         spans["track"] = ids.tracks[spans["track"]]
         self.parts["spans"].append(spans)
-        self.labels += batch.labels
+        self.labels += [(*_place((pid, tid)), kind, text) for pid, tid, kind, text in batch.labels]
         self.written += batch.written
         self.dropped.update(batch.dropped)
         self.repaired.update(batch.repaired)
@@ -91,6 +92,18 @@ class Assembly:
             pieces = [part.pop(key) for part in parts]
             columns[key] = np.concatenate([np.zeros(0, kind), *pieces])
         return columns
+
+
+def _place(track: tuple[int | str, int | str]) -> tuple[int | str, int | str]:
+    """Give pid and tid as numbers where they are: torch 1.8 wrote thread "5555" of process 5555."""
+    pid, tid = track
+    return _number(pid), _number(tid)
+
+
+def _number(place: int | str) -> int | str:
+    if isinstance(place, str) and place.isdecimal() and place.isascii() and len(place) < _DIGITS:
+        return int(place)
+    return place
 
 
 def _extended(ids: Int32, known: dict[Any, int], fresh: Sequence[Any]) -> Int32:

@@ -70,14 +70,18 @@ class Batch(Struct):
     written: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     repaired: dict[str, int] = field(default_factory=dict)
-    head: bytes | None = None  # text at the start that is no whole event: the end of the chunk before?
+    head: bytes | None = (
+        None  # text at the start that is no whole event: the end of the chunk before?
+    )
     tail: bytes | None = None  # likewise at the end
     rest: bytes | None = None  # what follows the array of events, if it ends in this chunk
 
 
 def pack(columns: Mapping[str, npt.NDArray[np.generic]], kinds: Mapping[str, type]) -> Group:
     """Give the bytes of each column."""
-    return {key: np.ascontiguousarray(columns[key], dtype=kind).tobytes() for key, kind in kinds.items()}
+    return {
+        key: np.ascontiguousarray(columns[key], dtype=kind).tobytes() for key, kind in kinds.items()
+    }
 
 
 def unpack(group: Group, kinds: Mapping[str, type]) -> dict[str, npt.NDArray[np.generic]]:

@@ -15,7 +15,7 @@ from gapless.formats import categories
 from gapless.formats.decimals import Doubt, nanoseconds
 from gapless.formats.entries import NO_ARGS, Args, Begin, Complete, End, Instant, Label
 from gapless.model import category as c
-from gapless.model.trace import Int64, Uint8
+from gapless.model.trace import Int32, Int64, Uint8
 
 MEMORY_NAME: Final = "[memory]"
 SEPARATOR: Final = b"\0"  # between raw JSON values, which hold no NUL
@@ -26,6 +26,8 @@ _LABELS: Final = ("process_name", "thread_name")
 _NO_TIME: Final = "no usable time"
 _TEXT_NUMBER: Final = "number written as text"
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
+_DIGITS: Final = 19  # fewer fit 64 bits
+_LARGEST_WHOLE: Final = 2**63 - 1
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -79,13 +81,15 @@ def make(entries: Sequence[Any], tables: Tables, tally: Tally) -> b.Batch:
     before = tables.sizes()
     kinds = Counter(map(type, entries))
     complete = _of(Complete, entries, kinds)
+    cats = _cats(complete, tables)
     points = _allocations(_of(Instant, entries, kinds))
-    if categories.INSTANT in {entry.cat for entry in complete}:  # torch's Python writer
-        points += _allocations(e for e in complete if e.cat == categories.INSTANT)
-        complete = [e for e in complete if e.cat != categories.INSTANT]
-    events, gpu = _complete(complete, tables, tally)
-    spans = [e for e in entries if type(e) is Begin or type(e) is End] if kinds[Begin] else []
-    tally.dropped["end without a begin"] += kinds[End] if not kinds[Begin] else 0
+    instant = cats == tables.categories.get(categories.INSTANT, -1)
+    if instant.any():  # torch's Python writer: points as events
+        points += _allocations(complete[row] for row in np.flatnonzero(instant).tolist())
+        complete, cats = _rows(complete, np.flatnonzero(~instant)), cats[~instant]
+    events, gpu = _complete(complete, cats, tables, tally)
+    paired = kinds[Begin] + kinds[End] > 0
+    spans = [e for e in entries if type(e) is Begin or type(e) is End] if paired else []
     return b.Batch(
         events=b.pack(events, b.EVENTS),
         gpu=b.pack(gpu, b.GPU),
@@ -109,10 +113,18 @@ def _of(kind: type[_E], entries: Sequence[Any], kinds: "Counter[type]") -> list[
     return [entry for entry in entries if type(entry) is kind] if found else []
 
 
-def _complete(events: list[Complete], tables: Tables, tally: Tally) -> tuple[Columns, Columns]:
-    events, start, end = _times(events, tally)
+def _rows(events: list[_E], rows: npt.NDArray[np.intp]) -> list[_E]:
+    return [events[row] for row in rows.tolist()]
+
+
+def _complete(
+    events: list[Complete], cats: Int32, tables: Tables, tally: Tally
+) -> tuple[Columns, Columns]:
+    start, end, kept = _times(events, tally)
+    if kept is not None:
+        events, cats = _rows(events, kept), cats[kept]
     names, tracks = tables.names, tables.tracks
-    category = _categories(events, tables)
+    category = _categories(events, cats, tables)
     columns: Columns = {
         "start": start,
         "end": end,
@@ -131,8 +143,10 @@ def _complete(events: list[Complete], tables: Tables, tally: Tally) -> tuple[Col
     return columns, _gpu(_args(events, device), tables)
 
 
-def _times(events: list[Complete], tally: Tally) -> tuple[list[Complete], Int64, Int64]:
-    """Give start and end; events without a usable start are left out."""
+def _times(
+    events: list[Complete], tally: Tally
+) -> tuple[Int64, Int64, npt.NDArray[np.intp] | None]:
+    """Give start and end of the events with a usable start, and their rows (``None``: all)."""
     start, doubt = nanoseconds([e.ts for e in events])
     length, length_doubt = nanoseconds([e.dur for e in events])
     if length_doubt is not None:
@@ -143,11 +157,10 @@ def _times(events: list[Complete], tally: Tally) -> tuple[list[Complete], Int64,
     if negative.any():
         tally.repaired["negative duration: kept as a point"] += int(np.count_nonzero(negative))
         length = np.where(negative, 0, length)
-    if doubt is not None:
-        kept = _usable(doubt, tally)
-        events = [events[i] for i in kept.tolist()]
-        start, length = start[kept], length[kept]
-    return events, start, start + length
+    if doubt is None:
+        return start, start + length, None
+    kept = _usable(doubt, tally)
+    return start[kept], (start + length)[kept], kept
 
 
 def _usable(doubt: Uint8, tally: Tally) -> npt.NDArray[np.intp]:
@@ -157,15 +170,18 @@ def _usable(doubt: Uint8, tally: Tally) -> npt.NDArray[np.intp]:
     return kept
 
 
-def _categories(events: list[Complete], tables: Tables) -> Uint8:
+def _cats(events: list[Complete], tables: Tables) -> Int32:
     known = tables.categories
-    ids = np.array([known[e.cat] for e in events], dtype=np.int32)
-    codes = np.array([categories.code(cat) for cat in known], dtype=np.uint8)
-    category = codes[ids] if len(ids) else np.zeros(0, np.uint8)
-    if _OLD_OPERATOR in known:
-        for row in np.flatnonzero(ids == known[_OLD_OPERATOR]).tolist():
-            if categories.is_annotation(events[row].name):
-                category[row] = c.USER_ANNOTATION
+    return np.array([known[e.cat] for e in events], dtype=np.int32)
+
+
+def _categories(events: list[Complete], cats: Int32, tables: Tables) -> Uint8:
+    codes = np.array([*map(categories.code, tables.categories), c.OTHER], dtype=np.uint8)
+    category = codes[cats]
+    operators = np.flatnonzero(cats == tables.categories.get(_OLD_OPERATOR, -1))
+    for row in operators.tolist():
+        if categories.is_annotation(events[row].name):
+            category[row] = c.USER_ANNOTATION
     return category
 
 
@@ -183,6 +199,24 @@ def _short(values: list[int]) -> Int64:
     return np.where((numbers >= _SMALLEST) & (numbers <= _LARGEST), numbers, -1)
 
 
+def _written(raws: list[Raw]) -> Int64:
+    """Give whole numbers from JSON values; −1 for what is none."""
+    joined = b",".join(raws)
+    plain = joined.translate(None, b"0123456789") == b"," * (len(raws) - 1)
+    if raws and plain and 0 < min(map(len, raws)) and max(map(len, raws)) < _DIGITS:
+        return np.fromstring(joined, dtype=np.int64, sep=",")
+    return _numbers([_whole(bytes(raw)) for raw in raws])
+
+
+def _whole(raw: bytes) -> int:
+    text = raw.strip(b'" ')
+    try:
+        number = int(text, 16 if text.startswith(b"0x") else 10)
+    except ValueError:
+        return -1
+    return number if abs(number) <= _LARGEST_WHOLE else -1
+
+
 def _shapes(operators: list[Args], tables: Tables) -> Int64:
     shapes, key = tables.shapes, SEPARATOR.join
     return _numbers(
@@ -194,7 +228,7 @@ def _gpu(activities: list[Args], tables: Tables) -> Columns:
     geometries, collectives, key = tables.geometries, tables.collectives, SEPARATOR.join
     return {
         "device": _short([a.device for a in activities]),
-        "stream": _numbers([a.stream for a in activities]),
+        "stream": _written([a.stream for a in activities]),
         "graph_node": _numbers([a.graph_node for a in activities]),
         "bytes": _numbers([a.bytes for a in activities]),
         "geometry": _numbers(
@@ -242,7 +276,7 @@ def _memory(points: list[Instant | Complete], tally: Tally) -> Columns:
     time, doubt = nanoseconds([p.ts for p in points])
     if doubt is not None:
         kept = _usable(doubt, tally)
-        points, time = [points[i] for i in kept.tolist()], time[kept]
+        points, time = _rows(points, kept), time[kept]
     args = [cast("Args", p.args) for p in points]
     return {
         "time": time,
@@ -258,7 +292,7 @@ def _spans(spans: list[Begin | End], tables: Tables, tally: Tally) -> Columns:
     time, doubt = nanoseconds([s.ts for s in spans])
     if doubt is not None:
         kept = _usable(doubt, tally)
-        spans, time = [spans[i] for i in kept.tolist()], time[kept]
+        spans, time = _rows(spans, kept), time[kept]
     names, tracks = tables.names, tables.tracks
     return {
         "time": time,

@@ -120,16 +120,15 @@ class _Dissection:
         """Deal with the first of them; say how many it took."""
         start, stop = bad[0]
         piece = self.text[start:stop]
+        end = _array_end(piece, last=stop == len(self.text))
+        if end is not None:
+            self.rest = self.text[start + end[1] :]
+            self._edge(piece[: end[0]], start, start + end[0])
+            return len(bad)
         found = self.maker.repaired(piece, self.tally)
         if found is not None:
             self.entries += found
             return 1
-        end = _array_end(piece, last=stop == len(self.text))
-        if end is not None:
-            self.rest = self.text[start + end[1] :]
-            stop, piece = start + end[0], piece[: end[0]]
-            self._edge(piece, start, stop)
-            return len(bad)
         for count in range(2, min(len(bad), _MOST_JOINED) + 1):
             found = self.maker.decoded(self.text[start : bad[count - 1][1]])
             if found is not None:

@@ -19,7 +19,7 @@ class Args(Struct, gc=False):
 
     correlation: Number = -1
     device: Number = -1
-    stream: Number = -1
+    stream: Raw = NOTHING  # HIP's runtime events write "0x0"
     graph_node: Number = field(default=-1, name="graph node id")
     bytes: Number = -1
     wait_event: Number = field(default=-1, name="wait_on_cuda_event_record_corr_id")
@@ -59,14 +59,14 @@ WHOLE_ARGS: Final = frozenset(
 
 
 class Complete(Struct, tag_field="ph", tag="X", gc=False):
-    """A complete event."""
+    """A complete event; its members in the order in which Kineto writes them."""
 
-    ts: Raw
-    dur: Raw = NOTHING
-    name: str = ""
     cat: str = ""
+    name: str = ""
     pid: Number | str = ""
     tid: Number | str = ""
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
     args: Args | None = None
 
 
@@ -90,7 +90,7 @@ class Label(Struct, tag_field="ph", tag="M", gc=False):
 class Begin(Struct, tag_field="ph", tag="B", gc=False):
     """The start of an event that a later ``End`` on the same track completes."""
 
-    ts: Raw
+    ts: Raw = NOTHING
     name: str = ""
     cat: str = ""
     pid: Number | str = ""
@@ -100,7 +100,7 @@ class Begin(Struct, tag_field="ph", tag="B", gc=False):
 class End(Struct, tag_field="ph", tag="E", gc=False):
     """The end of the innermost open ``Begin`` of its track."""
 
-    ts: Raw
+    ts: Raw = NOTHING
     pid: Number | str = ""
     tid: Number | str = ""
 

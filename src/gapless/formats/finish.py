@@ -122,7 +122,9 @@ class _Columns:
         if first <= _ABSOLUTE:
             return base_ns or 0
         if base_ns:
-            self.notes.append("the times are absolute although the file states a base: base ignored")
+            self.notes.append(
+                "the times are absolute although the file states a base: base ignored"
+            )
         origin = first // _SECOND * _SECOND
         self.events = self.events | {"start": start - origin, "end": end - origin}
         self.memory = self.memory | {"time": self.memory["time"] - origin}

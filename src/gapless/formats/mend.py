@@ -114,8 +114,6 @@ def _event(found: dict[str, Any], repairs: list[str]) -> Outcome:
         sound["args"] = found.get("args")
     if len(repairs) > before:
         repairs = [*repairs[:before], _WRONG_TYPE]
-    if phase in "XBE" and "ts" not in sound:
-        return Outcome(dropped="no usable time")
     try:
         return Outcome(text=_WRITER.encode(sound), repairs=tuple(dict.fromkeys(repairs)))
     except (OverflowError, RecursionError):

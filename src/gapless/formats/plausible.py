@@ -15,7 +15,9 @@ _SECOND: Final = 1_000_000_000
 _HOUR: Final = 3600 * _SECOND
 _FAR: Final = 60 * _SECOND  # past the last start, and at least _TIMES the span of all starts
 _TIMES: Final = 10
-_SWALLOWS: Final = _SECOND // 2  # of its stream: programmatic dependent launch overlaps by microseconds
+_SWALLOWS: Final = (
+    _SECOND // 2
+)  # of its stream: programmatic dependent launch overlaps by microseconds
 CLIPPED_END: Final = "duration far past the end of the capture: clipped to it"
 CLIPPED_STREAM: Final = "kernel of seconds over its successors on a stream: clipped at the next one"
 CLAMPED_START: Final = "start at 0, as writers clamp what lies before their time base"
@@ -29,7 +31,9 @@ class Mended:
     kept: npt.NDArray[np.intp] | None
 
 
-def mend(events: Columns, gpu: Columns, dropped: "Counter[str]", repaired: "Counter[str]") -> Mended:
+def mend(
+    events: Columns, gpu: Columns, dropped: "Counter[str]", repaired: "Counter[str]"
+) -> Mended:
     """Drop events whose start is unknown and clip durations that cannot be."""
     kept = _known_start(events["start"])
     if kept is not None:

@@ -14,7 +14,9 @@ _PLAIN: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _WORD: Final = re.compile(r'[^\s,:{}\[\]"]+')
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _ODD_NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|-?\d+\.-\d+")
-_NO_NUMBER: Final = re.compile(r"[-+]?(?:nan(?:\(.*)?|inf|infinity|n/a|none|null|\d*\.?#\w+)", re.IGNORECASE)
+_NO_NUMBER: Final = re.compile(
+    r"[-+]?(?:nan(?:\(.*)?|inf|infinity|n/a|none|null|\d*\.?#\w+)", re.IGNORECASE
+)
 _BAD_ESCAPE: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}|(?P<bad>))', re.DOTALL)
 _QUOTE: Final = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
 # What may follow the quote that ends a value, so that it is not one inside the value.
