@@ -42,10 +42,9 @@ def test_r1_sums_to_the_life_of_the_process() -> None:
 
 def test_blames_the_mark_or_nothing() -> None:
     row = run_row((0, 1000 * MS), (300 * MS, 900 * MS), GOLDEN)
-    blamed = {
-        RUN_LEAVES[leaf]: set(row.culprit[row.leaf == leaf].tolist())
-        for leaf in np.unique(row.leaf).tolist()
-    }
+    blamed: dict[str, set[int]] = {}
+    for leaf, culprit in zip(row.leaf.tolist(), row.culprit.tolist(), strict=True):
+        blamed.setdefault(RUN_LEAVES[leaf], set()).add(culprit)
     assert blamed["data.main"] == {1, 4}
     assert blamed["collector"] == {2}
     assert blamed["step"] == blamed["set-up"] == blamed["tear-down"] == {-1}
