@@ -13,7 +13,6 @@ from gapless.model.account import Account
 from gapless.model.leaf import LEAVES
 from tests.accounting.drawing import US, Act, Call, Drawing, Frame, Kind, culprits, draw
 
-
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
 
 
@@ -25,7 +24,13 @@ LaunchCall = tuple[float, float] | tuple[float, float, str] | None
 
 
 def kernel(
-    name: str, start: float, end: float, call: LaunchCall, kind: Kind = "compute", scale: int = US
+    name: str,
+    start: float,
+    end: float,
+    call: LaunchCall,
+    kind: Kind = "compute",
+    *,
+    scale: int = US,
 ) -> Act:
     def ns(at: float) -> int:
         return round(at * scale)

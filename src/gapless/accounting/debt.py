@@ -35,6 +35,7 @@ _PREFIXES = (
 )
 _KEPT = tuple(code for leaf, code in LEAF.items() if leaf.startswith(_PREFIXES))
 _REFILL = LEAF["idle.sync.refill"]
+_NO_NAME, _ELSEWHERE = -1, -2  # in place of the stream that a synchronisation names
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ def debts(host: Host, acts: Activities, bounds: Int64) -> list[Debt]:
     events = trace.events
     frames = host.threads.frames
     syncs = frames[np.isin(order[frames], (SYNC, ALLOC)) & (events.start[frames] >= bounds[0])]
-    syncs = syncs[np.lexsort((events.start[syncs], events.end[syncs]))]
+    syncs = syncs[np.lexsort((syncs, events.start[syncs], events.end[syncs]))]
     streams = _streams(acts)
-    named = _named_streams(trace, syncs)
+    named = _named_streams(trace, syncs, acts)
     counted, found, limits = int(bounds[0]), list[Debt](), bounds.tolist()
     rows = zip(
         syncs.tolist(),
@@ -169,7 +170,7 @@ def _streams(acts: Activities) -> list[_Stream]:
 
 
 def _is_bound(stream: _Stream, last: int, end: int, named: int) -> bool:
-    return stream.number == named if named >= 0 else bool(stream.ends[last] <= end)
+    return stream.number == named if named != _NO_NAME else bool(stream.ends[last] <= end)
 
 
 def _running(bound: list[tuple[_Stream, int]], lo: int, hi: int) -> int:
@@ -187,19 +188,24 @@ def _running(bound: list[tuple[_Stream, int]], lo: int, hi: int) -> int:
     return int((lane.end - lane.start).sum())
 
 
-def _named_streams(trace: Trace, syncs: Int64) -> Int64:
-    """Give the stream that a device's own record of a synchronisation names, −1 where none does."""
+def _named_streams(trace: Trace, syncs: Int64, acts: Activities) -> Int64:
+    """Give the stream that a device's own record of a synchronisation names, or that it names none.
+
+    A record of another device than that of the activities names no stream of theirs.
+    """
     events, gpu = trace.events, trace.gpu
     records = np.flatnonzero((events.category == category.SYNC) & (events.correlation > 0))
     detail = events.detail[records]
     waited = gpu.wait_stream[detail]
     stream = np.where(waited >= 0, waited, gpu.stream[detail])
     whole = np.array(["Context" in name or "Device" in name for name in trace.names], bool)
-    stream = np.where(whole[events.name[records]], -1, stream)
+    stream = np.where(whole[events.name[records]] | (stream < 0), _NO_NAME, stream)
+    known = np.append(acts.device[:1], -1)
+    stream = np.where(np.isin(gpu.device[detail], known), stream, _ELSEWHERE)
     order = np.argsort(events.correlation[records], kind="stable")
     ids = events.correlation[records][order]
     if not len(ids):
-        return np.full(len(syncs), -1)
+        return np.full(len(syncs), _NO_NAME)
     wanted = events.correlation[syncs]
     at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    return np.where((wanted > 0) & (ids[at] == wanted), stream[order][at], -1)
+    return np.where((wanted > 0) & (ids[at] == wanted), stream[order][at], _NO_NAME)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gapless.accounting.activities import Activities
+from gapless.accounting.activities import Activities, clock_error
 from gapless.accounting.charges import NOTHING_TOLD, Charges, Told, charges, joined, told, woven
 from gapless.accounting.context import Context, in_context
 from gapless.accounting.intervals import NO_LANE, Lane, merge, subtract, union
@@ -32,6 +32,7 @@ class Host:
     collecting: Told  # a garbage collection on any thread
     python: Told  # main's innermost untagged Python functions
     lost: Told  # spans in which host events are missing
+    clock_error_ns: int  # of the host's clock against the devices', over all launches
 
     def phi(self, thread: Int64, lo: Int64, hi: Int64) -> Charges:
         """Charge each ``[lo, hi)`` on its thread; sorted by query and time."""
@@ -93,6 +94,7 @@ def host(threads: Threads, acts: Activities, stages: Stages = NO_STAGES) -> Host
         collecting=told(collecting, LEAF["idle.gc"]),
         python=told(python, LEAF["idle.host.python"]),
         lost=told(lost, LEAF["idle.unknown"]),
+        clock_error_ns=clock_error(acts),
     )
 
 

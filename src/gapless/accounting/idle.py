@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gapless.accounting.activities import H2D, Activities, clock_error
+from gapless.accounting.activities import H2D, Activities
 from gapless.accounting.charges import Charges, charges, joined
 from gapless.accounting.host import Host
 from gapless.accounting.intervals import Lane
@@ -47,7 +47,7 @@ def idle(free: Lane, acts: Activities, host: Host) -> Charges:
     a, b, n = free.start, free.end, free.owner
     last = n < 0
     in_graph = ~last & (_graph_began(acts)[n] < b) if len(acts) else last & False
-    unrecorded = ~last & ~in_graph & ((_at(acts.call, n) < 0) | (b - a < clock_error(acts)))
+    unrecorded = ~last & ~in_graph & ((_at(acts.call, n) < 0) | (b - a < host.clock_error_ns))
     queued = ~last & ~in_graph & ~unrecorded & (_at(acts.call_end, n) <= a)
     late = ~(last | in_graph | unrecorded | queued)
     next_event = _at(acts.event, n)

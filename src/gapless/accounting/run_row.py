@@ -27,8 +27,8 @@ _ORDERED: Final = (  # the first that is open is charged
     ("step",),
     ("tear-down",),
 )
-RUN_LEAVES: Final = tuple(leaf for leaves in _ORDERED for leaf in leaves)
-RUN_LEAF: Final = {leaf: code for code, leaf in enumerate(RUN_LEAVES)}
+RUN_LEAVES: Final[tuple[str, ...]] = tuple(leaf for leaves in _ORDERED for leaf in leaves)
+RUN_LEAF: Final[dict[str, int]] = {leaf: code for code, leaf in enumerate(RUN_LEAVES)}
 _ORDER: Final = np.array([at for at, leaves in enumerate(_ORDERED) for _ in leaves], np.int64)
 
 
