@@ -56,6 +56,13 @@ def ranks(folder: Path, count: int, base: Path | None) -> Path:
     return place
 
 
+def warm(path: Path) -> None:
+    """Read a file, so that every subject finds it in the page cache."""
+    with path.open("rb") as file:
+        while file.read(1 << 20):
+            pass
+
+
 def described(folder: Path) -> list[Input]:
     """Describe the big traces that lie in a folder."""
     return [_described(path) for path in sorted(folder.glob("*-*.json.gz"))]

@@ -143,7 +143,8 @@ def percent(share: float | None) -> str:
 def line(found: Opened, number: int) -> str:
     """Write one row of the Markdown table."""
     parts = found.address.removeprefix("https://github.com/").split("/")
-    name = f"{parts[0]}: {'/'.join(parts[-2:])}"
+    place = parts[4:] if len(parts[4:]) < 3 else parts[-2:]  # noqa: PLR2004 - folder and file
+    name = f"[{parts[0]}: {'/'.join(place)}]({found.address})"
     if found.wall_ns is None:
         return f"| {number} | {name} | {found.note} | {found.problem} |" + " |" * 7
     cells = [
@@ -151,7 +152,7 @@ def line(found: Opened, number: int) -> str:
         name,
         found.note,
         "–" if found.steps is None else str(found.steps),
-        f"{found.wall_ns / 1e6:,.1f}",
+        f"{found.wall_ns / 1e6:,.3f}",
         percent(found.unknown),
         percent(found.launches_recorded),
         f"{(found.clock_error_ns or 0) / 1e3:.1f}",

@@ -71,10 +71,10 @@ def measured(subjects: list[Subject], rounds: int, what: str) -> list[Sample]:
         for subject in subjects:
             found = watch.run(subject.command, subject.environment)
             samples.append(Sample(what, subject.name, subject.shown, number, found))
-            peak = (found.peak_bytes or found.largest_bytes) / 1e6
             print(
                 f"{what} round {number + 1}/{rounds} {subject.name}: {found.wall_s:.2f} s, "
-                f"{found.cpu_s:.2f} CPU s, {peak:,.0f} MB, exit {found.exit_code}",
+                f"{found.cpu_s:.2f} CPU s, {found.peak_bytes / 1e6:,.0f} MB, "
+                f"exit {found.exit_code}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -84,7 +84,7 @@ def measured(subjects: list[Subject], rounds: int, what: str) -> list[Sample]:
 def of_size(options: argparse.Namespace, form: str, size: int) -> list[Sample]:
     """Measure one big trace: gapless often, the peers as often as asked."""
     path = inputs.big(options.folder, form, size, getattr(options, form))
-    path.read_bytes()  # all find it in the page cache
+    inputs.warm(path)
     rounds = options.rounds if size == SMALL else options.large_rounds
     shared = rounds if size == SMALL else min(rounds, options.large_peer_rounds)
     everyone = [opening(path), *peers(path, options.peers)]

@@ -73,7 +73,13 @@ def document(samples: list[Sample]) -> dict[str, Any]:
     return {
         "summary": summary,
         "samples": [
-            {"what": one.what, "subject": one.subject, "round": one.round, **asdict(one.run)}
+            {
+                "what": one.what,
+                "subject": one.subject,
+                "round": one.round,
+                "peak_bytes": one.run.peak_bytes,
+                **asdict(one.run),
+            }
             for one in samples
         ],
     }

@@ -20,9 +20,14 @@ class Run:
 
     wall_s: float
     cpu_s: float  # of the command and all its descendants
-    peak_bytes: int | None  # all processes together, sampled
-    largest_bytes: int  # the largest single process, as the kernel counts it
+    sampled_bytes: int  # the most that samples saw of all processes together
+    largest_bytes: int  # the most that a single process held, by the kernel's own high mark
     exit_code: int
+
+    @property
+    def peak_bytes(self) -> int:
+        """Give the larger: samples can miss a short peak, the kernel sees one process only."""
+        return max(self.sampled_bytes, self.largest_bytes)
 
 
 def resident(process: psutil.Process) -> int:
@@ -37,11 +42,16 @@ def resident(process: psutil.Process) -> int:
     return 0
 
 
-def together(root: psutil.Process) -> int:
-    """Give the memory of a process and all its descendants."""
-    with contextlib.suppress(psutil.Error):
-        return sum(resident(one) for one in (root, *root.children(recursive=True)))
-    return 0
+def high_mark(process: psutil.Process) -> int:
+    """Give the most that a process held since it began its program, 0 where nobody tells.
+
+    Not ``ru_maxrss``: that of a child begins with what its parent held when it was started.
+    """
+    try:
+        text = Path(f"/proc/{process.pid}/status").read_text()
+        return int(text.split("VmHWM:", 1)[1].split()[0]) * 1024
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 @dataclass
@@ -49,15 +59,21 @@ class Peak:
     """Samples the memory of a process tree in a thread of its own."""
 
     root: psutil.Process
-    bytes: int = 0
-    samples: int = 0
+    together: int = 0
+    largest: int = 0
+
+    def sample(self) -> None:
+        """Take one sample of all processes."""
+        with contextlib.suppress(psutil.Error):
+            processes = (self.root, *self.root.children(recursive=True))
+            self.together = max(self.together, sum(resident(one) for one in processes))
+            self.largest = max(self.largest, *(high_mark(one) for one in processes))
 
     def watch(self, over: threading.Event) -> None:
         """Sample until told that it is over."""
         while not over.is_set():
             begun = time.perf_counter()
-            self.bytes = max(self.bytes, together(self.root))
-            self.samples += 1
+            self.sample()
             cost = time.perf_counter() - begun
             over.wait(max(SHORTEST_PAUSE_S, cost / SHARE))
 
@@ -84,7 +100,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> Run:
     return Run(
         wall_s=wall,
         cpu_s=usage.ru_utime + usage.ru_stime,
-        peak_bytes=peak.bytes or None,
-        largest_bytes=usage.ru_maxrss * 1024,
+        sampled_bytes=peak.together,
+        largest_bytes=peak.largest,
         exit_code=child.returncode,
     )
