@@ -1,6 +1,8 @@
 """Step times over the counted rows, and what the slowest ones lost in."""
 
-from gapless.model.account import Account
+from collections.abc import Sequence
+
+from gapless.model.account import Account, RowAccount
 from gapless.model.study import Steps
 
 SLOWEST = 3
@@ -20,9 +22,16 @@ def step_times(account: Account, rule: str) -> Steps | None:
         p10_ns=quantile(lengths, 0.1),
         p90_ns=quantile(lengths, 0.9),
         rule=rule,
-        slowest=tuple(reversed(rows[-SLOWEST:])),
+        slowest=_slowest(rows),
         typical=rows[(len(rows) - 1) // 2],
     )
+
+
+def _slowest(rows: Sequence[RowAccount]) -> tuple[RowAccount, ...]:
+    """Give the longest row of each of the slowest steps: a step is slow on all ranks at once."""
+    longest = {one.row.step: one for one in rows}  # ascending: the last one wins
+    order = sorted(longest.values(), key=lambda one: one.row.start - one.row.end)
+    return tuple(order[:SLOWEST])
 
 
 def quantile(ordered: list[int], share: float) -> int:

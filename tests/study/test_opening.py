@@ -1,0 +1,298 @@
+"""Opening: files, ranks, the cache, what cannot be read, and processes that end."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import gapless
+from gapless.errors import NotATraceError, NotFoundError, UsageError
+from gapless.study import memo, tasks
+from gapless.study.codec import decode, encode
+from gapless.study.crew import crew
+from gapless.study.opening import open_study
+from gapless.study.options import Options, selection
+from gapless.study.tasks import Answer, Task
+from gapless.study.worker import answer, receive, send
+from tests.study import writing
+from tests.study.writing import Event, annotation, call, kernel, op
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("GAPLESS_CACHE", str(folder))
+    return folder
+
+
+def ranks(tmp_path: Path, late: int = 0) -> list[Path]:
+    """Write two ranks whose collective begins when rank 1 comes, ``late`` µs after rank 0."""
+    paths: list[Path] = []
+    for rank in (0, 1):
+        begin = 100 + (late if rank == 1 else 0)
+        events: list[Event] = []
+        for number in range(8):
+            at = number * 1000
+            events += [
+                annotation(f"ProfilerStep#{number}", at, at + 1000),
+                op("c10d::allreduce_", at + 10, at + 50),
+                call(number + 1, at + 20, at + 30),
+                kernel(
+                    "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                    number + 1,
+                    at + begin,
+                    at + 600,
+                    **{
+                        "Collective name": "allreduce",
+                        "dtype": "Float",
+                        "In msg nelems": 1000,
+                        "Out msg nelems": 1000,
+                        "Group size": 2,
+                        "Process Group Name": "0",
+                        "Seq": number,
+                    },
+                ),
+            ]
+        info = {"backend": "nccl", "rank": rank, "world_size": 2}
+        path = tmp_path / f"rank{rank}.json"
+        paths.append(writing.write(path, events, distributedInfo=info))
+    return paths
+
+
+def test_ranks_are_matched_and_the_straggler_is_named(tmp_path: Path) -> None:
+    study = gapless.open(*ranks(tmp_path, late=200))
+    assert study.run.ranks == (0, 1)
+    assert study.run.world == 2
+    assert study.account.leaves["comm.straggler_wait"] == 6 * 200_000
+    assert [(one.rank, one.ns, one.waits) for one in study.stragglers] == [(1, 6 * 200_000, 6)]
+    (row,) = study.tables.collectives
+    assert (row.name, row.calls, row.bytes, row.group_size) == ("allreduce", 12, 4000, 2)
+    assert row.device_ns == 6 * (500 + 300) * 1000
+    assert row.exposed_ns + row.hidden_ns == row.device_ns
+    assert row.bus_bytes_per_s == pytest.approx(4000 * 12 / (row.device_ns / 1e9))
+    assert study.steps is not None
+    assert study.steps.count == 6
+
+
+def test_a_rank_that_cannot_be_read_is_reported_and_the_rest_stands(tmp_path: Path) -> None:
+    paths = ranks(tmp_path)
+    bad = tmp_path / "rank2.json"
+    bad.write_text("no trace")
+    study = gapless.open(*paths, bad)
+    assert study.run.ranks == (0, 1)
+    assert any("rank2.json" in note for note in study.health.notes)
+
+
+def test_ranks_that_can_all_not_be_read_are_an_error(tmp_path: Path) -> None:
+    for name in ("rank0.json", "rank1.json"):
+        (tmp_path / name).write_text("no trace")
+    with pytest.raises(NotATraceError, match="none of 2 files can be read"):
+        gapless.open(tmp_path / "rank0.json", tmp_path / "rank1.json")
+
+
+def test_one_rank_can_be_chosen_and_is_matched_with_all(tmp_path: Path) -> None:
+    study = gapless.open(*ranks(tmp_path, late=200), rank=0)
+    assert study.run.ranks == (0,)
+    assert study.account.leaves["comm.straggler_wait"] == 6 * 200_000
+    with pytest.raises(NotFoundError, match="there are 0, 1"):
+        gapless.open(*ranks(tmp_path), rank="7-9")
+    with pytest.raises(NotFoundError, match="no file names its rank"):
+        gapless.open(writing.write(tmp_path / "t.json", writing.training()), rank=0)
+
+
+def test_several_captures_of_a_rank_are_matched_each_with_its_own(tmp_path: Path) -> None:
+    later = tmp_path / "later"
+    later.mkdir()
+    study = gapless.open(*ranks(tmp_path, late=200), *ranks(later, late=100))
+    assert study.account.leaves["comm.straggler_wait"] == 6 * 300_000
+    assert study.run.ranks == (0, 1)
+
+
+def test_files_without_a_rank_stand_alone(tmp_path: Path) -> None:
+    paths = [writing.write(tmp_path / f"{n}.json", writing.training()) for n in "ab"]
+    study = gapless.open(*paths)
+    assert study.run.ranks == ()
+    assert len(study.account.rows) == 12
+
+
+def test_steps_that_no_rank_has_are_a_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(gapless.GaplessError, match="steps 0 to 7"):
+        gapless.open(*ranks(tmp_path), steps="90")
+
+
+def test_a_study_is_kept_and_read_again_without_the_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = writing.write(tmp_path / "trace.json", writing.training())
+    first = gapless.open(path)
+    monkeypatch.setattr(tasks, "read", None)  # calling it would fail
+    monkeypatch.setattr(tasks.cache, "load", None)
+    assert gapless.open(path) == first
+    path.write_text(path.read_text() + " ")
+    with pytest.raises(TypeError):  # another content: the cache has nothing of it
+        gapless.open(path)
+
+
+def test_what_is_asked_and_the_code_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {
+        memo.blob_name(["a"], Options()),
+        memo.blob_name(["b"], Options()),
+        memo.blob_name(["a"], Options(by_shape=True)),
+    }
+    monkeypatch.setattr(memo, "_code", lambda: b"other code")
+    assert len({*names, memo.blob_name(["a"], Options())}) == 4
+
+
+def test_a_damaged_study_in_the_cache_is_made_again(tmp_path: Path) -> None:
+    path = writing.write(tmp_path / "trace.json", writing.training())
+    study = gapless.open(path)
+    key = tasks.cache.key(path)
+    name = memo.blob_name([str(path)], Options())
+    tasks.cache.save_blob(key, name, b"\x93")
+    assert memo.recall(key, name) is None
+    assert gapless.open(path) == study
+
+
+def test_a_trace_in_the_cache_is_not_parsed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = writing.write(tmp_path / "trace.json", writing.training())
+    study = gapless.open(path)
+    monkeypatch.setattr(tasks, "read", None)
+    assert gapless.open(path, by_shape=True).account == study.account
+
+
+def test_without_the_cache_nothing_is_kept(tmp_path: Path, own_cache: Path) -> None:
+    cached = gapless.open(*ranks(tmp_path), cache=False)
+    assert not own_cache.exists()
+    assert gapless.open(*ranks(tmp_path)) == cached
+    assert own_cache.exists()
+
+
+def test_standard_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = writing.write(tmp_path / "trace.json", writing.training())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    study = gapless.open("-", cache=False)
+    assert study.run.paths == ("-",)
+    assert study.account == gapless.open(path, cache=False).account
+
+
+def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
+    words: list[str] = []
+    open_study(ranks(tmp_path), Options(cache=False), words.append)
+    assert words == [
+        "reading: 1 of 2 files",
+        "reading: 2 of 2 files",
+        "accounting: 1 of 2 files",
+        "accounting: 2 of 2 files",
+    ]
+
+
+def test_a_worker_answers_a_mistake_with_its_sentence(tmp_path: Path) -> None:
+    data = answer(encode(Task(str(tmp_path / "gone.json"))))
+    assert "gone.json" in (decode(data, Answer).refused or "")
+
+
+def test_frames_survive_a_pipe_and_a_cut_one_is_none() -> None:
+    pipe = io.BytesIO()
+    send(pipe, b"abc")
+    whole = pipe.getvalue()
+    assert receive(io.BytesIO(whole)) == b"abc"
+    assert receive(io.BytesIO(whole[:-1])) is None
+    assert receive(io.BytesIO(b"")) is None
+
+
+def test_only_values_and_arrays_travel() -> None:
+    with pytest.raises(NotImplementedError):
+        encode(object())
+
+
+def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    fifo = tmp_path / "trace.json"
+    os.mkfifo(fifo)  # reading it blocks until the process is killed
+    good = writing.write(tmp_path / "good.json", writing.training())
+    with crew(1, {}) as ask:
+        killer = threading.Thread(target=_kill_first_child)
+        killer.start()
+        killed, done = ask([Task(str(fifo), "key"), Task(str(good))])
+        killer.join()
+    assert "signal 9" in (killed.refused or "")
+    assert done.head is not None
+    assert psutil.Process().children() == []
+
+
+def _kill_first_child() -> None:
+    deadline = time.monotonic() + 20
+    while not (children := psutil.Process().children()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    children[0].kill()
+
+
+def test_a_process_that_ends_over_a_task_says_how_to_see_why(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("")
+    with crew(1, {}) as ask:
+        (refused,) = ask([Task("path", options="nonsense")])  # type: ignore[arg-type]
+    assert "GAPLESS_DEBUG=1" in (refused.refused or "")
+
+
+def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
+    for number in (0, 1):
+        os.mkfifo(tmp_path / f"rank{number}.json")
+    script = (
+        "import sys; from gapless.study.crew import crew; from gapless.study.tasks import Task\n"
+        "with crew(2, {}) as ask:\n"
+        "    print('started', flush=True)\n"
+        f"    list(ask([Task({str(tmp_path / 'rank0.json')!r}, 'a'),"
+        f" Task({str(tmp_path / 'rank1.json')!r}, 'b')]))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.5)
+    children = psutil.Process(process.pid).children()
+    assert len(children) == 2
+    process.send_signal(signal.SIGINT)
+    process.wait(20)
+    process.stdout.close()
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert alive == []
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [("5", 5, 6), ("3-7", 7, 8), ("3-", 10**9, 2), ("0, 8-9", 9, 5)],
+)
+def test_selections_name_numbers(text: str, inside: int, outside: int) -> None:
+    assert inside in selection(text, "steps")
+    assert outside not in selection(text, "steps")
+
+
+@pytest.mark.parametrize("text", ["", "a", "-3", "3--4", "3-x", "²", "7-3", "1,,2"])
+def test_other_selections_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="steps"):
+        Options(steps=text)
+
+
+def test_an_unknown_leaf_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"idle\.sync"):
+        Options(leaf="idle.nothing")
+
+
+def test_the_recorded_ranks_are_opened_together() -> None:
+    study = gapless.open(*sorted(DATA.glob("two_ranks.rank*.json.gz")), cache=False)
+    assert study.run.ranks == (0, 1)
+    assert study.account.leaves["comm.straggler_wait"] > 0
+    assert study.stragglers[0].rank == 1  # the recording makes it late on purpose
+    assert sum(study.account.leaves.values()) == study.account.wall_ns
