@@ -14,7 +14,7 @@ from gapless.model.category import CPU_OP
 from gapless.model.trace import Int32
 
 _DIGITS = 19  # fewer fit 64 bits
-Label = tuple[int | str, int | str, str, str]
+Place = tuple[int | str, int | str]  # pid and tid
 
 
 def _none() -> Int32:
@@ -36,15 +36,15 @@ class Map:
 class Assembly:
     """What has been read so far."""
 
-    names: dict[str, int] = field(default_factory=dict)
-    tracks: dict[tuple[int | str, int | str], int] = field(default_factory=dict)
-    shapes: dict[bytes, int] = field(default_factory=dict)
-    geometries: dict[bytes, int] = field(default_factory=dict)
-    collectives: dict[bytes, int] = field(default_factory=dict)
-    labels: list[Label] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict[str, int])
+    tracks: dict[Place, int] = field(default_factory=dict[Place, int])
+    shapes: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    geometries: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    collectives: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    labels: list[b.Label] = field(default_factory=list[b.Label])
     written: int = 0
-    dropped: "Counter[str]" = field(default_factory=Counter)
-    repaired: "Counter[str]" = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter[str])
+    repaired: Counter[str] = field(default_factory=Counter[str])
     activities: int = 0
     parts: dict[str, list[dict[str, npt.NDArray[Any]]]] = field(
         default_factory=lambda: {"events": [], "gpu": [], "memory": [], "spans": []}
@@ -89,12 +89,12 @@ class Assembly:
         parts = self.parts.pop(group)
         columns: dict[str, npt.NDArray[Any]] = {}
         for key, kind in kinds.items():
-            pieces = [part.pop(key) for part in parts]
-            columns[key] = np.concatenate([np.zeros(0, kind), *pieces])
+            pieces: list[npt.NDArray[Any]] = [part.pop(key) for part in parts]
+            columns[key] = np.concatenate(pieces) if pieces else np.zeros(0, kind)
         return columns
 
 
-def _place(track: tuple[int | str, int | str]) -> tuple[int | str, int | str]:
+def _place(track: Place) -> Place:
     """Give pid and tid as numbers where they are: torch 1.8 wrote thread "5555" of process 5555."""
     pid, tid = track
     return _number(pid), _number(tid)

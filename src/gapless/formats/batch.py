@@ -1,11 +1,11 @@
 """A batch: what one chunk of a file holds, as columns, ready to cross a pipe.
 
-Ids in a batch (names, tracks, shapes …) count what its maker has met so far; a batch brings along what
-its maker had not met before, in the order met. ``assemble`` maps them onto the ids of the whole file.
+Ids in a batch (names, tracks, shapes …) count what its maker has met so far; a batch brings along
+what its maker had not met before, in the order met; ``assemble`` maps them onto the file's.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,7 @@ SPANS: Final = {  # begins and ends, in the order of the file
     "track": np.int32,
 }
 Group = dict[str, bytes]
+Label = tuple[int | str, int | str, str, str]  # pid, tid, what is named, the name
 
 
 class Fresh(Struct):
@@ -66,10 +67,10 @@ class Batch(Struct):
     memory: Group
     spans: Group
     fresh: Fresh
-    labels: list[tuple[int | str, int | str, str, str]] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list[Label])
     written: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)
-    repaired: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict[str, int])
+    repaired: dict[str, int] = field(default_factory=dict[str, int])
     head: bytes | None = (
         None  # text at the start that is no whole event: the end of the chunk before?
     )
@@ -77,13 +78,13 @@ class Batch(Struct):
     rest: bytes | None = None  # what follows the array of events, if it ends in this chunk
 
 
-def pack(columns: Mapping[str, npt.NDArray[np.generic]], kinds: Mapping[str, type]) -> Group:
+def pack(columns: Mapping[str, npt.NDArray[Any]], kinds: Mapping[str, type]) -> Group:
     """Give the bytes of each column."""
     return {
         key: np.ascontiguousarray(columns[key], dtype=kind).tobytes() for key, kind in kinds.items()
     }
 
 
-def unpack(group: Group, kinds: Mapping[str, type]) -> dict[str, npt.NDArray[np.generic]]:
+def unpack(group: Group, kinds: Mapping[str, type]) -> dict[str, npt.NDArray[Any]]:
     """Give the columns of such bytes; read-only."""
     return {key: np.frombuffer(group[key], dtype=kind) for key, kind in kinds.items()}

@@ -10,8 +10,8 @@ _HEAD_LIMIT: Final = 64 << 20  # nobody writes that much before the events
 _LOOK: Final = 1 << 20  # enough to tell by the beginning
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BARE: Final = re.compile(rb'\[\s*\{.{0,65536}?"ph"\s*:', re.DOTALL)
-# Where one event follows another. It may also match inside a string or a nested list: whoever decodes
-# the chunk notices, since then it does not decode.
+# Where one event follows another. It may also match inside a string or a nested list: whoever
+# decodes the chunk notices, since then it does not decode.
 _BOUNDARY: Final = re.compile(
     rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|tts|dur|args|id|s|bp|sf)")'
 )
@@ -21,7 +21,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 def head(pieces: Iterator[bytes]) -> tuple[bytes, bytes | None]:
-    """Give the text up to and including the bracket that opens the events, and what was read after it.
+    """Give the text up to and including the bracket that opens the events, and what came after it.
 
     Where there is no such bracket, all that was read and ``None``.
     """
@@ -55,7 +55,7 @@ def starts_like_a_trace(pieces: Iterator[bytes]) -> bool:
 
 
 def cut(first: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Give chunks of some megabytes that end where an event ends (comma and space after it included).
+    """Give chunks of some megabytes that end where an event ends (comma and space included).
 
     The same pieces make the same chunks.
     """

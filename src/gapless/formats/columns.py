@@ -1,9 +1,8 @@
 """Decoded entries → the columns of one batch."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -14,11 +13,11 @@ from gapless.formats import batch as b
 from gapless.formats import categories
 from gapless.formats.decimals import Doubt, nanoseconds
 from gapless.formats.entries import NO_ARGS, Args, Begin, Complete, End, Instant, Label
+from gapless.formats.interning import SEPARATOR, Tables
 from gapless.model import category as c
 from gapless.model.trace import Int32, Int64, Uint8
 
 MEMORY_NAME: Final = "[memory]"
-SEPARATOR: Final = b"\0"  # between raw JSON values, which hold no NUL
 ON_DEVICE: Final = (c.KERNEL, c.MEMCPY, c.MEMSET, c.SYNC)
 _CORRELATED: Final = (*ON_DEVICE, *c.CALLS)
 _OLD_OPERATOR: Final = "Operator"
@@ -32,47 +31,12 @@ _LARGEST_WHOLE: Final = 2**63 - 1
 Columns = dict[str, npt.NDArray[Any]]
 
 
-def _ids(*nothing: Any) -> "defaultdict[Any, int]":
-    """Give a dictionary that numbers its keys as they come; those of ``nothing`` get −1."""
-    ids: defaultdict[Any, int] = defaultdict(count().__next__)
-    ids.update(dict.fromkeys(nothing, -1))
-    return ids
-
-
-@dataclass
-class Tables:
-    """What a maker of batches has met so far."""
-
-    names: "defaultdict[str, int]" = field(default_factory=_ids)
-    tracks: "defaultdict[tuple[int | str, int | str], int]" = field(default_factory=_ids)
-    shapes: "defaultdict[bytes, int]" = field(default_factory=lambda: _ids(SEPARATOR * 4))
-    geometries: "defaultdict[bytes, int]" = field(default_factory=lambda: _ids(SEPARATOR * 6))
-    collectives: "defaultdict[bytes, int]" = field(default_factory=lambda: _ids(SEPARATOR * 7))
-    categories: "defaultdict[str, int]" = field(default_factory=_ids)
-
-    def sizes(self) -> tuple[int, ...]:
-        """Count what each table holds."""
-        tables = (self.names, self.tracks, self.shapes, self.geometries, self.collectives)
-        return tuple(map(len, tables))
-
-    def since(self, sizes: tuple[int, ...]) -> b.Fresh:
-        """List what came after the tables had these sizes."""
-        names, tracks, shapes, geometries, collectives = sizes
-        return b.Fresh(
-            list(islice(self.names, names, None)),
-            list(islice(self.tracks, tracks, None)),
-            list(islice(self.shapes, shapes, None)),
-            list(islice(self.geometries, geometries, None)),
-            list(islice(self.collectives, collectives, None)),
-        )
-
-
 @dataclass
 class Tally:
     """What was dropped and mended, by reason."""
 
-    dropped: "Counter[str]" = field(default_factory=Counter)
-    repaired: "Counter[str]" = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter[str])
+    repaired: Counter[str] = field(default_factory=Counter[str])
     unmade: int = 0  # events that never became an entry; they are among the dropped
 
 
@@ -186,7 +150,8 @@ def _categories(events: list[Complete], cats: Int32, tables: Tables) -> Uint8:
 
 
 def _args(events: list[Complete], rows: npt.NDArray[np.intp]) -> list[Args]:
-    return [events[row].args or NO_ARGS for row in rows.tolist()]
+    places: list[int] = rows.tolist()
+    return [events[place].args or NO_ARGS for place in places]
 
 
 def _numbers(values: list[int]) -> Int64:
@@ -203,7 +168,7 @@ def _written(raws: list[Raw]) -> Int64:
     """Give whole numbers from JSON values; −1 for what is none."""
     joined = b",".join(raws)
     plain = joined.translate(None, b"0123456789") == b"," * (len(raws) - 1)
-    if raws and plain and 0 < min(map(len, raws)) and max(map(len, raws)) < _DIGITS:
+    if raws and plain and min(map(len, raws)) > 0 and max(map(len, raws)) < _DIGITS:
         return np.fromstring(joined, dtype=np.int64, sep=",")
     return _numbers([_whole(bytes(raw)) for raw in raws])
 
@@ -305,11 +270,11 @@ def _spans(spans: list[Begin | End], tables: Tables, tally: Tally) -> Columns:
     }
 
 
-def _labels(labels: list[Label]) -> list[tuple[int | str, int | str, str, str]]:
-    found: list[tuple[int | str, int | str, str, str]] = []
+def _labels(labels: list[Label]) -> list[b.Label]:
+    found: list[b.Label] = []
     for label in labels:
-        args = cast("dict[str, object]", label.args if isinstance(label.args, dict) else {})
-        text = args.get("name")
+        args: object = label.args
+        text = cast("dict[str, object]", args).get("name") if isinstance(args, dict) else None
         if label.name in _LABELS and isinstance(text, str):
             found.append((label.pid, label.tid, label.name, text))
     return found

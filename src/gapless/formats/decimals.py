@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, DecimalException, localcontext
 from enum import IntEnum
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ class Doubt(IntEnum):
 
 
 def nanoseconds(texts: Sequence[Raw]) -> tuple[Int64, Uint8 | None]:
-    """Give ``round_half_even(1000 · x)`` of each decimal text, and a ``Doubt`` for each (``None``: no doubts)."""
+    """Give ``round_half_even(1000 · x)`` of each, and a ``Doubt`` for each (``None``: no doubt)."""
     joined = b",".join(texts)
     shape = joined.translate(None, _DIGITS)
     if shape == b".," * (len(texts) - 1) + b"." and _thousandths(joined, len(texts)):
@@ -106,7 +106,7 @@ def _one_by_one(
 ) -> tuple[Int64, Uint8 | None]:
     doubts = np.zeros(len(texts), dtype=np.uint8)
     for row in rows.tolist():  # only the rows that are unlike all others
-        values[row], doubts[row] = exact(bytes(texts[row]))
+        values[row], doubts[row] = exact(bytes(cast("bytes", texts[row])))
     return values, doubts if doubts.any() else None
 
 

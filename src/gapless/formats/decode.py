@@ -11,7 +11,8 @@ import msgspec
 from gapless.formats import columns, entries, mend
 from gapless.formats.batch import Batch
 from gapless.formats.chunks import boundaries
-from gapless.formats.columns import Tables, Tally
+from gapless.formats.columns import Tally
+from gapless.formats.interning import Tables
 
 _BLANK: Final = b" \t\r\n,"
 _MOST_JOINED: Final = 8  # pieces that boundaries inside one event may have made of it
@@ -53,7 +54,7 @@ class Maker:
             return None
 
     def repaired(self, text: bytes, tally: Tally) -> list[Any] | None:
-        """Mend one event; an empty list if it has to be dropped; ``None`` if it is no whole event."""
+        """Mend one event; none if it has to be dropped; ``None`` if it is no whole event."""
         outcome = mend.event(text)
         if outcome.text is None:
             if outcome.dropped is None:
@@ -73,9 +74,9 @@ class _Dissection:
 
     maker: Maker
     text: bytes
-    entries: list[Any] = field(default_factory=list)
+    entries: list[Any] = field(default_factory=list[Any])
     tally: Tally = field(default_factory=Tally)
-    bad: list[Span] = field(default_factory=list)
+    bad: list[Span] = field(default_factory=list[Span])
     head: bytes | None = None
     tail: bytes | None = None
     rest: bytes | None = None
@@ -154,7 +155,7 @@ class _Dissection:
 
 
 def _array_end(piece: bytes, *, last: bool) -> tuple[int, int] | None:
-    """Give where the last event ends and where the text after the closing bracket starts, if here."""
+    """Give where the last event ends, and where the text after the closing bracket starts."""
     text = piece.decode("latin-1")  # one letter a byte; what JSON is made of is ASCII
     closing = _CLOSING.match(text)
     if closing is not None:

@@ -1,7 +1,7 @@
-"""The entries of ``traceEvents`` as msgspec reads them: typed where a column needs a value, skipped elsewhere.
+"""The entries of ``traceEvents`` as msgspec reads them: what no column needs is skipped.
 
-Numbers that become nanoseconds stay text (``Raw``): a float cannot hold them. What an event does not match
-exactly goes through ``mend`` first, and comes back in this form.
+Numbers that become nanoseconds stay text (``Raw``): a float cannot hold them. An event that does
+not match goes through ``mend`` first, and comes back in this form.
 """
 
 from typing import Annotated, Any, Final
@@ -105,7 +105,7 @@ class End(Struct, tag_field="ph", tag="E", gc=False):
     tid: Number | str = ""
 
 
-# Flows, counters, asynchronous spans, objects, samples and the rest of the format: counted, nothing else.
+# Flows, counters, asynchronous spans, objects, samples and the rest: counted, nothing else.
 _SKIPPED: Final = "IstfCbneSTpFNODPRcv(),V"
 _OTHERS: Final = [
     msgspec.defstruct(f"Skipped{ord(tag)}", [], tag_field="ph", tag=tag, gc=False)
@@ -116,7 +116,7 @@ PHASES: Final = frozenset("XiMBE" + _SKIPPED)
 
 
 def decoder() -> "msgspec.json.Decoder[list[Any]]":
-    """Give a decoder of a list of entries. It takes numbers that are written as text for numbers."""
+    """Give a decoder of a list of entries; numbers written as text are numbers to it."""
     entry = KEPT[0]
     for kind in (*KEPT[1:], *_OTHERS):
         entry = entry | kind

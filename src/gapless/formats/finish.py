@@ -1,5 +1,6 @@
 """The assembled columns and the ends of the file → a trace."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -10,13 +11,14 @@ import numpy.typing as npt
 from gapless.formats import batch as b
 from gapless.formats import metadata as m
 from gapless.formats import plausible, source, spans, tables
-from gapless.formats.assemble import Assembly
+from gapless.formats.assemble import Assembly, Place
 from gapless.model import category as c
 from gapless.model.trace import (
     Count,
     Events,
     GpuColumns,
     Health,
+    Int32,
     MemoryColumns,
     Trace,
     Track,
@@ -82,7 +84,7 @@ class _Columns:
     gpu: Columns
     memory: Columns
     resolution_ns: int = 1
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list[str])
 
     @classmethod
     def of(cls, assembly: Assembly) -> "_Columns":
@@ -111,7 +113,8 @@ class _Columns:
     def settle_axis(self, base_ns: int | None) -> int:
         """Give the origin; move absolute times near to it, and find the resolution.
 
-        Times stay as they are in the file, unless they count from 1970: then whole seconds go into the origin.
+        Times stay as they are in the file, unless they count from 1970: then whole seconds of
+        them go into the origin.
         """
         start, end = self.events["start"], self.events["end"]
         if len(start) == 0:
@@ -138,7 +141,7 @@ class _Columns:
         category, track = self.events["category"], self.events["track"]
         rows = np.flatnonzero(np.isin(category, (*c.ACTIVITIES, c.SYNC)))
         detail = self.events["detail"][rows]
-        hosts = {tracks[t][0] for t in np.unique(track[np.isin(category, _WORKS)]).tolist()}
+        hosts = _pids(tracks, track[np.isin(category, _WORKS)])
         devices = np.array([-1 if p in hosts else source.number(p) for p, _ in tracks])
         streams = np.array([source.number(t) for _, t in tracks])
         by_event = np.empty(len(device), dtype=np.int64)
@@ -208,10 +211,15 @@ def _processes(assembly: Assembly, columns: _Columns) -> list[str]:
     """Say so if several processes were merged into one file: their ids may collide."""
     tracks = list(assembly.tracks)
     host = np.isin(columns.events["category"], _WORKS)
-    pids = {tracks[t][0] for t in np.unique(columns.events["track"][host]).tolist()}
+    pids = _pids(tracks, columns.events["track"][host])
     if len(pids) <= 1:
         return []
     return [f"the file holds {len(pids)} processes; ids of theirs may be taken for one another"]
+
+
+def _pids(tracks: Sequence[Place], rows: Int32) -> set[int | str]:
+    used: list[int] = np.unique(rows).tolist()
+    return {tracks[track][0] for track in used}
 
 
 def _lost(events: Columns) -> tuple[tuple[int, int], ...]:

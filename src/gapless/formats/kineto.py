@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +26,10 @@ _SHOWN: Final = 24  # bytes of what is no trace
 def read(source: str | os.PathLike[str], *, processes: int | None = None) -> Trace:
     """Read one trace file: plain, gzip or zstd, told apart by content.
 
-    ``processes`` is the number of workers (1: none, this process reads); by default as many as the file
-    is worth. The trace is the same. Raises ``NotFoundError`` if the file cannot be opened and
-    ``NotATraceError`` if it holds no trace; what can be read of a cut or damaged one is given, and its
-    ``health`` tells.
+    ``processes`` is the number of workers (1: none, this process reads); by default as many as the
+    file is worth. The trace is the same. Raises ``NotFoundError`` if the file cannot be opened and
+    ``NotATraceError`` if it holds no trace. What can be read of a cut or damaged one is given, and
+    its ``health`` tells.
     """
     path = Path(source)
     try:
@@ -72,7 +72,7 @@ def _workers_for(path: Path, text: Text) -> int:
 
 @dataclass
 class _Reading:
-    """Batches appended in the order of the file; what a cut between two chunks tore apart is joined."""
+    """Batches appended in the order of the file; what a cut between chunks tore apart is joined."""
 
     assembly: Assembly = field(default_factory=Assembly)
     rest: bytes | None = None  # what stands after the events, once it is reached
@@ -141,7 +141,7 @@ def _checked(path: Path, found: tuple[Assembly, finish.Ends]) -> Trace:
 
 
 @contextmanager
-def _collector_off() -> Iterator[None]:
+def _collector_off() -> Generator[None]:
     """Keep the garbage collector from walking the millions of objects that decoding makes."""
     was_on = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""One event that did not decode → the same event as sound JSON, with what was done to it; or why not.
+"""One event that did not decode → the same event as sound JSON, what was done to it; or why not.
 
 Only what has one meaning is mended. What would have to be guessed is dropped and counted.
 """

@@ -11,7 +11,10 @@ _LENIENT: Final = json.JSONDecoder(strict=False)
 _KEY: Final = re.compile(r'"([A-Za-z_][A-Za-z_0-9 ]*)"\s*:\s*')
 _VERSION: Final = "_version"
 _LOGS: Final = ("ERROR", "WARNING", "INFO")
-_TELLING: Final = re.compile(r"out.of.range|drop|lost|fail|overflow|full", re.IGNORECASE)
+_COUNTED: Final = re.compile(  # Kineto's line of counts at the end of a capture: those that tell
+    r"(Out-of-range|Invalid ext correlations|CPU GPU out-of-order|Unexpected CUDA events"
+    r"|CUPTI stopped early\?) = ([1-9]\d*)"
+)
 _KINETO: Final = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo")
 _MOST_NOTES: Final = 8
 
@@ -118,13 +121,17 @@ def versions(metadata: Metadata) -> tuple[tuple[str, str], ...]:
 
 
 def notes(metadata: Metadata) -> tuple[str, ...]:
-    """List what the writer itself logged: all errors and warnings, and what tells of losses."""
+    """List what the writer itself logged: errors, warnings, and how many records it left out."""
     lines: list[str] = []
     for level in _LOGS:
         logged = _maybe_text(metadata.found.get(level))
         listed = cast("list[Any]", logged) if isinstance(logged, list) else [logged]
         texts = [line for line in listed if isinstance(line, str) and line]
-        lines += [t for t in texts if level != "INFO" or _TELLING.search(t)]
+        if level == "INFO":
+            texts = [
+                f"{what}: {count} records" for t in texts for what, count in _COUNTED.findall(t)
+            ]
+        lines += texts
     return tuple(f"the writer logged: {' '.join(line.split())}" for line in lines[:_MOST_NOTES])
 
 

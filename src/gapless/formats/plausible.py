@@ -1,4 +1,4 @@
-"""Times that cannot be: clipped or dropped, each counted. Overlaps as such are legitimate and stay."""
+"""Times that cannot be: clipped or dropped, each counted. Overlaps are legitimate and stay."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from gapless.model import category as c
 from gapless.model.trace import Int64
 
 Columns = dict[str, npt.NDArray[Any]]
+Tallied = Counter[str]
 _SECOND: Final = 1_000_000_000
 _HOUR: Final = 3600 * _SECOND
 _FAR: Final = 60 * _SECOND  # past the last start, and at least _TIMES the span of all starts
@@ -31,9 +32,7 @@ class Mended:
     kept: npt.NDArray[np.intp] | None
 
 
-def mend(
-    events: Columns, gpu: Columns, dropped: "Counter[str]", repaired: "Counter[str]"
-) -> Mended:
+def mend(events: Columns, gpu: Columns, dropped: Tallied, repaired: Tallied) -> Mended:
     """Drop events whose start is unknown and clip durations that cannot be."""
     kept = _known_start(events["start"])
     if kept is not None:
@@ -70,7 +69,7 @@ def _clip_far(start: Int64, end: Int64) -> tuple[Int64, int]:
 
 
 def _clip_streams(events: Columns, gpu: Columns) -> tuple[Int64, int]:
-    """Clip activities of a second or more that cover most of a second of later ones on their stream."""
+    """Clip activities of seconds that cover most of a second of later ones on their stream."""
     start, end = events["start"], events["end"]
     rows = np.flatnonzero(np.isin(events["category"], c.ACTIVITIES))
     rows = rows[np.argsort(start[rows], kind="stable")]

@@ -4,7 +4,7 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,16 +48,16 @@ class Worker:
 
 
 @contextmanager
-def workers(path: Path, count: int) -> Iterator[list[Worker]]:
+def workers(path: Path, count: int) -> Generator[list[Worker]]:
     """Start workers, and end them however the reading ends. Raises ``WorkerLostError``."""
     with ExitStack() as stack:
         yield [stack.enter_context(_worker(path, number, count)) for number in range(count)]
 
 
 @contextmanager
-def _worker(path: Path, number: int, count: int) -> Iterator[Worker]:
-    # Isolated and without site, but with the path of this process: the same packages as here, whatever
-    # the environment says, and no start-up file of anybody's runs.
+def _worker(path: Path, number: int, count: int) -> Generator[Worker]:
+    # Isolated and without site, but with the path of this process: the same packages as here,
+    # whatever the environment says, and no start-up file of anybody's runs.
     own = Path(gapless.__file__).resolve().parent.parent
     places = [str(own), *(place or str(Path.cwd()) for place in sys.path)]
     command = [sys.executable, "-I", "-S", "-c", _STARTED_BY]

@@ -1,7 +1,7 @@
 """The text of one event that is no JSON → JSON, if what its writer meant is plain.
 
-Writers that print JSON without a library leave quotes and backslashes in names, ``N/A`` and ``inf`` for
-numbers, nothing at all for a value, commas too many.
+Writers that print JSON without a library leave quotes and backslashes in names, ``N/A`` and ``inf``
+for numbers, nothing at all for a value, commas too many.
 """
 
 import re
@@ -44,9 +44,9 @@ def event(text: str) -> Rewritten | None:
 class _Scan:
     text: str
     place: int = 0
-    out: list[str] = field(default_factory=list)
-    repairs: list[str] = field(default_factory=list)
-    stack: list[str] = field(default_factory=list)  # of open brackets
+    out: list[str] = field(default_factory=list[str])
+    repairs: list[str] = field(default_factory=list[str])
+    stack: list[str] = field(default_factory=list[str])  # of open brackets
     want: str = "value"  # value, key, colon, comma (or a closing bracket)
 
     def run(self) -> bool:

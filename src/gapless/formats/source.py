@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +34,9 @@ class Source:
 def find(paths: Sequence[str]) -> tuple[Source, ...]:
     """List the files that these paths name: files, folders (with all below), patterns.
 
-    A file that is named itself is taken as it is. In folders, and among what a pattern matches, only
-    what looks like a trace is taken. Each file comes once, those of a folder sorted by name.
-    Raises ``NotFoundError`` where a path names nothing, ``UsageError`` for "-", which ``spool`` takes.
+    A file that is named itself is taken as it is. In folders, and among what a pattern matches,
+    only what looks like a trace is taken. Each file comes once, those of a folder sorted by name.
+    Raises ``NotFoundError`` where a path names nothing, ``UsageError`` for "-": see ``spool``.
     """
     found: dict[str, Source] = {}
     for path in paths:
@@ -103,7 +103,7 @@ def _source(path: Path) -> Source:
 
 
 @contextmanager
-def spool(stream: BinaryIO) -> Iterator[Path]:
+def spool(stream: BinaryIO) -> Generator[Path]:
     """Give a file that holds all of a stream (standard input); it is gone afterwards."""
     handle, name = tempfile.mkstemp(prefix="gapless-", suffix=".json")
     path = Path(name)

@@ -23,8 +23,8 @@ class Paired:
 def pair(spans: Columns, activities: int, dropped: "Counter[str]") -> Paired:
     """Pair each end with the innermost open begin of its track, in the order of the file.
 
-    ``activities`` is the number of rows that the GPU columns have already. Begins and ends that stay
-    alone are counted in ``dropped``.
+    ``activities`` is the number of rows that the GPU columns have already. Begins and ends that
+    stay alone are counted in ``dropped``.
     """
     begin, end, single = _pairs(spans)
     for reason, number in single.items():

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol, cast
 
 from isal import isal_zlib
 from zstandard import ZstdDecompressor, ZstdError
@@ -22,7 +22,8 @@ class _Inflater(Protocol):
 
 
 def _gzip() -> _Inflater:
-    return isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
+    made: Any = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)  # pyright: ignore[reportUnknownMemberType]
+    return made
 
 
 def _zstd() -> _Inflater:
@@ -44,12 +45,12 @@ _CODECS: Final = (
     Codec("gzip", b"\x1f\x8b", _gzip, 128 << 10),
     Codec("zstd", b"\x28\xb5\x2f\xfd", _zstd, 16 << 10),
 )
-_BROKEN: Final = (isal_zlib.error, ZstdError)
+_BROKEN: Final = (cast("type[Exception]", isal_zlib.error), ZstdError)
 
 
 @dataclass
 class Text:
-    """The text of a file. Once all is read, ``damage`` and ``ignored`` say what was wrong with it."""
+    """The text of a file; once read, ``damage`` and ``ignored`` say what was wrong with it."""
 
     path: Path
     compressed: bool = False
@@ -90,7 +91,7 @@ class Text:
 def _last(file: BinaryIO, codec: Codec, fed: int) -> Iterator[bytes]:
     """Give what the piece after the first ``fed`` inflates to, byte by byte, as far as it goes.
 
-    An inflater that fails keeps what it had of its last piece: so all is inflated once more up to there.
+    An inflater that fails keeps what it had of its last piece: all is inflated once more up to it.
     """
     members = _Members(codec)
     for _ in range(fed):

@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final, cast
 
-from gapless.formats.columns import SEPARATOR
+from gapless.formats.interning import SEPARATOR
 from gapless.model.trace import Collective, Geometry, Shape
 
 _LENIENT: Final = json.JSONDecoder(strict=False, parse_constant=lambda _: None)

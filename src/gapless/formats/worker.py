@@ -1,8 +1,8 @@
-"""A process of its own that decodes every k-th chunk of a file, and writes batches to standard output.
+"""A process that decodes every k-th chunk of a file, and writes batches to standard output.
 
-Started by ``pool`` as ``python -c``, not by multiprocessing: a user's script may lack the ``__main__``
-guard that multiprocessing needs. Each worker inflates the whole file, which is cheap, so that nothing has to
-be handed to it but the path.
+Started by ``pool`` as ``python -c``, not by multiprocessing: a user's script may lack the guard of
+``__main__`` that it needs. Each worker inflates the whole file, which is cheap, so that nothing has
+to be handed to it but the path.
 """
 
 import gc
