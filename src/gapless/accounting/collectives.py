@@ -131,24 +131,31 @@ def _same_order(ranks: Sequence[Collectives]) -> bool:
     return all(sequence(one) == first for one in ranks[1:])
 
 
-def split(owned: Charges, acts: Activities, trace: Trace, arrivals: Arrivals) -> Charges:
+@dataclass(frozen=True)
+class Transfers:
+    """For each activity when its transfer began, the leaf of the time before, who was late (−1)."""
+
+    begins: Int64
+    leaf: Int64
+    peer: Int64
+
+
+def split(owned: Charges, acts: Activities, arrived: Transfers) -> Charges:
     """Cut what communication owns (``query``: position in ``acts``) into waiting and transfer."""
-    since, leaf, peer = _transfer_begins(acts, trace, arrivals)
-    middle = np.clip(since[owned.query], owned.start, owned.end)
-    waiting = replace(
-        owned,
-        end=middle,
-        leaf=leaf[owned.query],
-        peer=np.where(leaf == _STRAGGLER, peer, -1)[owned.query],
-    )
-    moving = replace(owned, start=middle, leaf=np.full(len(owned), _EXPOSED))
-    return stacked([part.take(part.end > part.start) for part in (waiting, moving)])
+    comm = acts.kind[owned.query] == COMM
+    if not comm.any():
+        return owned
+    mine = owned.take(comm)
+    middle = np.clip(arrived.begins[mine.query], mine.start, mine.end)
+    leaf, peer = arrived.leaf[mine.query], arrived.peer[mine.query]
+    waiting = replace(mine, end=middle, leaf=leaf, peer=np.where(leaf == _STRAGGLER, peer, -1))
+    moving = replace(mine, start=middle, leaf=np.full(len(mine), _EXPOSED))
+    parts = [one.take(one.end > one.start) for one in (waiting, moving)]
+    return stacked([owned.take(~comm), *parts])
 
 
-def _transfer_begins(
-    acts: Activities, trace: Trace, arrivals: Arrivals
-) -> tuple[Int64, Int64, Int64]:
-    """Give when each activity's transfer began, the leaf of the time before, who was late."""
+def transfers(acts: Activities, trace: Trace, arrivals: Arrivals) -> Transfers:
+    """Tell waiting from transfer: by the last rank's arrival, else by the quickest of its like."""
     begins, leaf = acts.start.copy(), np.full(len(acts), _STRAGGLER)
     peer = np.full(len(acts), -1)
     for like in _alike(acts, trace):
@@ -160,13 +167,11 @@ def _transfer_begins(
     known = arrivals.event[order]
     if len(known):
         at = np.minimum(np.searchsorted(known, acts.event), len(known) - 1)
-        found = known[at] == acts.event
-        begins = np.where(found, np.clip(arrivals.last[order][at], acts.start, acts.end), begins)
-        leaf, peer = (
-            np.where(found, _STRAGGLER, leaf),
-            np.where(found, arrivals.rank[order][at], peer),
-        )
-    return begins, leaf, peer
+        rows = np.flatnonzero(known[at] == acts.event)
+        last = arrivals.last[order][at[rows]]
+        begins[rows] = np.clip(last, acts.start[rows], acts.end[rows])
+        leaf[rows], peer[rows] = _STRAGGLER, arrivals.rank[order][at[rows]]
+    return Transfers(begins, leaf, peer)
 
 
 def _alike(acts: Activities, trace: Trace) -> list[Int64]:

@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gapless.accounting.activities import COMM, COMPUTE, D2H, H2D, P2P, Activities
+from gapless.accounting.activities import COMPUTE, D2H, H2D, P2P, Activities
 from gapless.accounting.charges import Charges, charges, stacked
-from gapless.accounting.collectives import Arrivals, split
+from gapless.accounting.collectives import Arrivals, split, transfers
 from gapless.accounting.debt import debts, pay
 from gapless.accounting.facets import hidden
 from gapless.accounting.host import Host
 from gapless.accounting.idle import gaps, idle
-from gapless.accounting.intervals import Lane
+from gapless.accounting.intervals import Lane, part
 from gapless.accounting.sweep import sweep_device
 from gapless.accounting.windows import as_lane
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64, Trace
 
-_BATCH = 1 << 15  # idle intervals charged at once: some tens of megabytes of working memory
+_BATCH = 1 << 13  # idle intervals charged at once: some tens of megabytes of working memory
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ def charged(
     ``query`` is the owner's position in ``acts``, −1 where the device is idle; ``classes`` is the
     busy leaf of each activity. Batches keep the working memory of a long trace small.
     """
-    owned = _owned(acts, classes, host.threads.trace, arrivals)
-    free = gaps(Lane(owned.start, owned.end, owned.query), int(bounds[0]), int(bounds[-1]))
+    owners = sweep_device(acts.start, acts.end, acts.kind)
+    free = gaps(owners, int(bounds[0]), int(bounds[-1]))
     owed = debts(host, acts, bounds)
+    arrived = transfers(acts, host.threads.trace, arrivals)
     heads = range(0, max(len(free), 1), _BATCH)
-    begins = [0, *np.searchsorted(owned.start, free.start[heads[1:]]).tolist(), len(owned)]
+    begins = [0, *np.searchsorted(owners.start, free.start[heads[1:]]).tolist(), len(owners)]
     for head, first, last in zip(heads, begins[:-1], begins[1:], strict=True):
-        mine = slice(head, head + _BATCH)
-        lane = Lane(free.start[mine], free.end[mine], free.owner[mine])
-        idled, owed = pay(idle(lane, acts, host), owed)
+        idled, owed = pay(idle(part(free, head, head + _BATCH), acts, host), owed)
         idled = replace(idled, query=np.full(len(idled), -1))
-        every = stacked([owned.take(slice(first, last)), idled])
+        owned = _owned(part(owners, first, last), acts, classes, host.threads.trace)
+        every = stacked([split(owned, acts, arrived), idled])
         yield every.take(np.argsort(every.start, kind="stable"))
 
 
@@ -62,21 +62,16 @@ def tiled(acts: Activities, every: Charges, bounds: Int64) -> DevicePieces:
     return DevicePieces(pieces, activity, comm, copy)
 
 
-def _owned(acts: Activities, classes: Int64, trace: Trace, arrivals: Arrivals) -> Charges:
+def _owned(owners: Lane, acts: Activities, classes: Int64, trace: Trace) -> Charges:
     """Charge busy time to its owners (``query``: position in ``acts``), in order of time."""
-    lane = sweep_device(acts.start, acts.end, acts.kind)
-    kind = acts.kind[lane.owner]
-    names = trace.events.name[acts.event[lane.owner]]
+    kind = acts.kind[owners.owner]
+    names = trace.events.name[acts.event[owners.owner]]
     pageable = np.array(["Pageable" in name for name in trace.names], bool)[names]
     h2d = np.where(pageable, LEAF["copy.h2d.pageable"], LEAF["copy.h2d.pinned"])
     leaf = np.select(
         [kind == COMPUTE, kind == H2D, kind == D2H, kind == P2P],
-        [classes[lane.owner], h2d, LEAF["copy.d2h"], LEAF["copy.p2p"]],
+        [classes[owners.owner], h2d, LEAF["copy.d2h"], LEAF["copy.p2p"]],
         LEAF["comm.exposed"],
     )
-    owned = charges(lane.start, lane.end, leaf, acts.event[lane.owner], query=lane.owner)
-    comm = kind == COMM
-    if not comm.any():
-        return owned
-    every = stacked([owned.take(~comm), split(owned.take(comm), acts, trace, arrivals)])
-    return every.take(np.argsort(every.start, kind="stable"))
+    culprit = acts.event[owners.owner]
+    return charges(owners.start, owners.end, leaf, culprit, query=owners.owner)

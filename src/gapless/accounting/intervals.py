@@ -94,6 +94,11 @@ def merge(lanes: list[Lane]) -> Lane:
     return Lane(start[order], end[order], owner[order])
 
 
+def part(lane: Lane, first: int, last: int) -> Lane:
+    """Give the pieces of a lane from one position to before another."""
+    return Lane(lane.start[first:last], lane.end[first:last], lane.owner[first:last])
+
+
 def concatenated(lanes: list[Lane]) -> Lane:
     """Put lanes that follow each other in time into one."""
     every = [NO_LANE, *lanes]

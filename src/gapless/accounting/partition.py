@@ -17,6 +17,7 @@ from gapless.accounting.facets import phases, recomputes
 from gapless.accounting.host import Host, host
 from gapless.accounting.hostrow import host_pieces
 from gapless.accounting.intervals import empty
+from gapless.accounting.memory import give_back
 from gapless.accounting.peers import explain, ties
 from gapless.accounting.stages import NO_STAGES, Stages
 from gapless.accounting.steps import Steps, find_steps
@@ -74,24 +75,40 @@ def partition(
     ledger without rows.
     """
     joined = joined or join(trace)
-    side, acts = joined.threads, joined.activities
-    steps = find_steps(side)
+    steps = find_steps(joined.threads)
     if steps is None:
-        return _ledger(joined, Steps(empty(), None, "none"), [], [], ())
-    asked = host(side, acts, stages)
+        return _ledger(joined, Steps(empty(), None, "none"), _Parts([], [], ()))
+    parts = _parts(joined, steps, arrivals, stages)
+    give_back()
+    return _ledger(joined, steps, parts)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A ledger in parts: its rows, batches of its columns, and notes."""
+
+    rows: list[Row]
+    slabs: list[_Slab]
+    notes: tuple[Count, ...]
+
+
+def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> _Parts:
+    """Charge a trace device by device, batch by batch; what that needs is freed on return."""
+    trace, acts = joined.threads.trace, joined.activities
+    give_back()
+    asked = host(joined.threads, acts, stages)
+    give_back()
     notes = _notes(asked, arrivals)
     if not len(acts):
-        slabs = [_on_host(asked, steps)]
-        return _ledger(
-            joined, steps, _rows(side.trace, None, steps.boundaries, steps), slabs, notes
-        )
+        rows = _rows(trace, None, steps.boundaries, steps)
+        return _Parts(rows, [_on_host(asked, steps)], notes)
     rows, slabs = list[Row](), list[_Slab]()
-    for device, bounds, parts in _on_devices(asked, acts, steps, arrivals):
-        for part in parts:
-            part["row"] += len(rows)
-            slabs.append(part)
-        rows += _rows(side.trace, device, bounds, steps)
-    return _ledger(joined, steps, rows, slabs, notes)
+    for device, bounds, batches in _on_devices(asked, acts, steps, arrivals):
+        for slab in batches:
+            slab["row"] += len(rows)
+            slabs.append(slab)
+        rows += _rows(trace, device, bounds, steps)
+    return _Parts(rows, slabs, notes)
 
 
 def _on_devices(
@@ -159,25 +176,26 @@ def _notes(asked: Host, arrivals: Arrivals) -> tuple[Count, ...]:
     return tuple(Count(what, count) for what, count in found if count)
 
 
-def _ledger(
-    joined: Joined, steps: Steps, rows: list[Row], slabs: list[_Slab], notes: tuple[Count, ...]
-) -> Ledger:
+def _ledger(joined: Joined, steps: Steps, parts: _Parts) -> Ledger:
     """Put the parts together; that they tile every row is checked here."""
 
     def column(name: str, dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
-        parts = [slab.pop(name) for slab in slabs]  # popped: one column is in memory twice, not all
-        return np.concatenate([np.empty(0, dtype), *parts])
+        pieces = [slab.pop(name) for slab in parts.slabs]
+        whole = np.concatenate([np.empty(0, dtype), *pieces])
+        del pieces
+        give_back()  # so that one column is in memory twice, not all of them
+        return whole
 
     has = joined.activities.call >= 0
     ledger = Ledger(
-        rows=tuple(rows),
+        rows=tuple(parts.rows),
         **{name: column(name, dtype) for name, dtype in _COLUMNS.items()},
         facets=Facets(**{name: column(name, dtype) for name, dtype in _FACETS.items()}),
         step_rule=steps.rule,
         main_track=joined.threads.main,
         launches_recorded=float(has.mean()) if len(has) else None,
         clock_error_ns=clock_error(joined.activities),
-        notes=notes,
+        notes=parts.notes,
     )
     _check(ledger)
     return ledger
@@ -195,15 +213,18 @@ def _rows(trace: Trace, device: int | None, bounds: Int64, steps: Steps) -> list
 
 def _check(ledger: Ledger) -> None:
     """Assert that the pieces tile each row exactly: the sums of the account rest on it."""
-    lengths = np.bincount(ledger.row, ledger.end - ledger.start, minlength=len(ledger.rows))
-    wall = np.array([row.end - row.start for row in ledger.rows], np.float64)
-    follows = (ledger.row[1:] != ledger.row[:-1]) | (ledger.start[1:] == ledger.end[:-1])
-    first = np.flatnonzero(np.concatenate(([True], ledger.row[1:] != ledger.row[:-1])))[
-        : len(ledger)
-    ]
-    begins = np.array([row.start for row in ledger.rows], np.int64)[ledger.row[first]]
-    if not (
-        np.array_equal(lengths, wall) and follows.all() and (ledger.start[first] == begins).all()
-    ):
+    row, start, end = ledger.row, ledger.start, ledger.end
+    new = row[1:] != row[:-1]
+    head = np.flatnonzero(np.concatenate(([True], new)))[: len(row)]
+    tail = np.append(head[1:], len(row))[: len(head)] - 1
+    length = np.array([one.end - one.start for one in ledger.rows], np.int64)
+    begins = np.array([one.start for one in ledger.rows], np.int64)[row[head]]
+    tiles = (
+        np.array_equal(row[head], np.flatnonzero(length))
+        and np.array_equal(start[head], begins)
+        and np.array_equal(end[tail], begins + length[row[head]])
+        and bool(np.all(new | (start[1:] == end[:-1])))
+    )
+    if not tiles:
         msg = "the ledger does not tile its rows"
         raise AssertionError(msg)

@@ -14,16 +14,16 @@ import numpy as np
 
 from gapless.accounting.intervals import NO_LANE, Lane, concatenated, merge, subtract, union
 from gapless.accounting.nesting import Forest, batches, forest, lane_of
-from gapless.model.trace import Int64
+from gapless.model.trace import Int8, Int64
 
 
-def sweep_host(start: Int64, end: Int64, order: Int64) -> Lane:
+def sweep_host(start: Int64, end: Int64, order: Int64 | Int8) -> Lane:
     """Give each instant to the open interval with the smallest (order; −start; end; position)."""
     lanes = [_sweep_batch(rows, start, end, order) for rows in batches(start, end)]
     return concatenated(lanes)
 
 
-def _sweep_batch(rows: Int64, start: Int64, end: Int64, order: Int64) -> Lane:
+def _sweep_batch(rows: Int64, start: Int64, end: Int64, order: Int64 | Int8) -> Lane:
     tree = forest(start[rows], end[rows])
     if (tree.end != end[rows][tree.index]).any():
         return _with_crossings(rows, start, end, order)
@@ -82,7 +82,7 @@ def sweep_slowly(start: Int64, end: Int64, key: list[tuple[int, ...]]) -> Lane:
     return Lane(columns[:, 0], columns[:, 1], columns[:, 2])
 
 
-def _winners(tree: Forest, order: Int64) -> Int64:
+def _winners(tree: Forest, order: Int64 | Int8) -> Int64:
     """Give what is charged while a frame is innermost: the smallest order on its stack."""
     wins = np.arange(len(order))
     by_depth = np.argsort(tree.depth, kind="stable")
@@ -94,7 +94,7 @@ def _winners(tree: Forest, order: Int64) -> Int64:
     return wins
 
 
-def _with_crossings(keep: Int64, start: Int64, end: Int64, order: Int64) -> Lane:
+def _with_crossings(keep: Int64, start: Int64, end: Int64, order: Int64 | Int8) -> Lane:
     """Sweep clusters in which frames cross slowly, by the definition, and the rest as a forest."""
     s, e = start[keep], end[keep]
     tree = forest(s, e)
