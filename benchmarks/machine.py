@@ -36,7 +36,7 @@ def machine() -> dict[str, object]:
         "processor": processor(),
         "cores": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),
         "packages": versions(),
     }
