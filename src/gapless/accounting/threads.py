@@ -86,7 +86,7 @@ def threads(trace: Trace) -> Threads:
     frames, track = frames[order], track[order]
     tracks, heads = np.unique(track, return_index=True)
     begins: list[int] = heads.tolist()
-    ends = [*begins[1:], len(track)]
+    ends = [*begins[1:], len(track)][: len(begins)]
     bounds = {int(one): slice(lo, hi) for one, lo, hi in zip(tracks, begins, ends, strict=True)}
     return Threads(trace, tags, frames, bounds, _main(trace))
 
