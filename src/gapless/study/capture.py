@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gapless.accounting import account, activities, threads
+from gapless.accounting import Joined, account
 from gapless.accounting.steps import find_steps
 from gapless.accounting.threads import Threads
 from gapless.errors import UsageError
@@ -15,7 +15,7 @@ from gapless.model.account import Account
 from gapless.model.leaf import LEAF
 from gapless.model.ledger import Ledger
 from gapless.model.study import Straggler
-from gapless.model.trace import Int64, Trace
+from gapless.model.trace import Int64
 from gapless.study.leaves import look_into
 from gapless.study.options import Options
 from gapless.study.part import Evidence, Part
@@ -28,10 +28,10 @@ _SYNC: Final = re.compile(
 )
 
 
-def summarise(trace: Trace, ledger: Ledger, options: Options) -> Part:
+def summarise(joined: Joined, ledger: Ledger, options: Options) -> Part:
     """Reduce a capture to its account, tables, evidence. Raises ``UsageError`` for no such step."""
     whole = account([ledger], _rows(ledger, options))
-    view = _view(trace, ledger, whole)
+    view = _view(joined, ledger, whole)
     return Part(
         evidence=_evidence(view),
         account=whole,
@@ -56,10 +56,10 @@ def _rows(ledger: Ledger, options: Options) -> list[list[int]] | None:
     return [found]
 
 
-def _view(trace: Trace, ledger: Ledger, whole: Account) -> View:
-    side = threads(trace)
+def _view(joined: Joined, ledger: Ledger, whole: Account) -> View:
+    side = joined.threads
     starts, ends = _spans(side, whole)
-    return View(trace, ledger, whole, side, activities(trace, side), starts, ends)
+    return View(side.trace, ledger, whole, side, joined.activities, starts, ends)
 
 
 def _spans(side: Threads, whole: Account) -> tuple[Int64, Int64]:

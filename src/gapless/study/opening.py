@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from gapless.accounting import partition
+from gapless.accounting import join, partition
 from gapless.formats import Source, find, spool
 from gapless.formats.source import STANDARD_INPUT
 from gapless.model.study import RunInfo, Study
@@ -87,7 +87,8 @@ def _alone(path: str, options: Options, tell: Say) -> Part:
     trace = capture_of(path, cache.key(path) if options.cache else None)
     require_rank(options, [trace.rank])
     tell("accounting")
-    return summarise(trace, partition(trace), options)
+    joined = join(trace)
+    return summarise(joined, partition(trace, joined=joined), options)
 
 
 def _nothing(words: str) -> None:

@@ -6,7 +6,7 @@ Phase two takes it from the cache, with what the others gave, to its summary.
 
 from dataclasses import dataclass, replace
 
-from gapless.accounting import NO_ARRIVALS, Arrivals, Collectives, collectives, partition
+from gapless.accounting import NO_ARRIVALS, Arrivals, Collectives, collectives, join, partition
 from gapless.formats import read
 from gapless.model.trace import Trace
 from gapless.store import cache
@@ -62,5 +62,6 @@ def perform(task: Task) -> Answer:
     trace = capture_of(task.path, key, processes=1)
     if task.options is None:
         return Answer(head=Head(key, trace.rank, trace.origin_ns, collectives(trace)))
-    ledger = partition(trace, task.arrivals)
-    return Answer(part=summarise(trace, ledger, task.options))
+    joined = join(trace)
+    ledger = partition(trace, task.arrivals, joined=joined)
+    return Answer(part=summarise(joined, ledger, task.options))
