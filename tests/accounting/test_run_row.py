@@ -44,7 +44,7 @@ def test_blames_the_mark_or_nothing() -> None:
     row = run_row((0, 1000 * MS), (300 * MS, 900 * MS), GOLDEN)
     blamed: dict[str, set[int]] = {}
     for leaf, culprit in zip(row.leaf.tolist(), row.culprit.tolist(), strict=True):
-        blamed.setdefault(RUN_LEAVES[leaf], set()).add(culprit)
+        blamed.setdefault(RUN_LEAVES[int(leaf)], set()).add(int(culprit))
     assert blamed["data.main"] == {1, 4}
     assert blamed["collector"] == {2}
     assert blamed["step"] == blamed["set-up"] == blamed["tear-down"] == {-1}

@@ -1,0 +1,130 @@
+"""Drawn traces, charged by gapless and instant by instant by the definition."""
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gapless.accounting import partition
+from gapless.model.leaf import LEAVES
+from gapless.model.ledger import Ledger
+from tests.accounting.drawing import Act, Call, Drawing, Frame, Kind, draw
+from tests.accounting.oracle import Charge, Oracle
+
+LENGTH = 60  # ticks
+TICKS = (1, 1_000, 10_000, 1_000_000)  # ns
+TAGS = (
+    *("op", "to", "cpu-node", "sync", "alloc", "free", "gc", "compile", "data", "data0"),
+    *("io", "h2d", "comm", "opt", "py", "profiler", "range"),
+)
+STAGES = ("read", "decode", "collate")
+THREADS = ("m", "m", "b", "c")
+
+
+@st.composite
+def frames(draw_: st.DrawFn, tick: int) -> list[Frame]:
+    tags = draw_(st.lists(st.sampled_from(TAGS), min_size=1, max_size=8))
+    out: list[Frame] = []
+    for number in range(draw_(st.integers(0, 12))):
+        tag = draw_(st.sampled_from(tags))
+        start, length = draw_(st.integers(0, LENGTH)), draw_(st.integers(0, 25))
+        stages: list[tuple[int, int, str]] = []
+        if tag.startswith("data") and draw_(st.booleans()):
+            for stage in STAGES:
+                s = start + draw_(st.integers(-4, 12))
+                stages.append((s * tick, (s + draw_(st.integers(0, 8))) * tick, stage))
+        thread = draw_(st.sampled_from(THREADS))
+        end = (start + length) * tick
+        out.append(Frame(tag, start * tick, end, thread, f"f{number}", tuple(stages)))
+    return out
+
+
+@st.composite
+def acts(draw_: st.DrawFn, tick: int) -> list[Act]:
+    out: list[Act] = []
+    kinds: tuple[Kind, ...] = ("compute", "compute", "comm", "h2d", "d2h", "p2p")
+    lag = st.sampled_from((0, 0, 0, 1, 2, 12, -1))
+    many = draw_(st.sampled_from(("0", "01")))  # one device or two
+    for launch in range(draw_(st.integers(0, 6))):
+        start, length = draw_(st.integers(0, LENGTH - 5)), draw_(st.integers(1, 9))
+        thread = draw_(st.sampled_from(THREADS))
+        call = Call(start * tick, (start + length) * tick, thread, id=f"c{launch}")
+        size, recorded = draw_(st.sampled_from((1, 1, 1, 3))), draw_(st.integers(0, 5)) > 0
+        stream, device = draw_(st.sampled_from((7, 7, 20))), int(draw_(st.sampled_from(many)))
+        at = start + draw_(st.sampled_from((0, length, length))) + draw_(lag)
+        for _ in range(size):
+            end = at + draw_(st.integers(1, 20 if size == 1 else 4))
+            kind = draw_(st.sampled_from(kinds)) if size == 1 else "compute"
+            late = draw_(st.none() | st.integers(at, end + 2)) if kind == "comm" else None
+            out.append(
+                Act(
+                    f"k{len(out)}",
+                    at * tick,
+                    end * tick,
+                    call if recorded else None,
+                    kind,
+                    stream=stream,
+                    graph=f"g{launch}" if size > 1 and recorded else "",
+                    last_rank=None if late is None else late * tick,
+                    device=device,
+                )
+            )
+            at = end + draw_(st.integers(0, 2))
+    return out
+
+
+@st.composite
+def steps(draw_: st.DrawFn, tick: int) -> list[tuple[int, int]]:
+    cuts = sorted(draw_(st.sets(st.integers(0, LENGTH), min_size=2, max_size=4)))
+    gap = draw_(st.sampled_from((0, 0, 1)))
+    return [(a * tick, max(a + 1, b - gap) * tick) for a, b in itertools.pairwise(cuts)]
+
+
+@st.composite
+def drawings(draw_: st.DrawFn) -> tuple[int, Drawing]:
+    tick = draw_(st.sampled_from(TICKS))
+    moment = st.integers(0, LENGTH)
+    spans = draw_(st.lists(st.tuples(moment, st.integers(1, 8)), max_size=2))
+    gaps = draw_(st.lists(st.tuples(moment, st.integers(1, 8)), max_size=1))
+    made = Drawing(
+        draw_(acts(tick)),
+        draw_(frames(tick)),
+        draw_(steps(tick)),
+        overhead=[(s * tick, (s + e) * tick) for s, e in spans],
+        lost=tuple((s * tick, (s + e) * tick) for s, e in gaps),
+    )
+    return tick, made
+
+
+def timeline(ledger: Ledger, device: int, tick: int, who: tuple[str, ...]) -> list[Charge]:
+    """Give what gapless charges each tick of a device with."""
+    out: list[Charge] = []
+    for at, row in enumerate(ledger.row.tolist()):
+        if ledger.rows[row].device != device:
+            continue
+        culprit, refill = int(ledger.culprit[at]), int(ledger.facets.refill[at])
+        leaf = LEAVES[int(ledger.leaf[at])]
+        charge = Charge(
+            "busy" if leaf.startswith("busy") else leaf,
+            who[culprit] if culprit >= 0 else "",
+            who[refill] if refill >= 0 else "",
+        )
+        out += [charge] * (int(ledger.end[at] - ledger.start[at]) // tick)
+    return out
+
+
+def check(tick: int, drawing: Drawing) -> None:
+    drawn = draw(drawing)
+    ledger = partition(drawn.trace, drawn.arrivals, drawn.stages)
+    for device in sorted({act.device for act in drawing.acts}):
+        oracle = Oracle(drawing, tick, device)
+        rows = [row for row in ledger.rows if row.device == device]
+        assert [rows[0].start, *(row.end for row in rows)] == oracle.bounds
+        expected = [charge._replace(home=False) for charge in oracle.ticks]
+        assert timeline(ledger, device, tick, drawn.who) == expected
+
+
+@given(drawings())
+@settings(max_examples=400)
+def test_each_instant_is_charged_by_the_definition(drawn: tuple[int, Drawing]) -> None:
+    check(*drawn)
