@@ -20,7 +20,7 @@ from gapless.study.crew import crew
 from gapless.study.opening import open_study
 from gapless.study.options import Options, selection
 from gapless.study.tasks import Answer, Task
-from gapless.study.worker import answer, receive, send
+from gapless.study.worker import answer, receive, send, serve
 from tests.study import writing
 from tests.study.writing import Event, annotation, call, kernel, op
 
@@ -197,6 +197,27 @@ def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
     ]
 
 
+def test_one_rank_alone_estimates_its_waiting(tmp_path: Path) -> None:
+    study = gapless.open(ranks(tmp_path)[0])
+    assert study.stragglers == ()
+    assert [row.calls for row in study.tables.collectives] == [6]
+    assert any("one rank of 2" in note for note in study.health.notes)
+
+
+def test_a_worker_serves_both_phases_until_its_pipe_ends(tmp_path: Path) -> None:
+    path = str(ranks(tmp_path)[0])
+    tasks_, answers = io.BytesIO(), io.BytesIO()
+    for task in (Task(path), Task(path, options=Options())):
+        send(tasks_, encode(task))
+    serve(io.BytesIO(tasks_.getvalue()), answers)
+    first = io.BytesIO(answers.getvalue())
+    head, part = (decode(receive(first) or b"", Answer) for _ in range(2))
+    assert head.head is not None
+    assert (head.head.rank, len(head.head.collectives.what)) == (0, 8)
+    assert part.part is not None
+    assert len(part.part.account.rows) == 6
+
+
 def test_a_worker_answers_a_mistake_with_its_sentence(tmp_path: Path) -> None:
     data = answer(encode(Task(str(tmp_path / "gone.json"))))
     assert "gone.json" in (decode(data, Answer).refused or "")
@@ -227,6 +248,28 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
         killer.join()
     assert "signal 9" in (killed.refused or "")
     assert done.head is not None
+    assert psutil.Process().children() == []
+
+
+def test_a_process_that_is_gone_before_its_task_is_replaced(tmp_path: Path) -> None:
+    good = Task(str(writing.write(tmp_path / "good.json", writing.training())))
+    with crew(1, {}) as ask:
+        (child,) = psutil.Process().children()
+        child.kill()
+        time.sleep(0.2)
+        refused, done = ask([good, good])
+    assert "signal 9" in (refused.refused or "")
+    assert done.head is not None
+
+
+def test_an_interrupt_ends_the_processes_without_starting_others(tmp_path: Path) -> None:
+    fifo = tmp_path / "trace.json"
+    os.mkfifo(fifo)
+    with pytest.raises(KeyboardInterrupt), crew(1, {}) as ask:
+        answers = ask([Task(str(fifo), "key")])
+        time.sleep(0.5)
+        raise KeyboardInterrupt
+    assert "signal 9" in (next(answers).refused or "")
     assert psutil.Process().children() == []
 
 

@@ -42,7 +42,7 @@ def test_calls_of_the_runtime_are_listed_and_own_no_device_time(tmp_path: Path) 
 
 def test_operators_are_parted_by_shape_on_request(tmp_path: Path) -> None:
     events = [*training(), op("aten::linear", 2500, 2510, dims=[[1, 2], [3, 4]])]
-    rows = [r for r in opened(tmp_path, events, by_shape=True).tables.operators]
+    rows = opened(tmp_path, events, by_shape=True).tables.operators
     linear = {row.shapes: row.calls for row in rows if row.name == "aten::linear"}
     assert linear == {"[64, 128] [256, 128]": COUNTED, "[1, 2] [3, 4]": 1}
     assert operator(opened(tmp_path, events), "aten::linear").calls == COUNTED + 1

@@ -39,7 +39,7 @@ def call(number: int, start: float, end: float, name: str = "cudaLaunchKernel") 
     return host("cuda_runtime", name, start, end, correlation=number)
 
 
-def activity(  # noqa: PLR0913 - an event has these fields
+def activity(
     cat: str,
     name: str,
     number: int,

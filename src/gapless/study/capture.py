@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from gapless.accounting import Joined, account
+from gapless.accounting.memory import give_back
 from gapless.accounting.steps import find_steps
 from gapless.accounting.threads import Threads
 from gapless.errors import UsageError
@@ -31,6 +32,7 @@ _SYNC: Final = re.compile(
 def summarise(joined: Joined, ledger: Ledger, options: Options) -> Part:
     """Reduce a capture to its account, tables, evidence. Raises ``UsageError`` for no such step."""
     whole = account([ledger], _rows(ledger, options))
+    give_back()
     view = _view(joined, ledger, whole)
     return Part(
         evidence=_evidence(view),

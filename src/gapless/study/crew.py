@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from subprocess import DEVNULL, PIPE, Popen
-from threading import Event
-from typing import IO, Final
+from threading import Event, Lock
+from typing import IO, Final, cast
 
 from gapless.study.codec import decode, encode
 from gapless.study.tasks import Answer, Task
@@ -30,9 +30,15 @@ class _Crew:
     idle: SimpleQueue["Popen[bytes]"] = field(default_factory=SimpleQueue["Popen[bytes]"])
     started: list["Popen[bytes]"] = field(default_factory=list["Popen[bytes]"])
     over: Event = field(default_factory=Event)
+    lock: Lock = field(default_factory=Lock)  # a process is started, or all are ended
 
     def start(self) -> None:
         """Add a process."""
+        with self.lock:
+            if not self.over.is_set():
+                self._start()
+
+    def _start(self) -> None:
         command = [sys.executable, "-I", "-S", "-c", _STARTED_BY, *self.places]
         process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=_errors(), env=self.environment)  # noqa: S603
         self.started.append(process)
@@ -46,20 +52,20 @@ class _Crew:
             self.idle.put(process)
             return decode(data, Answer)
         code = process.wait()
-        if not self.over.is_set():
-            self.start()
+        self.start()
         return Answer(refused=_ended(code))
 
     def stop(self) -> None:
         """End all processes, whatever they are at."""
-        self.over.set()
+        with self.lock:
+            self.over.set()
         for process in self.started:
             process.kill()
         for process in self.started:
             process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    _close(pipe)
+            for pipe in _pipes(process):
+                with suppress(OSError):  # what was written to a process that is gone
+                    pipe.close()
 
 
 @contextmanager
@@ -88,11 +94,10 @@ def _errors() -> int | None:
 
 
 def _exchange(process: "Popen[bytes]", data: bytes) -> bytes | None:
-    if process.stdin is None or process.stdout is None:
-        return None
+    into, out = _pipes(process)
     try:
-        send(process.stdin, data)
-        return receive(process.stdout)
+        send(into, data)
+        return receive(out)
     except (OSError, ValueError):  # it is gone, or its pipes were closed as the study ended
         return None
 
@@ -103,6 +108,5 @@ def _ended(code: int) -> str:
     return f"gapless made a mistake over it (code {code}): GAPLESS_DEBUG=1 shows which"
 
 
-def _close(pipe: IO[bytes]) -> None:
-    with suppress(OSError):  # what was written to a process that is gone
-        pipe.close()
+def _pipes(process: "Popen[bytes]") -> tuple[IO[bytes], IO[bytes]]:
+    return cast("tuple[IO[bytes], IO[bytes]]", (process.stdin, process.stdout))

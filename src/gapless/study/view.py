@@ -47,8 +47,6 @@ class View:
 
     def inside(self, at: Int64) -> Bool:
         """Tell which instants lie in a counted step."""
-        if not len(self.starts):
-            return np.zeros(len(at), bool)
         span = np.searchsorted(self.starts, at, side="right") - 1
         return (span >= 0) & (at < self.ends[np.maximum(span, 0)])
 
@@ -88,6 +86,10 @@ class View:
             before = np.concatenate(([0], np.cumsum(lengths[mine])))
             found[track] = Launches(at[mine], before)
         return found
+
+    def launched(self, track: int) -> Launches:
+        """Give the launches of one thread that count."""
+        return self.launches.get(track, Launches(np.empty(0, np.int64), np.zeros(1, np.int64)))
 
     def device_ns(self, rows: Int64) -> Int64 | None:
         """Sum the device time launched within host events, by thread; ``None`` without devices."""

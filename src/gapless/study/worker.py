@@ -40,10 +40,15 @@ def answer(data: bytes) -> bytes:
         return encode(Answer(refused=str(error)))
 
 
-def main() -> None:
-    """Answer until the pipe ends. Ctrl-C is the parent's to handle: it ends this process."""
+def serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer tasks until their pipe ends."""
+    while (data := receive(tasks)) is not None:
+        send(answers, answer(data))
+
+
+def main() -> None:  # pragma: no cover - in a process of its own
+    """Answer on the standard pipes. Ctrl-C is the parent's to handle: it ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    out = os.fdopen(os.dup(1), "wb")
+    answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get among the frames
-    while (data := receive(sys.stdin.buffer)) is not None:
-        send(out, answer(data))
+    serve(sys.stdin.buffer, answers)

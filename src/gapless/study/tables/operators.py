@@ -7,67 +7,82 @@ child, is not counted twice (``_remove_dup_nodes`` of ``torch/autograd/profiler_
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final, cast
 
 import numpy as np
 
-from gapless.accounting.nesting import innermost, parents
+from gapless.accounting.nesting import batches, innermost, parents
 from gapless.model import category
 from gapless.model.tables import Operator
 from gapless.model.trace import Int64, Shape, Trace
-from gapless.study.columns import Groups, group
+from gapless.study.columns import group
 from gapless.study.view import View
 
+_CALLS, _HOST_SELF, _HOST, _DEVICE_SELF, _DEVICE = range(5)  # of the sums
 _HIDDEN: Final = re.compile(r"^(ProfilerStep#\d+|profiler::_record_function_\w+|\[memory\])$")
 
 
 def operator_table(view: View, *, by_shape: bool) -> tuple[Operator, ...]:
     """Give the operators, those with the longest self host time first."""
-    trace, events = view.trace, view.trace.events
-    frames = _frames(trace)
-    parent = _parents(trace, frames)
-    frames, parent = _without_doubles(trace, frames, parent)
-    counted = np.flatnonzero(view.inside(events.start[frames]))
-    own = _self_ns(trace, frames, parent)[counted]
-    rows = frames[counted]
-    names, shapes = _labels(trace, rows, by_shape=by_shape)
-    groups = group(names, shapes)
-    length = np.maximum(events.end[rows] - events.start[rows], 0)
-    calls, selves, totals = groups.count(), groups.total(own), groups.total(length)
-    device = _device(view, frames, counted, groups)
-    texts = _dims(trace, shapes[groups.first]) if by_shape else [None] * len(groups)
+    sums: dict[tuple[int, int], Int64] = {}
+    for frames in _families(view.trace):
+        _add(sums, view, frames, by_shape=by_shape)
+    trace, has_devices = view.trace, len(view.acts) > 0
     found = [
         Operator(
-            name=trace.names[names[first]],
-            shapes=texts[at],
-            calls=int(calls[at]),
-            host_self_ns=int(selves[at]),
-            host_total_ns=int(totals[at]),
-            device_self_ns=device[at][0],
-            device_total_ns=device[at][1],
+            name=trace.names[name],
+            shapes=describe(trace.shapes[shape]) if shape >= 0 else None,
+            calls=int(one[_CALLS]),
+            host_self_ns=int(one[_HOST_SELF]),
+            host_total_ns=int(one[_HOST]),
+            device_self_ns=int(one[_DEVICE_SELF]) if has_devices else None,
+            device_total_ns=int(one[_DEVICE]) if has_devices else None,
         )
-        for at, first in enumerate(groups.first)
+        for (name, shape), one in sums.items()
     ]
     return tuple(sorted(found, key=lambda row: (-row.host_self_ns, row.name, row.shapes or "")))
 
 
-def _frames(trace: Trace) -> Int64:
+def _families(trace: Trace) -> Iterator[Int64]:
+    """Give the frames thread by thread, in batches that share no parent."""
     shown = np.array([_HIDDEN.match(name) is None for name in trace.names], bool)
     kinds = (category.CPU_OP, category.USER_ANNOTATION, *category.CALLS)
-    rows = np.flatnonzero(np.isin(trace.events.category, kinds))
-    return rows[shown[trace.events.name[rows]]]
-
-
-def _parents(trace: Trace, frames: Int64) -> Int64:
-    """Give for each frame the position of the one around it, −1."""
     events = trace.events
-    found = np.full(len(frames), -1, np.int64)
-    track = events.track[frames]
+    rows = np.flatnonzero(np.isin(events.category, kinds) & shown[events.name])
+    points = rows[events.end[rows] <= events.start[rows]]
+    if len(points):
+        yield points
+    track = events.track[rows]
     for one in np.unique(track).tolist():
-        mine = np.flatnonzero(track == one)
-        around = parents(events.start[frames[mine]], events.end[frames[mine]])
-        found[mine] = np.where(around >= 0, mine[around], -1)
-    return found
+        mine = rows[track == one]
+        for batch in batches(events.start[mine], events.end[mine]):
+            yield mine[batch]
+
+
+def _add(sums: dict[tuple[int, int], Int64], view: View, frames: Int64, *, by_shape: bool) -> None:
+    """Add what a batch of frames did to the sums by name and shape."""
+    events = view.trace.events
+    parent = parents(events.start[frames], events.end[frames])
+    frames, parent = _without_doubles(view.trace, frames, parent)
+    counted = np.flatnonzero(view.inside(events.start[frames]))
+    rows = frames[counted]
+    if not len(rows):
+        return
+    names, shapes = _labels(view.trace, rows, by_shape=by_shape)
+    groups = group(names, shapes)
+    measures = np.stack(
+        [
+            np.ones(len(rows), np.int64),
+            _self_ns(view.trace, frames, parent)[counted],
+            np.maximum(events.end[rows] - events.start[rows], 0),
+            *(column[counted] for column in _device(view, frames)),
+        ]
+    )
+    totals = [groups.total(measure) for measure in measures]
+    for at, first in enumerate(groups.first.tolist()):
+        key = int(names[first]), int(shapes[first])
+        sums[key] = sums.get(key, 0) + np.array([total[at] for total in totals], np.int64)
 
 
 def _without_doubles(trace: Trace, frames: Int64, parent: Int64) -> tuple[Int64, Int64]:
@@ -109,11 +124,6 @@ def _distinct_dims(trace: Trace) -> Int64:
     return np.array([*found, -1], np.int64)
 
 
-def _dims(trace: Trace, shapes: Int64) -> list[str | None]:
-    numbers: list[int] = shapes.tolist()
-    return [describe(trace.shapes[at]) if at >= 0 else None for at in numbers]
-
-
 def describe(shape: Shape) -> str:
     """Write the sizes of an operator's tensors: "[64, 3, 224, 224] [64, 3, 7, 7]"."""
     return " ".join(_sizes(dims) for dims in shape.dims if dims)
@@ -125,33 +135,20 @@ def _sizes(dims: object) -> str:
     return str(dims)
 
 
-def _device(
-    view: View, frames: Int64, counted: Int64, groups: Groups
-) -> list[tuple[int, int] | tuple[None, None]]:
-    """Give self and total device time of each group."""
-    total = view.device_ns(frames[counted])
-    if total is None:
-        return [(None, None)] * len(groups)
+def _device(view: View, frames: Int64) -> tuple[Int64, Int64]:
+    """Give the self and total device time of each frame of a batch; runtime calls have none."""
     own = np.zeros(len(frames), np.int64)
-    owner = _launchers(view, frames)
-    np.add.at(own, owner[owner >= 0], view.lengths[owner >= 0])
-    calls = np.isin(view.trace.events.category[frames[counted]], category.CALLS)
-    totals = groups.total(np.where(calls, 0, total))
-    selves = groups.total(own[counted])
-    return [(int(one), int(all_)) for one, all_ in zip(selves, totals, strict=True)]
-
-
-def _launchers(view: View, frames: Int64) -> Int64:
-    """Give for each activity the place of the operator or range around its launch, −1."""
-    events, acts = view.trace.events, view.acts
-    found = np.full(len(acts), -1, np.int64)
-    able = frames[~np.isin(events.category[frames], category.CALLS)]
-    place = np.flatnonzero(~np.isin(events.category[frames], category.CALLS))
-    track = events.track[able]
-    for one in view.launches:
-        here = np.flatnonzero(acts.thread == one)
-        mine = np.flatnonzero(track == one)
-        rows = able[mine]
-        inner = innermost(events.start[rows], events.end[rows], acts.call_start[here])
-        found[here] = np.where(inner >= 0, place[mine][inner], -1) if len(mine) else -1
-    return found
+    events = view.trace.events
+    able = np.flatnonzero(~np.isin(events.category[frames], category.CALLS))
+    if not len(able) or not len(view.acts):
+        return own, own
+    rows = frames[able]
+    launched = view.launched(int(events.track[rows[0]]))
+    lo, hi = np.searchsorted(launched.at, [events.start[rows].min(), events.end[rows].max()])
+    here = slice(int(lo), int(hi))
+    inner = innermost(events.start[rows], events.end[rows], launched.at[here])
+    length = np.diff(launched.before)[here]
+    np.add.at(own, able[inner[inner >= 0]], length[inner >= 0])
+    total = np.zeros(len(frames), np.int64)
+    total[able] = launched.within(events.start[rows], events.end[rows])
+    return own, total

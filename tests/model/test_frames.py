@@ -1,0 +1,103 @@
+"""An account as a frame and in a notebook; the nouns' own small sums."""
+
+import importlib.util
+import sys
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from gapless.errors import NotFoundError
+from gapless.model import frame
+from gapless.model.account import Account, RowAccount
+from gapless.model.comparison import Change, Matched
+from gapless.model.ledger import Row
+from gapless.model.study import RunInfo, Study, StudyHealth
+from gapless.model.tables import Tables
+
+
+def account(steps: int | None = 1) -> Account:
+    kept = RowAccount(
+        Row(0, 0, 3, 0, 1000, left_out=False),
+        {"busy.math": 700, "idle.data.main": 300},
+        {"compute": 700, "data": 300},
+    )
+    out = RowAccount(Row(0, 0, 2, 0, 50, left_out=True), {"busy.math": 50}, {"compute": 50})
+    leaves, groups = {"busy.math": 700, "idle.data.main": 300}, {"compute": 700, "data": 300}
+    return Account(1000, steps, leaves, groups, {}, (kept,), (out,))
+
+
+def test_a_frame_sums_to_the_account() -> None:
+    found = account().to_frame()
+    assert isinstance(found, pd.DataFrame)
+    rows: list[dict[str, Any]] = found.to_dict("records")
+    counted = {row["leaf"]: row["ns"] for row in rows if not row["left_out"]}
+    assert counted == {"busy.math": 700, "idle.data.main": 300}
+    assert sum(row["ns"] for row in rows) == 1050
+    assert list(found.columns) == [
+        "rank",
+        "device",
+        "step",
+        "start_ns",
+        "end_ns",
+        "left_out",
+        "leaf",
+        "ns",
+    ]
+
+
+def test_a_frame_by_group_has_groups() -> None:
+    found = account().to_frame(by="group")
+    assert sorted(found["group"].unique()) == ["compute", "data"]
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    missing = {"polars", "pandas", "pyarrow", "narwhals"}
+
+    def find(name: str) -> object:
+        return None if name in missing else importlib.util.find_spec(name)
+
+    monkeypatch.setattr(frame, "find_spec", find)
+    for name in missing:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return missing
+
+
+def test_a_frame_without_a_library_says_what_to_install(nothing_installed: set[str]) -> None:
+    with pytest.raises(NotFoundError, match="narwhals"):
+        account().to_frame()
+    nothing_installed.remove("narwhals")
+    with pytest.raises(NotFoundError, match="polars, pandas or pyarrow"):
+        account().to_frame()
+
+
+def study(whole: Account) -> Study:
+    health = StudyHealth("kineto", 1, 0, 0, False, 1, None, 0, (), ())  # noqa: FBT003
+    run = RunInfo((), (), None, None, ())
+    return Study(run, health, None, whole, Tables((), (), (), (), (), (), ()))
+
+
+def test_a_notebook_shows_the_account() -> None:
+    html = study(account())._repr_html_()
+    assert "<td>compute</td><td>0.001</td><td>70.0%</td>" in html
+    assert "<td>sum</td><td>0.001</td><td>100.0%</td>" in html
+    assert "ms a step" in html
+
+
+def test_a_notebook_shows_a_capture_without_steps_and_an_empty_one() -> None:
+    whole = study(account(steps=None))._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert "a step" not in whole
+    empty = study(Account(0, None, {}, {}, {}, ()))._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert "<td>0.000</td><td>0.0%</td>" in empty
+
+
+def test_the_devices_work_is_busy_time_alone() -> None:
+    assert account().busy_ns() == 700
+
+
+def test_changes_tell_their_difference_and_status() -> None:
+    assert Change("x", 5, 3).delta_ns == -2
+    assert Matched("k", None, None, 1.0, None, 2.0).status == "added"
+    assert Matched("k", None, 1.0, None, 2.0, None).delta_ns == -2.0
+    assert Matched("k", None, 1.0, 1.0, 2.0, 2.0).status == "same"

@@ -1,0 +1,346 @@
+"""What a study says beside its tables: steps, leaves, differences, health, bandwidth."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gapless
+from gapless.model.account import Account, RowAccount
+from gapless.model.ledger import Row
+from gapless.model.study import Leaf
+from gapless.model.tables import CollectiveRow, Copy, Memory, Operator, Tables
+from gapless.model.trace import Collective, Count
+from gapless.study.columns import group, heaviest
+from gapless.study.merge import merge_leaves, merge_tables
+from gapless.study.notes import health
+from gapless.study.part import Evidence, Missing
+from gapless.study.source import is_library
+from gapless.study.steps import quantile, step_times
+from gapless.study.tables.collectives import factor, moved
+from tests.study import writing
+from tests.study.writing import call, host, kernel, op, training
+
+US = 1000
+EVIDENCE = Evidence(
+    path="trace.json",
+    rank=None,
+    world=None,
+    device="NVIDIA Test",
+    versions=(),
+    source="kineto",
+    events=1000,
+    dropped=(),
+    repaired=(),
+    truncated=False,
+    resolution_ns=1,
+    reader_notes=(),
+    partition_notes=(),
+    step_rule="ProfilerStep#",
+    clock_error_ns=0,
+    activities=100,
+    launched=100,
+    host_events=500,
+    has_shapes=True,
+    has_stacks=True,
+    has_sync_records=True,
+    has_memory=False,
+    streams=1,
+    syncs=0,
+)
+
+
+def account(steps: int | None = 4, **leaves: int) -> Account:
+    """Give an account of 1,000 ns a row: some leaves, and ``busy.math`` for the rest."""
+    row = Row(None, 0, 1 if steps else None, 0, 1000, left_out=False)
+    rows = tuple(RowAccount(row, {}, {}) for _ in range(steps or 1))
+    whole = 1000 * (steps or 1)
+    named = {name.replace("__", "."): ns for name, ns in leaves.items()}
+    named["busy.math"] = whole - sum(named.values())
+    return Account(whole, steps, named, {}, {}, rows, left_out=rows[:1])
+
+
+def notes(*parts: Evidence, missing: tuple[Missing, ...] = (), **leaves: int) -> tuple[str, ...]:
+    return health(parts or (EVIDENCE,), missing, account(**leaves)).notes
+
+
+def test_a_whole_trace_needs_no_note() -> None:
+    assert notes() == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"host_events": 0, "launched": 0}, "no host events"),
+        ({"activities": 0, "launched": None}, "no device activity"),
+        ({"launched": 0}, "no launch is recorded"),
+        ({"launched": 80}, "20.0 % of the activities have no launch record"),
+        ({"streams": 2, "has_sync_records": False}, "several streams"),
+        ({"has_shapes": False}, "no input shapes: not said are why tensor cores"),
+        ({"has_stacks": False}, "no Python stacks: not said are lines of source"),
+        ({"resolution_ns": 1000}, "whole microseconds"),
+        ({"truncated": True}, "the file ends in the middle"),
+        ({"syncs": 200}, "50 synchronisations a step"),
+        ({"reader_notes": ("odd writer",)}, "odd writer"),
+        ({"partition_notes": (Count("loose overhead", 3),)}, "loose overhead (3)"),
+        ({"rank": 0, "world": 2}, "one rank of 2"),
+        ({"dropped": (Count("no name", 2),)}, "2 of 1,000 events dropped: no name (2)"),
+        (
+            {"repaired": tuple(Count(what, 1) for what in "abcd")},
+            "4 of 1,000 events repaired: a (1), b (1), c (1) and 1 more",
+        ),
+    ],
+)
+def test_what_is_missing_or_unsure_is_said(change: dict[str, object], said: str) -> None:
+    (note,) = notes(replace(EVIDENCE, **change))  # type: ignore[arg-type]
+    assert said in note
+
+
+def test_shares_that_are_unsure_are_said_from_two_percent_on() -> None:
+    assert notes(busy__other=79) == notes(idle__device__wait=79) == ()
+    (other,) = notes(busy__other=80)
+    (wait,) = notes(idle__device__wait=80)
+    assert other.startswith("2.0 % of the time is of kernels")
+    assert wait.startswith("2.0 % of the time the device waited")
+
+
+def test_captures_without_steps_or_with_all_of_them_counted_say_so() -> None:
+    assert any("no steps" in note for note in health([EVIDENCE], [], account(None)).notes)
+    few = replace(account(), left_out=())
+    assert any("all 4 steps are counted" in note for note in health([EVIDENCE], [], few).notes)
+
+
+def test_health_of_many_ranks_is_joined() -> None:
+    one = replace(EVIDENCE, rank=0, world=4, dropped=(Count("x", 1),), launched=50)
+    two = replace(one, rank=1, truncated=True, clock_error_ns=7, reader_notes=("odd",))
+    whole = health([one, two], [Missing("rank2.json", "is empty")], account())
+    assert (whole.events, whole.dropped, whole.clock_error_ns) == (2000, 2, 7)
+    assert whole.launches_recorded == 0.5
+    assert whole.details == (Count("dropped: x", 2),)
+    said = "\n".join(whole.notes)
+    for words in (
+        "left out: rank2.json: is empty",
+        "2 of 4 ranks are not here",
+        "1 of 2 files end in the middle",
+        "odd (1 of 2 files)",
+    ):
+        assert words in said
+
+
+def test_step_times_are_over_the_counted_rows(tmp_path: Path) -> None:
+    path = writing.write(tmp_path / "t.json", training(8, slow=4))
+    study = gapless.open(path, cache=False)
+    steps = study.steps
+    assert steps is not None
+    assert (steps.count, steps.left_out, steps.rule) == (6, 2, "ProfilerStep#")
+    assert steps.median_ns == 1000 * US
+    assert len(steps.slowest) == 3
+    assert steps.typical is not None
+    assert steps.typical.row.end - steps.typical.row.start == 1000 * US
+
+
+def test_of_many_ranks_a_slow_step_is_named_once() -> None:
+    rows = tuple(
+        RowAccount(Row(rank, 0, step, 0, 1000 + 10 * step + rank, left_out=False), {}, {})
+        for rank in range(2)
+        for step in range(5)
+    )
+    steps = step_times(Account(1, 10, {}, {}, {}, rows), "rule")
+    assert steps is not None
+    assert [(one.row.step, one.row.rank) for one in steps.slowest] == [(4, 1), (3, 1), (2, 1)]
+    assert steps.count == 5
+
+
+def test_quantiles_lie_between_the_nearest_values() -> None:
+    assert [quantile([10, 20, 40], share) for share in (0, 0.25, 0.5, 1)] == [10, 15, 20, 40]
+
+
+def test_a_leaf_opens_to_its_longest_pieces(tmp_path: Path) -> None:
+    path = writing.write(tmp_path / "t.json", training(8, slow=4))
+    leaf = gapless.open(path, cache=False, leaf="idle.host", pieces=3).leaf
+    assert leaf is not None
+    assert leaf.prefix == "idle.host"
+    assert leaf.ns == sum(
+        ns
+        for name, ns in gapless.open(path, cache=False).account.leaves.items()
+        if name.startswith("idle.host.")
+    )
+    first, *rest = leaf.longest
+    assert len(rest) == 2
+    assert first.ns >= rest[0].ns >= rest[1].ns
+    assert first.leaf == "idle.host.python"
+    assert first.line == "train.py:10 main"
+    assert 0 <= first.offset_ns < 1000 * US
+    assert leaf.median_ns is not None
+
+
+def test_pieces_of_work_name_the_kernel_its_operator_and_stream(tmp_path: Path) -> None:
+    path = writing.write(tmp_path / "t.json", training())
+    leaf = gapless.open(path, cache=False, leaf="busy.tc_math", pieces=1).leaf
+    assert leaf is not None
+    (piece,) = leaf.longest
+    assert (piece.culprit, piece.category) == ("sm90_xmma_gemm_bf16bf16_tensorop", "kernel")
+    assert (piece.operator, piece.thread, piece.ns) == ("aten::addmm", "stream 7", 200 * US)
+    assert piece.line == "train.py:10 main"
+
+
+def test_a_leaf_that_nothing_is_charged_to_has_no_pieces(tmp_path: Path) -> None:
+    path = writing.write(tmp_path / "t.json", training())
+    leaf = gapless.open(path, cache=False, leaf="comm").leaf
+    assert leaf == Leaf("comm", 0, 0, None, ())
+
+
+def test_pieces_without_a_culprit_and_on_other_threads_are_told(tmp_path: Path) -> None:
+    events = training()
+    for number in range(8):
+        at = number * 1000.0
+        events += [
+            host("cuda_runtime", "cudaDeviceSynchronize", at + 340, at + 480, tid=9),
+            op("aten::other", at + 500, at + 510, tid=9),
+            {**call(1000 + number, at + 505, at + 507), "tid": 9},
+            kernel("late", 1000 + number, at + 700, at + 710),
+        ]
+    path = writing.write(tmp_path / "t.json", events)
+    for leaf in ("idle", "busy"):
+        found = gapless.open(path, cache=False, leaf=leaf, pieces=1000).leaf
+        assert found is not None
+        threads = {piece.thread for piece in found.longest}
+        assert threads & {"main", "thread 9", "stream 7"}
+        assert all(piece.category is None for piece in found.longest if piece.culprit is None)
+
+
+def test_idle_time_that_nobody_is_to_blame_for_has_no_culprit(tmp_path: Path) -> None:
+    events = [event for event in training() if event["cat"] != "python_function"]
+    path = writing.write(tmp_path / "t.json", events)
+    leaf = gapless.open(path, cache=False, leaf="idle.host.python", pieces=1).leaf
+    assert leaf is not None
+    (piece,) = leaf.longest
+    assert (piece.culprit, piece.category, piece.thread) == (None, None, None)
+    assert (piece.operator, piece.line) == (None, None)
+
+
+def test_leaves_of_many_ranks_are_joined() -> None:
+    one = Leaf("idle", 3, 30, 10, ())
+    assert merge_leaves([one], 5) == one
+    assert merge_leaves([one, one], 5) == Leaf("idle", 6, 60, None, ())
+    assert merge_leaves([], 5) is None
+
+
+def test_a_study_less_itself_is_nothing(tmp_path: Path) -> None:
+    study = gapless.open(writing.write(tmp_path / "t.json", training()), cache=False)
+    same = gapless.compare(study, study)
+    assert all(change.delta_ns == 0 for change in (*same.groups, *same.leaves))
+    assert {row.status for row in (*same.operators, *same.kernels)} == {"same"}
+    assert all(row.delta_ns == 0 for row in (*same.operators, *same.kernels))
+
+
+def test_a_comparison_sums_to_the_difference_of_the_steps(tmp_path: Path) -> None:
+    extra = [
+        event
+        for n in range(8)
+        for event in (
+            op("new", n * 1000 + 600, n * 1000 + 700),
+            call(500 + n, n * 1000 + 610, n * 1000 + 620),
+            kernel("added", 500 + n, n * 1000 + 700, n * 1000 + 1100),
+        )
+    ]
+    paths = [
+        writing.write(tmp_path / "a.json", training()),
+        writing.write(tmp_path / "b.json", training() + extra),
+    ]
+    a, b = (gapless.open(path, cache=False) for path in paths)
+    found = gapless.compare(a, b)
+    assert found.per_step
+    assert (found.a.rows, found.b.rows) == (6, 6)
+    for changes in (found.groups, found.leaves):
+        assert sum(change.a_ns for change in changes) == found.a.step_ns
+        assert sum(change.b_ns for change in changes) == found.b.step_ns
+    kernels = {row.name: row for row in found.kernels}
+    assert (kernels["added"].status, kernels["added"].a_ns) == ("added", None)
+    assert kernels["added"].b_calls == 1
+    assert kernels["sm90_xmma_gemm_bf16bf16_tensorop"].detail == "2×1×1 of 128×1×1"
+    (back,) = [row for row in gapless.compare(b, a).kernels if row.name == "added"]
+    assert (back.status, back.delta_ns) == ("removed", -kernels["added"].delta_ns)
+
+
+def test_captures_without_steps_are_compared_whole(tmp_path: Path) -> None:
+    a = gapless.open(writing.write(tmp_path / "a.json", [op("x", 0, 10)]), cache=False)
+    b = gapless.open(writing.write(tmp_path / "b.json", [op("x", 0, 30)]), cache=False)
+    found = gapless.compare(a, b)
+    assert not found.per_step
+    (row,) = found.operators
+    assert (row.status, row.delta_ns) == ("changed", 20_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "expected"),
+    [
+        ("allreduce", 4, 1.5),
+        ("_reduce_scatter_base", 4, 0.75),
+        ("all_gather", 8, 0.875),
+        ("alltoallv", 2, 0.5),
+        ("broadcast", 8, 1.0),
+        ("reduce", 8, 1.0),
+        ("send", 2, 1.0),
+        ("gather", 4, 0.75),
+        ("barrier", 4, None),
+        ("allreduce", 0, None),
+    ],
+)
+def test_bus_bandwidth_uses_the_factors_of_nccl_tests(
+    name: str, ranks: int, expected: float | None
+) -> None:
+    assert factor(name, ranks) == expected
+
+
+def test_the_size_of_a_collective_is_that_of_its_larger_side() -> None:
+    assert moved(Collective(dtype="BFloat16", in_elements=10, out_elements=40)) == 80
+    assert moved(Collective(dtype="unheard of", in_elements=10)) is None
+    assert moved(Collective(dtype="Float")) is None
+
+
+def test_rows_of_ranks_add_up_and_what_one_lacks_stays_absent() -> None:
+    def table(device: int | None, peak: int | None, bus: float | None) -> Tables:
+        return Tables(
+            operators=(Operator("a", None, 1, 2, 3, device, device),),
+            kernels=(),
+            copies=(Copy("HtoD", "pinned", 1, device, 10, None),),
+            collectives=(CollectiveRow("allreduce", None, 2, 1, 8, 10, bus, 4, 6),),
+            ranges=(),
+            memory=(Memory("cuda:0", peak, None, 1, 2, 3),),
+            lines=(),
+        )
+
+    both = merge_tables([table(5, 7, 1.0), table(6, 9, 2.0)])
+    assert both.operators == (Operator("a", None, 2, 4, 6, 11, 11),)
+    assert both.copies[0].bytes_per_s == pytest.approx(11 / 20 * 1e9)
+    assert (both.collectives[0].bus_bytes_per_s, both.collectives[0].calls) == (1.5, 2)
+    assert both.memory == (Memory("cuda:0", 9, None, 2, 4, 6),)
+    lacking = merge_tables([table(5, 7, 1.0), table(None, None, None)])
+    assert lacking.operators[0].device_self_ns is None
+    assert (lacking.copies[0].bytes, lacking.copies[0].bytes_per_s) == (None, None)
+    assert lacking.collectives[0].bus_bytes_per_s is None
+    assert lacking.memory[0].peak_allocated == 7
+
+
+def test_the_heaviest_label_of_a_group_wins() -> None:
+    groups = group(np.array([0, 0, 0, 1]))
+    label, weight = np.array([5, 6, 6, -1]), np.array([10, 6, 5, 1])
+    assert heaviest(groups, label, weight).tolist() == [6, -1]
+    assert heaviest(groups, np.full(4, -1), weight).tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("file", "library"),
+    [
+        ("train.py", False),
+        ("/home/me/model.py", False),
+        ("torch/nn/modules/module.py", True),
+        ("/venv/lib/python3.12/site-packages/x/y.py", True),
+        ("<frozen os>", True),
+        ("typing.py", True),
+    ],
+)
+def test_files_of_libraries_are_told_from_the_users(file: str, library: bool) -> None:
+    assert is_library(file) is library
