@@ -120,9 +120,9 @@ def _syncs(view: View) -> int:
 
 def _stragglers(view: View) -> tuple[Straggler, ...]:
     ledger = view.ledger
-    pieces = view.pieces[ledger.leaf[view.pieces] == LEAF["comm.straggler_wait"]]
+    pieces = view.charged_to([LEAF["comm.straggler_wait"]])
     pieces = pieces[ledger.facets.peer[pieces] >= 0]
-    length = (ledger.end - ledger.start)[pieces]
+    length = ledger.end[pieces] - ledger.start[pieces]
     peer = ledger.facets.peer[pieces]
     return tuple(
         Straggler(rank, int(length[peer == rank].sum()), int((peer == rank).sum()))

@@ -17,7 +17,7 @@ def look_into(view: View, options: Options) -> Leaf | None:
         return None
     ledger = view.ledger
     wanted = [LEAF[leaf] for leaf in leaves_below(options.leaf)]
-    pieces = view.pieces[np.isin(ledger.leaf[view.pieces], wanted)]
+    pieces = view.charged_to(wanted)
     length = (ledger.end - ledger.start)[pieces]
     order = np.argsort(-length, kind="stable")[: options.pieces]
     return Leaf(

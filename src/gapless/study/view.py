@@ -6,6 +6,7 @@ calls in a table are those of whole steps, and an operator's device time is that
 launches.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from gapless.accounting import Activities, Threads
 from gapless.model.account import Account
+from gapless.model.leaf import LEAVES
 from gapless.model.ledger import Ledger
 from gapless.model.trace import Int64, Trace
 
@@ -102,9 +104,10 @@ class View:
             found[mine] = launches.within(events.start[rows[mine]], events.end[rows[mine]])
         return found
 
-    @cached_property
-    def pieces(self) -> Int64:
-        """Give the pieces of the ledger that lie in counted rows."""
+    def charged_to(self, leaves: Sequence[int]) -> Int64:
+        """Give the pieces of the ledger, in counted rows, that are charged to some leaves."""
         kept = {(a.row.device, a.row.step, a.row.start) for a in self.account.rows}
         rows = [(row.device, row.step, row.start) in kept for row in self.ledger.rows]
-        return np.flatnonzero(np.array(rows, bool)[self.ledger.row])
+        wanted = np.zeros(len(LEAVES), bool)
+        wanted[list(leaves)] = True
+        return np.flatnonzero(wanted[self.ledger.leaf] & np.array(rows, bool)[self.ledger.row])

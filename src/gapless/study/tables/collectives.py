@@ -97,7 +97,7 @@ def _exposed(view: View, rows: Int64, groups: Groups) -> Int64:
     ledger = view.ledger
     place = np.full(len(view.trace.events), -1, np.int64)
     place[rows] = groups.of
-    pieces = np.flatnonzero((ledger.culprit >= 0) & np.isin(ledger.leaf, _COMM))
+    pieces = view.charged_to(_COMM)
     of = place[ledger.culprit[pieces]]
     pieces, of = pieces[of >= 0], of[of >= 0]
-    return Groups(of, groups.first).total((ledger.end - ledger.start)[pieces])
+    return Groups(of, groups.first).total(ledger.end[pieces] - ledger.start[pieces])

@@ -26,6 +26,8 @@ def line_table(view: View) -> tuple[Line, ...]:
     trace, events = view.trace, view.trace.events
     known = stacks(trace)
     rows = known.frames
+    if not len(rows):
+        return ()
     keep = view.inside(events.start[rows])
     length = view.measure(events.end[rows]) - view.measure(events.start[rows])
     own, outermost = _self_and_outermost(view, rows, length)
@@ -82,10 +84,10 @@ def _within_its_like(name: Int64, parent: Int64) -> Int64:
 def _idle(view: View, known: Stacks) -> Int64:
     """Give for each frame the idle device time that it, or what it called, is to blame for."""
     ledger = view.ledger
-    pieces = view.pieces[np.isin(ledger.leaf[view.pieces], _IDLE)]
+    pieces = view.charged_to(_IDLE)
     pieces = pieces[ledger.culprit[pieces] >= 0]
     frame = known.around(view.trace, ledger.culprit[pieces].astype(np.int64))
     found = np.zeros(len(known.frames), np.int64)
     has = frame >= 0
-    np.add.at(found, frame[has], (ledger.end - ledger.start)[pieces[has]])
+    np.add.at(found, frame[has], (ledger.end[pieces] - ledger.start[pieces])[has])
     return found
