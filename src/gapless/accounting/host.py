@@ -68,11 +68,14 @@ def host(threads: Threads, acts: Activities, stages: Stages = NO_STAGES) -> Host
     lost = union(spans[:, 0], spans[:, 1])
     lost = Lane(lost.start, lost.end, np.full(len(lost), -1))
     lanes = {
-        track: _lane(threads, context, stages, track)
+        track: _lane(threads, context, track)
         for track in dict.fromkeys([*threads.bounds, *context.held_track.tolist()])
     }
-    for track, burst in _bursts(threads, lanes, lost).items():
-        lanes[track] = woven([lanes[track], burst])
+    bursts = _bursts(threads, lanes, lost)
+    lanes = {
+        track: woven([_staged(threads, lane, stages), bursts.get(track, NOTHING_TOLD)])
+        for track, lane in lanes.items()
+    }
     main = threads.of(threads.main)
     functions = main[context.order[main] == PYTHON]
     python = innermost_lane(events.start[functions], events.end[functions])
@@ -98,8 +101,8 @@ def host(threads: Threads, acts: Activities, stages: Stages = NO_STAGES) -> Host
     )
 
 
-def _lane(threads: Threads, context: Context, stages: Stages, track: int) -> Told:
-    """Sweep the tagged frames of one thread."""
+def _lane(threads: Threads, context: Context, track: int) -> Told:
+    """Sweep the tagged frames of one thread; waits for data are told as at home."""
     events = threads.trace.events
     mine = threads.of(track)
     mine = mine[context.order[mine] < PYTHON]
@@ -111,13 +114,17 @@ def _lane(threads: Threads, context: Context, stages: Stages, track: int) -> Tol
     leaf = np.concatenate((context.leaf[mine], np.full(len(held), LEAF["idle.profiler"], np.int8)))
     lane = sweep_host(start, end, order)
     owner = lane.owner
-    is_data = order[owner] == DATA
-    found = Told(Lane(lane.start, lane.end, event[owner]), leaf[owner], is_data)
+    return Told(Lane(lane.start, lane.end, event[owner]), leaf[owner], order[owner] == DATA)
+
+
+def _staged(threads: Threads, found: Told, stages: Stages) -> Told:
+    """Cut waits for data by stage, and tell which were for the training process itself."""
+    is_data = found.home
     if not is_data.any():
         return found
     at_home = np.array([SINGLE_PROCESS in name for name in threads.trace.names], bool)
     data = found.take(is_data)
-    home = at_home[events.name[data.lane.owner]]
+    home = at_home[threads.trace.events.name[data.lane.owner]]
     waits = charges(data.lane.start, data.lane.end, data.leaf.astype(np.int64), data.lane.owner)
     cut = staged(replace(waits, home=home), stages)
     waited = told(Lane(cut.start, cut.end, cut.culprit), cut.leaf, cut.home)
