@@ -74,6 +74,19 @@ def acts(draw_: st.DrawFn, tick: int) -> list[Act]:
 
 
 @st.composite
+def waits(draw_: st.DrawFn, tick: int, device: list[Act]) -> list[Frame]:
+    """Draw what waits for activities: synchronisations, and frees that do so inside."""
+    out: list[Frame] = []
+    for act in device:
+        if draw_(st.integers(0, 3)) == 0:
+            start = max(0, act.end - draw_(st.integers(1, 9)) * tick)
+            tag = draw_(st.sampled_from(("sync", "sync", "free")))
+            end = act.end + draw_(st.sampled_from((0, 0, 1, 2))) * tick
+            out.append(Frame(tag, start, max(end, start), id=f"w{len(out)}"))
+    return out
+
+
+@st.composite
 def steps(draw_: st.DrawFn, tick: int) -> list[tuple[int, int]]:
     cuts = sorted(draw_(st.sets(st.integers(0, LENGTH), min_size=2, max_size=4)))
     gap = draw_(st.sampled_from((0, 0, 1)))
@@ -86,9 +99,10 @@ def drawings(draw_: st.DrawFn) -> tuple[int, Drawing]:
     moment = st.integers(0, LENGTH)
     spans = draw_(st.lists(st.tuples(moment, st.integers(1, 8)), max_size=2))
     gaps = draw_(st.lists(st.tuples(moment, st.integers(1, 8)), max_size=1))
+    device = draw_(acts(tick))
     made = Drawing(
-        draw_(acts(tick)),
-        draw_(frames(tick)),
+        device,
+        draw_(frames(tick)) + draw_(waits(tick, device)),
         draw_(steps(tick)),
         overhead=[(s * tick, (s + e) * tick) for s, e in spans],
         lost=tuple((s * tick, (s + e) * tick) for s, e in gaps),
