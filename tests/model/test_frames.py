@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -30,7 +30,7 @@ def account(steps: int | None = 1) -> Account:
 def test_a_frame_sums_to_the_account() -> None:
     found = account().to_frame()
     assert isinstance(found, pd.DataFrame)
-    rows: list[dict[str, Any]] = found.to_dict("records")
+    rows = cast("list[dict[str, Any]]", found.to_dict("records"))
     counted = {row["leaf"]: row["ns"] for row in rows if not row["left_out"]}
     assert counted == {"busy.math": 700, "idle.data.main": 300}
     assert sum(row["ns"] for row in rows) == 1050
@@ -79,7 +79,7 @@ def study(whole: Account) -> Study:
 
 
 def test_a_notebook_shows_the_account() -> None:
-    html = study(account())._repr_html_()
+    html = study(account())._repr_html_()  # pyright: ignore[reportPrivateUsage]
     assert "<td>compute</td><td>0.001</td><td>70.0%</td>" in html
     assert "<td>sum</td><td>0.001</td><td>100.0%</td>" in html
     assert "ms a step" in html

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -23,6 +24,9 @@ from gapless.study.tasks import Answer, Task
 from gapless.study.worker import answer, receive, send, serve
 from tests.study import writing
 from tests.study.writing import Event, annotation, call, kernel, op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -265,11 +269,12 @@ def test_a_process_that_is_gone_before_its_task_is_replaced(tmp_path: Path) -> N
 def test_an_interrupt_ends_the_processes_without_starting_others(tmp_path: Path) -> None:
     fifo = tmp_path / "trace.json"
     os.mkfifo(fifo)
-    with pytest.raises(KeyboardInterrupt), crew(1, {}) as ask:
-        answers = ask([Task(str(fifo), "key")])
+    answers: list[Iterator[Answer]] = []
+    with pytest.raises(KeyboardInterrupt), crew(1, {}) as ask:  # noqa: PT012 - what is tested
+        answers.append(ask([Task(str(fifo), "key")]))
         time.sleep(0.5)
         raise KeyboardInterrupt
-    assert "signal 9" in (next(answers).refused or "")
+    assert "signal 9" in (next(answers[0]).refused or "")
     assert psutil.Process().children() == []
 
 

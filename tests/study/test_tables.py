@@ -60,6 +60,15 @@ def test_a_frame_that_only_wraps_its_like_is_counted_once(tmp_path: Path) -> Non
     assert (row.calls, row.host_self_ns, row.host_total_ns) == (1, 30 * US, 30 * US)
 
 
+def test_an_operator_that_took_no_time_is_called_all_the_same(tmp_path: Path) -> None:
+    events = [*training(), op("aten::quick", 2500, 2500)]
+    row = operator(opened(tmp_path, events), "aten::quick")
+    assert (row.calls, row.host_total_ns, row.device_total_ns) == (1, 0, 0)
+    first = [*training(), op("aten::quick", 500, 500)]  # in a step that is left out
+    names = [row.name for row in opened(tmp_path, first).tables.operators]
+    assert "aten::quick" not in names
+
+
 def test_kernels_are_grouped_by_name_and_geometry(tmp_path: Path) -> None:
     study = opened(tmp_path, training())
     gemm, relu = study.tables.kernels
@@ -116,7 +125,8 @@ def test_memory_has_peaks_and_counts_of_the_counted_steps(tmp_path: Path) -> Non
 
 
 def test_lines_have_the_time_of_their_own_and_the_idle_time_they_caused(tmp_path: Path) -> None:
-    events = training() + [
+    events = [
+        *training(),
         python("model.py(3): walk", 2450, 2490),
         python("model.py(3): walk", 2460, 2480),  # recursion
         python("<built-in method len>", 2465, 2470),

@@ -14,6 +14,7 @@ from gapless.report.wrap import fold
 
 _BAR: Final = 28
 _MUCH: Final = 0.05  # of the sum: parts that are worth a second line
+_NARROW: Final = 24  # cells: with less beside it, the footing stands below the sum
 _DIM: Final = "bright_black"
 _STYLES: Final = {
     "compute": "green",
@@ -51,7 +52,11 @@ def _total(study: Study, laid: Sheet, pen: Pen, indent: int) -> Iterator[Text]:
     figures = max(len(laid.unit.text(laid.digits)), 6)
     total = f"{laid.unit.text(laid.digits):>{figures}} {laid.unit.name} 100.0 %"
     yield Text(" " * indent + pen.signs.rule * len(total), _DIM)
-    room = max(pen.width - indent - len(total) - 3, 20)
+    room = pen.width - indent - len(total) - 3
+    if room < _NARROW:
+        yield Text.assemble(" " * indent, (total, "bold"))
+        yield from (Text("  ") + line for line in fold(f"({footing(study)})", pen.width - 2))
+        return
     first, *more = fold(f"({footing(study)})", room)
     yield Text.assemble(" " * indent, (total, "bold"), "   ", first)
     yield from (Text(" " * (indent + len(total) + 3)) + line for line in more)

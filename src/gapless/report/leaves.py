@@ -49,7 +49,7 @@ def _why(piece: Piece) -> Iterator[str]:
             else ""
         )
         yield f"{kernel_name(clean(piece.culprit))}{inside}{thread}"
-    if piece.line is not None:
+    if piece.line is not None and piece.category != "python_function":
         yield f"in {clean(piece.line)}"
     if piece.under is not None:
         yield f"while the host was at {piece.under}"

@@ -62,16 +62,15 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
     return space + text if right else text + space
 
 
-_TEMPLATE_RESULT: Final = re.compile(r"^(static )?(void|auto) ")
+_RESULT: Final = re.compile(r"^(static )?(void|auto) ")
 
 
 def kernel_name(name: str) -> str:
     """Drop what all C++ kernels share: the result's type and the list of parameters."""
-    if not name.endswith(")") or "(" not in name:
-        return name
     depth = 0
-    for at in range(len(name) - 1, -1, -1):
+    for at in range(len(name) - 1, 0, -1):
         depth += (name[at] == ")") - (name[at] == "(")
         if depth == 0:
-            return _TEMPLATE_RESULT.sub("", name[:at]) or name
+            has_list = name[at] == "(" and name[at - 1] != " "
+            return _RESULT.sub("", name[:at] if has_list else name)
     return name

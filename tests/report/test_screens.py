@@ -1,0 +1,459 @@
+"""What is printed: the screen as a whole, sums that can be seen, safe names, every form."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from inline_snapshot import snapshot
+from rich.cells import cell_len
+
+import gapless
+from gapless.errors import UsageError
+from gapless.model.account import Account, RowAccount
+from gapless.model.leaf import GROUPS, LEAVES, group_of
+from gapless.model.ledger import Row
+from gapless.model.study import Steps, Straggler, Study
+from gapless.model.tables import Operator
+from gapless.report import changes, document, markdown, sheet_csv, terminal
+from gapless.report.account import sheet
+from gapless.report.grids import NAMES, SORT_KEYS, grid, ordered
+from gapless.report.pen import Pen, pen_for
+from gapless.report.terminal import Wanted
+from tests.study import writing
+
+DATA = Path(__file__).parents[1] / "data"
+SCHEMA = Path(__file__).parents[2] / "docs/schema/study.json"
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    monkeypatch.chdir(tmp_path)
+    path = writing.write(Path("trace.json"), writing.training())
+    return gapless.open(path, cache=False)
+
+
+def pen(width: int = 80) -> Pen:
+    return pen_for(io.StringIO(), width)
+
+
+def printed(study: Study, width: int = 80, **wanted: Any) -> str:  # noqa: ANN401
+    stream = io.StringIO()
+    own = pen_for(stream, width)
+    own.write(terminal.screen(study, own, Wanted(**wanted)))
+    return stream.getvalue()
+
+
+def test_the_first_screen(study: Study) -> None:
+    assert printed(study, 80).partition("\n\n")[0] == snapshot("""\
+gapless · 6 steps of 1.000 ms on NVIDIA Test · the GPU worked 22 % of the time
+where a step goes
+  waiting for the host   0.720 ms  72.0 %  ████████████████████▏
+     Python 0.680 · dispatch 0.040
+  compute                0.220 ms  22.0 %  ██████▏
+     tensor cores 0.200 · elementwise 0.020
+  copying                0.060 ms   6.0 %  █▋
+     to the device, pinned 0.040 · staging on the host 0.020
+  unknown                0.000 ms   0.0 %
+  this recorder          0.000 ms   0.0 %
+                        ─────────────────
+                         1.000 ms 100.0 %   (sums exactly; timestamps to
+                                            1.00 µs; from 6 of 8 steps)
+steps    median 1.000 ms · p10 1.000 · p90 1.000 · found by ProfilerStep#
+health   98 events (kineto) · launches recorded 100 %
+         timestamps are whole microseconds: every length is ± 1 µs, gaps below
+           that are noise\
+""")
+
+
+def test_the_tables(study: Study) -> None:
+    assert printed(study, 100, top=3).partition("\n\n")[2] == snapshot("""\
+operators, a step    self host ms  host ms  self device ms  device ms  calls
+  forward                   0.080    0.200           0.000      0.220      1
+  aten::addmm               0.050    0.060           0.200      0.200      1
+  aten::copy_               0.035    0.040           0.040      0.040      1
+  4 more (--top 7)
+
+kernels, a step                      ms  of time  calls  mean µs  tensor  occup.   grid     operator
+  sm90_xmma_gemm_…6bf16_tensorop  0.200     20 %      1    200.0    used     25%  2×1×1  aten::addmm
+  vectorized_elementwise_kernel   0.020    2.0 %      1     20.0       –       –      –   aten::relu
+
+copies, a step       ms  of time  calls      bytes       rate
+  HtoD pinned     0.040    4.0 %      1  976.6 KiB  25.0 GB/s
+
+your ranges, a step    host ms  device ms  calls
+  forward                0.200      0.220      1
+
+source lines, a step    idle ms  self host ms  host ms  device ms  calls
+  train.py:10 main        0.740         1.000    1.000      0.260      0
+
+look closer: gapless open … --leaf idle.host.python
+""")
+
+
+def test_a_leaf_opened(tmp_path: Path) -> None:
+    path = writing.write(tmp_path / "trace.json", writing.training())
+    study = gapless.open(path, cache=False, leaf="idle.host", pieces=2)
+    assert printed(study).partition("\n\n")[2] == snapshot("""\
+idle.host: 700.0 µs a step, in 30 pieces, half of them longer than 30.00 µs; the longest:
+    540.0 µs  step 1, device 0 at 460.0 µs · idle.host.python
+              train.py(10): main on main
+    540.0 µs  step 2, device 0 at 460.0 µs · idle.host.python
+              train.py(10): main on main
+""")
+
+
+def test_a_leaf_of_which_there_is_nothing(tmp_path: Path) -> None:
+    path = writing.write(tmp_path / "trace.json", writing.training())
+    study = gapless.open(path, cache=False, leaf="comm")
+    assert "comm: nothing of the account is charged to it" in printed(study)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.json.gz")), ids=lambda path: path.name)
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_what_is_printed_sums_to_what_is_printed(path: Path, width: int) -> None:
+    study = recorded(path)
+    text = printed(study, width)
+    assert all(cell_len(line) <= width for line in text.splitlines()[1:])
+    lines = [m for line in text.splitlines() if (m := _FIGURES.match(line))]
+    *groups, total = lines
+    assert total["name"].strip() == ""
+    for figure, whole in (("time", total["time"]), ("share", "100.0")):
+        digits = [int(re.sub(r"[.,]", "", line[figure])) for line in groups]
+        assert sum(digits) == int(re.sub(r"[.,]", "", whole))
+    assert {"unknown", "this recorder"} <= {line["name"].strip() for line in groups}
+
+
+_FIGURES = re.compile(
+    r"^  (?P<name>[a-z ,]*?) +(?P<time>[\d,.]+) (?:s|ms|µs) +(?P<share>[\d.]+) %(?:  |   |$)"
+)
+_OPENED: dict[Path, Study] = {}
+
+
+def recorded(path: Path) -> Study:
+    if path not in _OPENED:
+        _OPENED[path] = gapless.open(path, cache=False)
+    return _OPENED[path]
+
+
+def test_parts_of_a_group_sum_to_the_group() -> None:
+    laid = sheet(recorded(DATA / "amp_bf16.json.gz").account)
+    assert any(len(line.parts) > 3 for line in laid.lines)
+    for line in laid.lines:
+        assert sum(part.digits for part in line.parts) == line.digits
+
+
+def test_every_leaf_and_group_has_a_name_in_print() -> None:
+    whole = 1000 * len(LEAVES)
+    parts: dict[str, dict[str, int]] = {name: {} for name in GROUPS}
+    for leaf in LEAVES:
+        parts[group_of(leaf)][leaf] = 1000
+    groups = {name: sum(leaves.values()) for name, leaves in parts.items()}
+    row = RowAccount(Row(None, 0, None, 0, whole, left_out=False), dict.fromkeys(LEAVES, 1000), {})
+    laid = sheet(Account(whole, None, row.leaves, groups, parts, (row,)))
+    assert {line.group for line in laid.lines} == set(GROUPS)
+    names = [part.name for line in laid.lines for part in line.parts]
+    assert len(names) == len(LEAVES)
+    assert not any("." in name or "_" in name for name in names)
+
+
+EVIL = "\x1b]0;owned\x07\x1b[2Jkernel[/bold]\u202e|`<script>\n=1+1"
+
+
+@pytest.fixture
+def evil(tmp_path: Path) -> Study:
+    events = writing.training()
+    for number in range(8):
+        at = number * 1000.0
+        events += [
+            writing.op(EVIL, at + 500, at + 600),
+            writing.call(700 + number, at + 510, at + 520),
+            writing.kernel(EVIL, 700 + number, at + 600, at + 700),
+            writing.annotation(EVIL, at + 450, at + 650),
+            writing.python(f"{EVIL}(3): {EVIL}", at + 460, at + 640),
+        ]
+    top = {"deviceProperties": [{**writing.DEVICE, "name": EVIL}]}
+    path = writing.write(tmp_path / "trace.json", events, **top)
+    return gapless.open(path, cache=False, leaf="idle.host", pieces=50)
+
+
+_ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def test_no_name_of_a_trace_acts_on_a_terminal(evil: Study) -> None:
+    for text in (
+        printed(evil, top=50),
+        printed(replace(evil, leaf=None), 300, top=50),
+        markdown.page(evil, Wanted()),
+        document.study_json(evil),
+        *(sheet_csv.table(evil, name) for name in sheet_csv.NAMES),
+    ):
+        assert not _ACTS.search(text)
+        assert "kernel" in text or "rank" in text or "direction" in text or "device" in text
+    assert "kernel[/bold]|`<script> =1+1" in printed(replace(evil, leaf=None), 300, top=50)
+
+
+def test_json_keeps_names_to_the_letter(evil: Study) -> None:
+    names = [row["name"] for row in json.loads(document.study_json(evil))["tables"]["operators"]]
+    assert EVIL in names
+
+
+def test_markdown_keeps_tables_whole(evil: Study) -> None:
+    lines = markdown.page(replace(evil, leaf=None), Wanted(top=50)).splitlines()
+    for line in lines:
+        assert not re.search(r"<script>", re.sub(r"`+[^`].*?`+(?= )", "", line))
+    rows = [line for line in lines if "script" in line and line.startswith("|")]
+    assert len(rows) >= 4
+    heads = {line.count(" | ") for line in lines if line.startswith("| operator")}
+    assert {row.count(" | ") for row in rows if row.count(" | ") == 5} == heads
+
+
+def test_markdown_page(study: Study) -> None:
+    assert markdown.page(study, Wanted(top=2)) == snapshot("""\
+**gapless · 6 steps of 1.000 ms on NVIDIA Test · the GPU worked 22 % of the time**
+
+| where a step goes | ms a step | % | most of it |
+|:--|--:|--:|:--|
+| waiting for the host | 0.720 | 72.0 | Python 0.680, dispatch 0.040 |
+| compute | 0.220 | 22.0 | tensor cores 0.200, elementwise 0.020 |
+| copying | 0.060 | 6.0 | to the device, pinned 0.040, staging on the host 0.020 |
+| unknown | 0.000 | 0.0 |  |
+| this recorder | 0.000 | 0.0 |  |
+| **sum** | **1.000** | **100.0** | |
+
+*sums exactly; timestamps to 1.00 µs; from 6 of 8 steps*
+
+### Steps
+
+- median 1.000 ms · p10 1.000 · p90 1.000 · found by ProfilerStep\\#
+
+### Health
+
+- 98 events (kineto) · launches recorded 100 %
+- timestamps are whole microseconds: every length is ± 1 µs, gaps below that are noise
+
+### Operators, a step
+
+| operator | self host ms | host ms | self device ms | device ms | calls |
+|:--|--:|--:|--:|--:|--:|
+| `forward` | 0.080 | 0.200 | 0.000 | 0.220 | 1 |
+| `aten::addmm` | 0.050 | 0.060 | 0.200 | 0.200 | 1 |
+
+5 more rows
+
+### Kernels, a step
+
+| kernel | ms | of time | calls | mean µs | tensor | occup. | grid | block | reg. | shared | operator |
+|:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+| `sm90_xmma_gemm_bf16bf16_tensorop` | 0.200 | 20 % | 1 | 200.0 | used | 25% | 2×1×1 | 128×1×1 | 90 | – | aten::addmm |
+| `vectorized_elementwise_kernel` | 0.020 | 2.0 % | 1 | 20.0 | – | – | – | – | – | – | aten::relu |
+
+### Copies, a step
+
+| copy | ms | of time | calls | bytes | rate |
+|:--|--:|--:|--:|--:|--:|
+| `HtoD pinned` | 0.040 | 4.0 % | 1 | 976.6 KiB | 25.0 GB/s |
+
+### Your ranges, a step
+
+| range | host ms | device ms | calls |
+|:--|--:|--:|--:|
+| `forward` | 0.200 | 0.220 | 1 |
+
+### Source lines, a step
+
+| function | idle ms | self host ms | host ms | device ms | calls |
+|:--|--:|--:|--:|--:|--:|
+| `train.py:10 main` | 0.740 | 1.000 | 1.000 | 0.260 | 0 |
+""")
+
+
+def test_csv_reads_back_as_the_table(study: Study) -> None:
+    rows = list(csv.DictReader(io.StringIO(sheet_csv.table(study, "kernels"))))
+    assert [row["name"] for row in rows] == [one.name for one in study.tables.kernels]
+    assert [int(row["device_ns"]) for row in rows] == [k.device_ns for k in study.tables.kernels]
+    assert (rows[0]["grid"], rows[0]["occupancy"], rows[1]["grid"]) == ("2 1 1", "0.25", "")
+
+
+def test_csv_of_the_account_sums_to_its_rows(study: Study) -> None:
+    for row in csv.DictReader(io.StringIO(sheet_csv.table(study, "account"))):
+        wall = int(row.pop("wall_ns"))
+        assert sum(int(row[leaf]) for leaf in row if "." in leaf) == wall == 1_000_000
+
+
+def test_an_unknown_table_is_refused_with_those_there_are(study: Study) -> None:
+    with pytest.raises(UsageError, match="operators, kernels"):
+        sheet_csv.table(study, "nothing")
+    with pytest.raises(UsageError, match="operators, kernels"):
+        grid(study, "nothing")
+
+
+def test_tables_can_be_sorted_by_any_of_their_columns(study: Study) -> None:
+    kernels = ordered(study, "kernels", "mean")
+    assert list(kernels) == sorted(study.tables.kernels, key=lambda row: -row.mean_ns)
+    names = [str(getattr(row, "name")) for row in ordered(study, "operators", "name")]  # noqa: B009
+    assert names == sorted(names)
+    for key in SORT_KEYS:
+        for table in NAMES:
+            assert len(ordered(study, table, key)) == len(getattr(study.tables, table))
+    with pytest.raises(UsageError, match="device-nothing"):
+        ordered(study, "kernels", "device-nothing")
+
+
+def test_json_fits_its_schema_and_the_committed_one_is_current(study: Study) -> None:
+    committed = json.loads(SCHEMA.read_text())
+    assert committed == document.schema()
+    for one in (study, recorded(DATA / "stacks_memory.json.gz")):
+        jsonschema.validate(json.loads(document.study_json(one)), committed)
+
+
+def test_json_has_the_keys_of_the_interface(study: Study) -> None:
+    whole = json.loads(document.study_json(study))
+    assert whole["schema"] == 1
+    assert whole["gapless"] == gapless.__version__
+    assert whole["run"]["command"] is None
+    assert sum(whole["account"]["leaves"].values()) == whole["account"]["wall_ns"]
+    assert sum(whole["account"]["groups"].values()) == whole["account"]["wall_ns"]
+    assert whole["step"] | {"median_ns": 0, "p10_ns": 0, "p90_ns": 0} == {
+        "count": 8,
+        "profiled": 6,
+        "median_ns": 0,
+        "p10_ns": 0,
+        "p90_ns": 0,
+        "samples_per_s": None,
+        "noise": None,
+        "rule": "ProfilerStep#",
+    }
+    assert not {"findings", "timeline", "proposals", "trials"} & set(whole)
+
+
+def test_a_comparison_on_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    extra = [
+        event
+        for n in range(8)
+        for event in (
+            writing.op("new", n * 1000 + 600, n * 1000 + 700),
+            writing.call(500 + n, n * 1000 + 610, n * 1000 + 620),
+            writing.kernel("added", 500 + n, n * 1000 + 700, n * 1000 + 900),
+        )
+    ]
+    a = gapless.open(writing.write(Path("a.json"), writing.training()), cache=False)
+    b = gapless.open(writing.write(Path("b.json"), writing.training() + extra), cache=False)
+    stream = io.StringIO()
+    own = pen_for(stream, 90)
+    own.write(changes.screen(gapless.compare(a, b), own, 3))
+    assert stream.getvalue() == snapshot("""\
+gapless · a step of 1.000 ms became 1.000 ms: 1.00× as fast
+  A: a.json · NVIDIA Test · 6 rows
+  B: b.json · NVIDIA Test · 6 rows
+
+where the difference lies     A ms   B ms   B − A
+  compute                    0.220  0.420  +0.200
+  waiting for the host       0.720  0.520  −0.200
+  copying                    0.060  0.060  +0.000
+  sum                        1.000  1.000  +0.000
+
+by leaf                 A ms   B ms   B − A
+  idle.host.python     0.680  0.380  −0.300
+  busy.other           0.000  0.200  +0.200
+  idle.launch.latency  0.020  0.100  +0.080
+
+operators, self host time     A ms   B ms   B − A  A calls  B calls         \n\
+  new                            –  0.090  +0.090        –        1    added
+  cudaLaunchKernel           0.015  0.025  +0.010        2        3  changed
+
+kernels    A ms   B ms   B − A  A calls  B calls       \n\
+  added       –  0.200  +0.200        –        1  added
+""")
+    same = gapless.compare(a, a)
+    lines = [str(line) for line in changes.screen(same, pen(), 3)]
+    assert any("kernels: no change" in line for line in lines)
+    assert json.loads(document.comparison_json(same))["groups"][0]["a_ns"] > 0
+
+
+def rows(spread: int, ranks: int = 1) -> tuple[RowAccount, ...]:
+    return tuple(
+        RowAccount(
+            Row(rank, 0, step, 0, 10**6 + spread * step + rank, left_out=False),
+            {"busy.math": 10**6 + spread * step + rank},
+            {"compute": 10**6 + spread * step + rank},
+        )
+        for rank in range(ranks)
+        for step in range(4)
+    )
+
+
+def with_rows(study: Study, some: tuple[RowAccount, ...]) -> Study:
+    wall = sum(one.row.end for one in some)
+    account = Account(
+        wall,
+        len(some),
+        {"busy.math": wall},
+        {"compute": wall},
+        {"compute": {"busy.math": wall}},
+        some,
+    )
+    steps = Steps(4, 0, 10**6, 10**6, 10**6, "rule", tuple(reversed(some[-3:])), some[0])
+    return replace(study, account=account, steps=steps)
+
+
+def test_slow_steps_say_what_they_lost_in(study: Study) -> None:
+    text = printed(with_rows(study, rows(100_000)))
+    assert "step 3 1.300 ms (+0.300): compute +0.300" in text
+    assert "step 1 1.100 ms" in text
+    even = printed(with_rows(study, rows(1000)))  # 0.1 % a step: only the slowest is named
+    assert ("step 3" in even, "step 2" in even) == (True, False)
+    assert "step 3" not in printed(with_rows(study, rows(0)))
+
+
+def test_few_ranks_are_listed_and_many_summed_up(study: Study) -> None:
+    few = replace(with_rows(study, rows(0, 2)), stragglers=(Straggler(1, 8_000_000, 4),))
+    text = printed(few)
+    assert "2 × NVIDIA Test · the GPUs worked 100 %" in text.replace("\n", " ")
+    assert "rank 0 1.000 ms: compute 100 %" in text
+    assert "the others waited for rank 1: 1.000 ms a step" in text
+    many = printed(with_rows(study, rows(0, 20)))
+    assert "16 more ranks between the third slowest and the fastest" in many
+    assert "rank 19" in many
+    assert "rank 0 " in many
+    assert "rank 5 " not in many
+
+
+def test_a_capture_of_the_cpu_alone(tmp_path: Path) -> None:
+    path = writing.write(tmp_path / "t.json", [writing.op("aten::mm", 0, 100)])
+    text = printed(gapless.open(path, cache=False))
+    assert text.startswith("gapless · a capture of 100.0 µs on the CPU alone\nwhere the time goes")
+    assert "look closer" not in text
+    page = markdown.page(gapless.open(path, cache=False), Wanted())
+    assert "### Operators\n" in page
+
+
+def test_clock_error_and_resolution_are_printed_beside_the_sum(study: Study) -> None:
+    rough = replace(study.health, clock_error_ns=20_000, resolution_ns=1000)
+    text = printed(replace(study, health=rough), 120)
+    assert "(sums exactly; ± 20.00 µs clock error; timestamps to 1.00 µs" in re.sub(" +", " ", text)
+
+
+def test_narrow_terminals_lose_columns_before_names(study: Study) -> None:
+    named = replace(study.tables, operators=(Operator("aten::" + "x" * 60, None, 1, 2, 3, 4, 5),))
+    for width in (40, 60):
+        lines = printed(replace(study, tables=named), width).splitlines()
+        (line,) = [line for line in lines if line.startswith("  aten::xx")]
+        assert cell_len(line) <= width
+
+
+def test_an_encoding_without_blocks_gets_plain_signs(study: Study) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace")
+    own = pen_for(stream)
+    own.write(terminal.screen(study, own, Wanted()))
+    stream.flush()
+    assert b"####" in raw.getvalue()
+    assert b"-----" in raw.getvalue()
+    assert b"\\u2588" not in raw.getvalue()
