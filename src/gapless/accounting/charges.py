@@ -85,7 +85,7 @@ def joined(parts: list[Charges]) -> Charges:
 
 @dataclass(frozen=True)
 class Told:
-    """A host thread's lane: what is open at each instant (owner: event), and the leaf it charges."""
+    """A lane of a host thread: what is open at an instant (owner: event), the leaf it charges."""
 
     lane: Lane
     leaf: Int8

@@ -10,12 +10,12 @@ from gapless.accounting.context import Context, in_context
 from gapless.accounting.intervals import NO_LANE, Lane, merge, subtract, union
 from gapless.accounting.nesting import innermost_lane
 from gapless.accounting.stages import NO_STAGES, Stages, staged
-from gapless.accounting.sweep import sweep_device, sweep_host
-from gapless.accounting.tags import DATA, GC, PYTHON, SINGLE_PROCESS
+from gapless.accounting.sweep import renamed, sweep_device, sweep_host
+from gapless.accounting.tags import DATA, GC, PROFILER, PYTHON, SINGLE_PROCESS
 from gapless.accounting.threads import Threads
 from gapless.model import category
 from gapless.model.leaf import LEAF
-from gapless.model.trace import Int64
+from gapless.model.trace import Int8, Int64
 
 UNFRAMED = 5_000_000  # ns [G]: a longer silence of everybody is not called Python
 _EVALUATE = "autograd::engine::evaluate_function"
@@ -112,7 +112,7 @@ def _lane(threads: Threads, context: Context, track: int) -> Told:
     order = np.concatenate((context.order[mine], np.zeros(len(held), np.int8)))
     event = np.concatenate((mine, context.held_event[held]))
     leaf = np.concatenate((context.leaf[mine], np.full(len(held), LEAF["idle.profiler"], np.int8)))
-    lane = sweep_host(start, end, order)
+    lane = _with_profiler_first(start, end, order)
     owner = lane.owner
     return Told(Lane(lane.start, lane.end, event[owner]), leaf[owner], order[owner] == DATA)
 
@@ -129,6 +129,17 @@ def _staged(threads: Threads, found: Told, stages: Stages) -> Told:
     cut = staged(replace(waits, home=home), stages)
     waited = told(Lane(cut.start, cut.end, cut.culprit), cut.leaf, cut.home)
     return woven([found.take(~is_data), waited])
+
+
+def _with_profiler_first(start: Int64, end: Int64, order: Int8) -> Lane:
+    """Sweep frames; those of the profiler, which win in any case, apart from the others.
+
+    What the profiler held begins and ends anywhere, so that together they would seldom nest.
+    """
+    top, rest = np.flatnonzero(order == PROFILER), np.flatnonzero(order != PROFILER)
+    held = renamed(sweep_host(start[top], end[top], order[top]), top)
+    below = renamed(sweep_host(start[rest], end[rest], order[rest]), rest)
+    return merge([held, subtract(below, held)]) if len(held) else below
 
 
 def _bursts(threads: Threads, lanes: dict[int, Told], lost: Lane) -> dict[int, Told]:

@@ -27,7 +27,7 @@ def _sweep_batch(rows: Int64, start: Int64, end: Int64, order: Int64 | Int8) -> 
     tree = forest(start[rows], end[rows])
     if (tree.end != end[rows][tree.index]).any():
         return _with_crossings(rows, start, end, order)
-    return _rename(lane_of(tree, _winners(tree, order[rows][tree.index])), rows)
+    return renamed(lane_of(tree, _winners(tree, order[rows][tree.index])), rows)
 
 
 def sweep_device(start: Int64, end: Int64, kind: Int64) -> Lane:
@@ -106,8 +106,9 @@ def _with_crossings(keep: Int64, start: Int64, end: Int64, order: Int64 | Int8) 
     key = [(int(order[i]), -int(start[i]), int(end[i]), int(i)) for i in slow]
     crossed = sweep_slowly(start[slow], end[slow], key)
     nested = sweep_host(start[fast], end[fast], order[fast])
-    return merge([_rename(crossed, slow), _rename(nested, fast)])
+    return merge([renamed(crossed, slow), renamed(nested, fast)])
 
 
-def _rename(lane: Lane, names: Int64) -> Lane:
+def renamed(lane: Lane, names: Int64) -> Lane:
+    """Give a lane whose owners are looked up in a column."""
     return Lane(lane.start, lane.end, names[lane.owner]) if len(lane) else NO_LANE
