@@ -33,9 +33,13 @@ class Pen:
     signs: Signs
 
     def write(self, lines: Iterable[Text]) -> None:
-        """Write lines."""
-        for line in lines:
-            self.console.print(line, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True)
+        """Write lines, all or (where making one of them fails) none."""
+        with self.console.capture() as text:  # rich itself would exit where a pipe is closed
+            for line in lines:
+                self.console.print(
+                    line, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True
+                )
+        self.console.file.write(text.get())
 
 
 def pen_for(stream: TextIO, width: int | None = None) -> Pen:

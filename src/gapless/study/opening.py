@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from gapless.accounting import join, partition
+from gapless.errors import NotFoundError
 from gapless.formats import Source, find, spool
 from gapless.formats.source import STANDARD_INPUT
 from gapless.model.study import RunInfo, Study
@@ -31,6 +32,8 @@ def open_study(
     """
     asked, tell = options or Options(), say or _nothing
     names = [os.fspath(path) for path in paths]
+    if not names:
+        raise NotFoundError("no path is given; name a file, a folder or a pattern")
     if names != [STANDARD_INPUT]:
         return _opened(find(names), asked, tell)
     with spool(sys.stdin.buffer) as file:

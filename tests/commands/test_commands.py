@@ -1,0 +1,248 @@
+"""The command line as a user meets it: a process, its output, its exit code."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gapless import cli
+from tests.study import writing
+
+
+def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    own = {"GAPLESS_CACHE": str(cwd / "cache"), "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(
+        [sys.executable, "-m", "gapless", *arguments],
+        cwd=cwd,
+        env={**os.environ, **own, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    writing.write(tmp_path / "trace.json", writing.training())
+    return tmp_path
+
+
+def test_open_prints_the_account(folder: Path) -> None:
+    done = run("open", "trace.json", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("gapless · 6 steps of 1.000 ms on NVIDIA Test")
+    assert "\x1b" not in done.stdout
+    assert run("open", "trace.json", cwd=folder).stdout == done.stdout  # from the cache
+
+
+def test_json_is_alone_on_standard_output(folder: Path) -> None:
+    done = run("open", "trace.json", "--json", cwd=folder)
+    assert json.loads(done.stdout)["account"]["wall_ns"] == 6_000_000
+    assert done.stdout.count("\n") == 1
+    both = run("compare", "trace.json", "trace.json", "--json", cwd=folder)
+    assert json.loads(both.stdout)["groups"][0]["a_ns"] > 0
+
+
+def test_csv_and_markdown_are_printed(folder: Path) -> None:
+    assert run("open", "trace.json", "--csv", "kernels", cwd=folder).stdout.startswith("name,dev")
+    assert run("open", "trace.json", "--markdown", cwd=folder).stdout.startswith("**gapless")
+
+
+def test_compare_prints_the_difference(folder: Path) -> None:
+    done = run("compare", "trace.json", "trace.json", "--top", "3", cwd=folder)
+    assert "a step of 1.000 ms became 1.000 ms: 1.00× as fast" in done.stdout
+    assert "kernels: no change" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["open", "gone.json"], "(docs/errors.md#not-found)"),
+        (["open", "no.txt"], "(docs/errors.md#not-a-trace)"),
+        (["open", "trace.json", "--steps", "x"], "steps 'x' is no selection"),
+        (["open", "trace.json", "--rank", "7"], "there is no rank 7"),
+        (["open", "trace.json", "--csv", "x"], "there is no table 'x'"),
+        (["open", "trace.json", "--sort", "x"], "tables cannot be sorted by 'x'"),
+        (["open", "trace.json", "--leaf", "x"], "no leaf begins with 'x'"),
+        (["open", "trace.json", "--top", "0"], "'0' is no positive number"),
+        (["open", "trace.json", "--json", "--markdown"], "not allowed with"),
+        (["open", "trace.json", "--nonsense"], "--nonsense"),
+        (["open"], "PATH"),
+        (["opne", "trace.json"], "did you mean 'open'?"),
+        (["trace.json"], "to open it: gapless open trace.json"),
+        (["frobnicate"], "there are: open, compare"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(
+    folder: Path, arguments: list[str], said: str
+) -> None:
+    (folder / "no.txt").write_text("nothing of the kind")
+    done = run(*arguments, cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "docs/errors.md#" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_escapes_in_a_path_do_not_reach_the_terminal(folder: Path) -> None:
+    done = run("open", "\x1b]0;owned\x07gone.json", cwd=folder)
+    assert "\x1b" not in done.stderr
+    assert "\x07" not in done.stderr
+    assert done.returncode == 2
+
+
+def test_help_and_version_are_printed(folder: Path) -> None:
+    assert "gapless open ./log" in run("--help", cwd=folder).stdout
+    assert run(cwd=folder).stdout == run("--help", cwd=folder).stdout
+    assert "--by-shape" in run("open", "--help", cwd=folder).stdout
+    assert run("--version", cwd=folder).stdout.startswith("gapless 0.")
+
+
+def test_help_imports_nothing_heavy(folder: Path) -> None:
+    script = (
+        "import sys; from gapless.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'rich', 'msgspec', 'gapless.study') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
+    command = f"{sys.executable} -m gapless open trace.json --no-cache | true"
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"{command}; echo ${{PIPESTATUS[0]}}"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.strip() in {"0", "141"}  # 0: all was written before the reader left
+
+
+def test_writing_into_a_closed_pipe_ends_with_141(folder: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "gapless", "open", "trace.json", "--no-cache"],
+            cwd=folder,
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_ctrl_c_ends_quietly_with_130(folder: Path) -> None:
+    os.mkfifo(folder / "slow.json")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gapless", "open", "slow.json", "--no-cache"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def on_a_terminal(folder: Path, **environment: str) -> str:
+    """Run with standard output and error on a pseudo-terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gapless", "open", "trace.json", "--no-cache"],
+        cwd=folder,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", **environment},
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    found = b""
+    while True:
+        try:
+            more = os.read(ours, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not more:
+            break
+        found += more
+    process.wait(20)
+    os.close(ours)
+    assert process.returncode == 0
+    return found.decode()
+
+
+def test_a_terminal_gets_colours_and_progress_that_goes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = on_a_terminal(folder)
+    assert "\x1b[32m" in text  # green: compute
+    assert "\r\x1b[Kreading …" in text
+    assert text.index("reading …") < text.index("accounting …") < text.index("gapless ·")
+
+
+def test_no_color_is_followed(folder: Path) -> None:
+    text = on_a_terminal(folder, NO_COLOR="1")
+    assert "\x1b[32m" not in text
+    assert "where a step goes" in text
+
+
+def test_a_mistake_of_our_own_is_one_line_and_exit_code_70(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    monkeypatch.delenv("GAPLESS_DEBUG", raising=False)
+    monkeypatch.setattr("gapless.study.open_study", None)
+    path = str(folder / "trace.json")
+    assert cli.main(["open", path]) == 70
+    assert "this is a mistake of gapless" in capsys.readouterr().err
+    monkeypatch.setenv("GAPLESS_DEBUG", "1")
+    with pytest.raises(TypeError):
+        cli.main(["open", path])
+
+
+def test_every_option_reaches_the_study(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAPLESS_CACHE", str(folder / "cache"))
+    path = str(folder / "trace.json")
+    assert cli.main(["open", path, "--by-shape", "--steps", "3-4", "--width", "120"]) == 0
+    text = capsys.readouterr().out
+    assert "2 steps" in text
+    assert "aten::linear [64, 128] [256, 128]" in text
+    assert cli.main(["open", path, "--leaf", "idle.host", "--top", "1"]) == 0
+    assert "the longest:" in capsys.readouterr().out
+    for form in (["--json"], ["--markdown"], ["--csv", "operators"]):
+        assert cli.main(["open", path, *form]) == 0
+        assert "aten::linear" in capsys.readouterr().out
+    assert cli.main(["compare", path, path]) == 0
+    assert cli.main(["compare", path, path, "--json"]) == 0
+    assert cli.main([]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--version"])
+
+
+def test_interrupts_and_closed_pipes_are_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    assert cli.main([]) == 130
+    assert capsys.readouterr() == ("", "")
