@@ -1,0 +1,112 @@
+"""Where steps begin and end, and which rows count."""
+
+import pytest
+
+from gapless.accounting import partition
+from gapless.accounting.windows import left_out
+from gapless.model import category
+from gapless.model.ledger import Ledger
+from tests.accounting.drawing import Act, Drawing, Frame, draw
+
+
+def ledger(frames: list[Frame], steps: list[tuple[int, int]] | None = None) -> Ledger:
+    return partition(draw(Drawing([Act("k", 0, 1, None)], frames, steps or [])).trace)
+
+
+def edges(made: Ledger) -> list[int]:
+    return [made.rows[0].start, *(row.end for row in made.rows)]
+
+
+def optimizer(end: int, name: str = "SGD", thread: str = "m") -> Frame:
+    return Frame("opt", end - 5, end, thread, name=f"Optimizer.step#{name}.step")
+
+
+def user_range(start: int, end: int, name: str, thread: str = "m") -> Frame:
+    return Frame("range", start, end, thread, name=name)
+
+
+def test_starts_of_profiler_steps_come_first() -> None:
+    made = ledger([optimizer(30), optimizer(60)], [(10, 19), (20, 29), (30, 44)])
+    assert (edges(made), made.step_rule) == ([10, 20, 30, 44], "ProfilerStep#")
+    assert [row.step for row in made.rows] == [0, 1, 2]
+
+
+def test_profiler_steps_of_another_thread_are_no_steps() -> None:
+    stray = user_range(0, 5, "ProfilerStep#9", "b")
+    made = ledger([stray, Frame("op", 12, 14)], [(10, 19), (20, 29)])
+    assert (edges(made), [row.step for row in made.rows]) == ([10, 20, 29], [0, 1])
+
+
+def test_else_ends_of_the_optimizer_with_the_fewest_calls() -> None:
+    often = [optimizer(end, "G") for end in (20, 40, 60, 80)]
+    rare = [optimizer(30, "D"), optimizer(70, "D")]
+    once = [optimizer(50, "E")]
+    made = ledger([*often, *once, *rare, user_range(0, 9, "x"), user_range(10, 19, "x")])
+    assert (edges(made), made.step_rule) == ([30, 70], "Optimizer.step#D.step")
+    assert [row.step for row in made.rows] == [1]
+
+
+def test_of_equally_rare_optimizers_the_first_seen() -> None:
+    frames = [optimizer(20, "B"), optimizer(30, "A"), optimizer(50, "B"), optimizer(60, "A")]
+    assert ledger(frames).step_rule == "Optimizer.step#B.step"
+
+
+def test_else_starts_of_the_outermost_range_that_repeats() -> None:
+    frames = [
+        user_range(0, 100, "epoch"),
+        *(user_range(at, at + 20, "batch") for at in (10, 40, 70)),
+        *(user_range(at, at + 5, "forward") for at in (12, 42, 72, 80)),
+        user_range(0, 3, "elsewhere", "b"),
+        Frame("op", 10, 90),
+    ]
+    made = ledger(frames)
+    assert (edges(made), made.step_rule) == ([10, 40, 70, 90], "batch")
+
+
+def test_else_one_row_over_the_capture() -> None:
+    made = ledger([Frame("op", 10, 90), optimizer(50), user_range(0, 100, "once")])
+    assert (edges(made), made.step_rule) == ([0, 90], "none")
+    assert [row.step for row in made.rows] == [None]
+
+
+def test_ranges_that_only_repeat_inside_others_make_no_steps() -> None:
+    inner = [user_range(at, at + 2, "inner") for at in (20, 30)]
+    outer = [user_range(10, 50, "a"), user_range(11, 49, "a")]
+    made = ledger([*inner, *outer, Frame("op", 0, 60)])
+    assert (edges(made), made.step_rule) == ([0, 60], "none")
+
+
+def test_a_capture_of_points_gives_no_rows() -> None:
+    drawn = draw(Drawing([Act("k", 3, 3, None)], [Frame("op", 5, 5)]))
+    made = partition(drawn.trace)
+    assert (len(made), made.rows, made.launches_recorded) == (0, (), None)
+
+
+@pytest.mark.parametrize(
+    ("count", "aside"), [(1, ()), (2, ()), (3, (0,)), (5, (0,)), (6, (0, 5)), (9, (0, 8))]
+)
+def test_irregular_steps_are_left_out(count: int, aside: tuple[int, ...]) -> None:
+    assert left_out(count) == set(aside)
+
+
+def test_the_training_thread_steps_else_runs_most() -> None:
+    frames = [Frame("op", 0, 3), Frame("op", 4, 5, "b"), Frame("op", 6, 7, "b")]
+    drawn = draw(Drawing(frames=frames)).trace
+    assert drawn.tracks[partition(drawn).main_track].tid == "b"
+    stepping = [optimizer(20, thread="c"), optimizer(30, thread="c")]
+    drawn = draw(Drawing(frames=[Frame("op", 0, 3), *stepping])).trace
+    assert drawn.tracks[partition(drawn).main_track].tid == "c"
+
+
+@pytest.mark.parametrize("kind", [category.RUNTIME, category.DRIVER, category.PYTHON_FUNCTION])
+def test_without_operators_calls_or_functions_tell_the_thread(kind: int) -> None:
+    frames = [Frame("op", 0, 3, "b", category=kind, name="f"), Frame("gc", 5, 6)]
+    drawn = draw(Drawing(frames=frames)).trace
+    assert drawn.tracks[partition(drawn).main_track].tid == "b"
+
+
+def test_without_host_events_there_is_no_training_thread() -> None:
+    drawn = draw(Drawing([Act("a", 0, 5, None), Act("b", 9, 12, None)]))
+    made = partition(drawn.trace)
+    assert (made.main_track, made.launches_recorded) == (-1, 0.0)
+    assert edges(made) == [0, 12]
