@@ -18,6 +18,7 @@ _BLANK: Final = b" \t\r\n,"
 _MOST_JOINED: Final = 8  # pieces that boundaries inside one event may have made of it
 _CLOSING: Final = re.compile(r"\s*,?\s*\]")
 _LAST: Final = re.compile(r"\}\s*,?\s*\]")
+_PHASE: Final = re.compile(r'"ph"\s*:\s*"')
 _LENIENT: Final = json.JSONDecoder(strict=False)
 
 Span = tuple[int, int]
@@ -120,56 +121,77 @@ class _Dissection:
     def _settle_first(self, bad: list[Span]) -> int:
         """Deal with the first of them; say how many it took."""
         start, stop = bad[0]
-        piece = self.text[start:stop]
-        end = _array_end(piece, last=stop == len(self.text))
-        if end is not None:
-            self.rest = self.text[start + end[1] :]
-            self._edge(piece[: end[0]], start, start + end[0])
-            return len(bad)
-        found = self.maker.repaired(piece, self.tally)
-        if found is not None:
-            self.entries += found
-            return 1
-        for count in range(2, min(len(bad), _MOST_JOINED) + 1):
-            found = self.maker.decoded(self.text[start : bad[count - 1][1]])
-            if found is not None:
-                self.entries += found
+        for count in range(1, min(len(bad), _MOST_JOINED) + 1):
+            if self._whole(start, bad[count - 1][1]):
                 return count
-        self._edge(piece, start, stop)
+        guessed = guessed_end(self.text[start:]) if stop == len(self.text) else None
+        if guessed is not None and start:  # at the start it may be the rest of an event
+            self.rest = self.text[start + guessed[1] :]
+            stop = start + guessed[0]
+        self._edge(start, stop)
         return 1
 
-    def _edge(self, piece: bytes, start: int, stop: int) -> None:
-        """Read the last event, or keep a piece that may belong to a neighbouring chunk."""
+    def _whole(self, start: int, stop: int) -> bool:
+        """Read a piece that may be one whole event, mended or followed by the end of the list."""
+        end = _array_end(self.text, start)
+        piece = self.text[start:stop]
+        if end is not None and end[0] <= stop:
+            self.rest = self.text[end[1] :]
+            piece = self.text[start : end[0]]
         found = self.maker.decoded(piece)
         if found is None:
             found = self.maker.repaired(piece, self.tally)
+        self.entries += found or []
+        return found is not None or self.rest is not None
+
+    def _edge(self, start: int, stop: int) -> None:
+        """Read the last event, or keep a piece that may belong to a neighbouring chunk."""
+        piece = self.text[start:stop]
+        found = self.maker.repaired(piece, self.tally)
         if found is not None:
             self.entries += found
         elif stop == len(self.text):
             self.tail = piece
-        elif start == 0:
+        elif start == 0 and self.rest is None:
             self.head = piece
         else:
             self.tally.dropped[mend.UNREADABLE] += 1
             self.tally.unmade += 1
 
 
-def _array_end(piece: bytes, *, last: bool) -> tuple[int, int] | None:
-    """Give where the last event ends, and where the text after the closing bracket starts."""
-    text = piece.decode("latin-1")  # one letter a byte; what JSON is made of is ASCII
-    closing = _CLOSING.match(text)
-    if closing is not None:
-        return 0, closing.end()
+def _array_end(text: bytes, start: int) -> Span | None:
+    """Give where the event at ``start`` ends, and where the text after the closing bracket starts.
+
+    ``None`` if no sound event starts there, or if the list does not end after it.
+    """
+    letters = text[start:].decode("latin-1")  # one letter a byte; what JSON is made of is ASCII
+    closing = _CLOSING.match(letters)
+    end = 0
+    if closing is None:
+        try:
+            _, end = _LENIENT.raw_decode(letters, len(letters) - len(letters.lstrip()))
+        except (ValueError, RecursionError):
+            return None
+        closing = _CLOSING.match(letters, end)
+    if closing is None or not _may_follow(letters[closing.end() :].strip()):
+        return None
+    return start + end, start + closing.end()
+
+
+def _may_follow(rest: str) -> bool:
+    """Say whether this may follow the list of events, and not a list inside an event."""
+    if not rest.startswith(","):
+        return rest == "" or (rest[0] == "}" and rest[1:].lstrip()[:1] not in (",", "}", "]"))
     try:
-        _, end = _LENIENT.raw_decode(text, len(text) - len(text.lstrip()))
+        _, end = _LENIENT.raw_decode("{" + rest[1:])
     except (ValueError, RecursionError):
-        return _guessed_end(text) if last else None
-    closing = _CLOSING.match(text, end)
-    return (end, closing.end()) if closing is not None else None
+        return _PHASE.search(rest) is None
+    return end == len(rest)
 
 
-def _guessed_end(text: str) -> tuple[int, int] | None:
+def guessed_end(piece: bytes) -> Span | None:
     """Find the closing bracket after an event that is itself broken, by what follows it."""
+    text = piece.decode("latin-1")
     for found in _LAST.finditer(text):
         after = text[found.end() :].strip()
         try:

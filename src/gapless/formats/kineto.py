@@ -12,7 +12,7 @@ from gapless.errors import NotATraceError, NotFoundError
 from gapless.formats import chunks, finish, pool
 from gapless.formats.assemble import Assembly, Map
 from gapless.formats.batch import Batch
-from gapless.formats.decode import Maker
+from gapless.formats.decode import Maker, guessed_end
 from gapless.formats.stream import Text
 from gapless.formats.worker import Done
 from gapless.model.trace import Trace
@@ -83,22 +83,36 @@ class _Reading:
     def add(self, batch: Batch, ids: Map) -> None:
         """Append the next batch; ``ids`` belongs to its maker."""
         if batch.written == 0 and batch.rest is None and batch.tail is not None:
-            self.torn += batch.tail  # a chunk without a single whole event
+            self.torn += (batch.head or b"") + batch.tail  # a chunk without a single whole event
             return
         self._join(batch.head or b"")
+        if self.rest is not None:
+            return
         self.assembly.add(batch, ids)
         self.torn = batch.tail or b""
         self.rest = batch.rest
 
     def _join(self, head: bytes) -> None:
-        whole = self.torn + head
-        if not whole:
-            return
-        together = self._maker.decoded(whole) is not None
-        for piece in [whole] if together else [self.torn, head]:
-            if piece:
-                self.assembly.add(self._maker.mended(piece), self._ids)
-        self.torn = b""
+        """Read what was torn together with what the next chunk starts with."""
+        whole, self.torn = self.torn + head, b""
+        left = self._read(whole) if whole else []
+        for piece in left:
+            self.assembly.add(self._maker.mended(piece), self._ids)
+
+    def _read(self, text: bytes) -> list[bytes]:
+        batch = self._maker.make(text)
+        self.assembly.add(batch, self._ids)
+        self.rest = batch.rest
+        return [piece for piece in (batch.head, batch.tail) if piece]
+
+    def close(self) -> None:
+        """Read what is left at the end of the file; what cannot be read stays ``torn``."""
+        if self.torn and self.rest is None:
+            self.torn = b"".join(self._read(self.torn))
+        end = guessed_end(self.torn)
+        if end is not None:
+            self.assembly.add(self._maker.mended(self.torn[: end[0]]), self._ids)
+            self.rest, self.torn = self.torn[end[1] :], b""
 
 
 def _alone(text: Text, head: bytes, parts: Iterator[bytes]) -> tuple[Assembly, finish.Ends]:
@@ -127,6 +141,7 @@ def _together(path: Path, head: bytes, count: int) -> tuple[Assembly, finish.End
 
 
 def _ends(head: bytes, reading: _Reading, damage: str | None, ignored: int) -> finish.Ends:
+    reading.close()
     return finish.Ends(head, reading.rest, len(reading.torn), damage, ignored)
 
 

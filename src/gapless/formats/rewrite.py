@@ -23,6 +23,8 @@ _QUOTE: Final = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
 _AFTER_MEMBER: Final = re.compile(r'\s*,\s*"[^"\\]*"\s*:')
 _AFTER_ELEMENT: Final = re.compile(r'\s*,\s*["\[{\d\-tfn]|\s*\]')
 _AFTER_LAST: Final = re.compile(r'\s*\}\s*(?:[}\]]|,\s*"[^"\\]*"\s*:|,\s*\{)')
+# What no value between unescaped quotes holds: then the quotes belong to several members.
+_NO_VALUE: Final = re.compile(r'\n|"(?:ph|cat|name|pid|tid|ts|dur|args|traceName)"\s*:')
 _AFTER_ALL: Final = re.compile(r"\s*\}\s*$")
 
 
@@ -147,10 +149,14 @@ class _Scan:
         if end is None:
             return False
         body = self.text[self.place + 1 : end]
-        sound = _sound(_QUOTE.sub(lambda m: '\\"' if m["quote"] else m[0], body))
-        if len(sound) != len(body) + 2:
-            quoted = _QUOTE.sub(lambda m: "" if m["quote"] else m[0], body) != body
-            self.repairs.append("unescaped quote" if quoted else "bad escape")
+        quoted = _QUOTE.sub(_escaped, body)
+        if quoted != body and _NO_VALUE.search(body):
+            return False
+        sound = _sound(quoted)
+        if quoted != body:
+            self.repairs.append("unescaped quote")
+        elif len(sound) != len(body) + 2:
+            self.repairs.append("bad escape")
         return self._put(sound, "comma", len(body) + 2)
 
     def _string_end(self) -> int | None:
@@ -165,6 +171,10 @@ class _Scan:
             return _AFTER_ELEMENT.match(self.text, after) is not None
         last = _AFTER_ALL if len(self.stack) == 1 else _AFTER_LAST
         return bool(_AFTER_MEMBER.match(self.text, after) or last.match(self.text, after))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return '\\"' if found["quote"] else found[0]
 
 
 def _sound(body: str) -> str:
