@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gapless
 from gapless.model.account import Account, RowAccount
@@ -322,6 +324,18 @@ def test_rows_of_ranks_add_up_and_what_one_lacks_stays_absent() -> None:
     assert (lacking.copies[0].bytes, lacking.copies[0].bytes_per_s) == (None, None)
     assert lacking.collectives[0].bus_bytes_per_s is None
     assert lacking.memory[0].peak_allocated == 7
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 5), st.integers(0, 10**6)), max_size=30),
+)
+def test_groups_are_those_of_equal_keys(rows: list[tuple[int, int]]) -> None:
+    keys = [np.array(key, np.int64) for key in zip(*rows, strict=True)] or [np.empty(0, np.int64)]
+    groups = group(*keys)
+    distinct = sorted(set(rows))
+    assert [rows[first] for first in groups.first] == distinct
+    assert [distinct[number] for number in groups.of] == rows
+    assert groups.count().tolist() == [rows.count(one) for one in distinct]
 
 
 def test_the_heaviest_label_of_a_group_wins() -> None:
