@@ -112,19 +112,22 @@ def _times(
 ) -> tuple[Int64, Int64, npt.NDArray[np.intp] | None]:
     """Give start and end of the events with a usable start, and their rows (``None``: all)."""
     start, doubt = nanoseconds([e.ts for e in events])
-    length, length_doubt = nanoseconds([e.dur for e in events])
-    if length_doubt is not None:
-        missing = np.count_nonzero(length_doubt == Doubt.UNUSABLE)
+    kept = None
+    if doubt is not None:
+        kept = _usable(doubt, tally)
+        start, events = start[kept], _rows(events, kept)
+    return start, start + _lengths(events, tally), kept
+
+
+def _lengths(events: list[Complete], tally: Tally) -> Int64:
+    length, doubt = nanoseconds([e.dur for e in events])
+    if doubt is not None:
+        missing = np.count_nonzero(doubt == Doubt.UNUSABLE)
         tally.repaired["no usable duration: kept as a point"] += int(missing)
-        tally.repaired[_TEXT_NUMBER] += int(np.count_nonzero(length_doubt == Doubt.TEXT))
-    negative = length < 0
-    if negative.any():
-        tally.repaired["negative duration: kept as a point"] += int(np.count_nonzero(negative))
-        length = np.where(negative, 0, length)
-    if doubt is None:
-        return start, start + length, None
-    kept = _usable(doubt, tally)
-    return start[kept], (start + length)[kept], kept
+        tally.repaired[_TEXT_NUMBER] += int(np.count_nonzero(doubt == Doubt.TEXT))
+    negative = int(np.count_nonzero(length < 0))
+    tally.repaired["negative duration: kept as a point"] += negative
+    return np.maximum(length, 0) if negative else length
 
 
 def _usable(doubt: Uint8, tally: Tally) -> npt.NDArray[np.intp]:

@@ -124,12 +124,21 @@ class _Dissection:
         for count in range(1, min(len(bad), _MOST_JOINED) + 1):
             if self._whole(start, bad[count - 1][1]):
                 return count
+        if len(bad) > 1 and bad[-1][1] == len(self.text) and not any(map(self._sound, bad[1:])):
+            stop = len(
+                self.text
+            )  # all of it one event that is cut off: nested lists look like more
         guessed = guessed_end(self.text[start:]) if stop == len(self.text) else None
         if guessed is not None and start:  # at the start it may be the rest of an event
             self.rest = self.text[start + guessed[1] :]
             stop = start + guessed[0]
         self._edge(start, stop)
-        return 1
+        return sum(piece[0] < stop for piece in bad)
+
+    def _sound(self, piece: Span) -> bool:
+        """Say whether a piece is an event by itself, sound or to be mended."""
+        text = self.text[slice(*piece)]
+        return mend.event(text).text is not None or _array_end(self.text, piece[0]) is not None
 
     def _whole(self, start: int, stop: int) -> bool:
         """Read a piece that may be one whole event, mended or followed by the end of the list."""
@@ -169,10 +178,11 @@ def _array_end(text: bytes, start: int) -> Span | None:
     end = 0
     if closing is None:
         try:
-            _, end = _LENIENT.raw_decode(letters, len(letters) - len(letters.lstrip()))
+            event, end = _LENIENT.raw_decode(letters, len(letters) - len(letters.lstrip()))
         except (ValueError, RecursionError):
             return None
-        closing = _CLOSING.match(letters, end)
+        if isinstance(event, dict) and "ph" in event:
+            closing = _CLOSING.match(letters, end)
     if closing is None or not _may_follow(letters[closing.end() :].strip()):
         return None
     return start + end, start + closing.end()
