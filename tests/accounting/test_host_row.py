@@ -1,0 +1,148 @@
+"""Runs without a device: the training thread is the row."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gapless.accounting import account, partition
+from gapless.formats import read
+from gapless.model.leaf import LEAVES
+from gapless.model.ledger import Ledger
+from gapless.model.trace import Shape
+from tests.accounting.drawing import Drawing, Frame, culprits, draw
+
+
+def charged(frames: list[Frame], steps: list[int], **more: tuple[tuple[int, int], ...]) -> Ledger:
+    drawn = draw(Drawing(frames=frames, steps=steps, lost=more.get("lost", ())))
+    return partition(drawn.trace)
+
+
+def leaves(
+    frames: list[Frame], steps: list[int], **more: tuple[tuple[int, int], ...]
+) -> dict[str, int]:
+    return dict(account([charged(frames, steps, **more)]).leaves)
+
+
+def op(name: str, start: int, end: int, thread: str = "m", shape: Shape | None = None) -> Frame:
+    return Frame("op", start, end, thread, name=name, shape=shape)
+
+
+def test_operators_are_busy_by_their_root() -> None:
+    frames = [
+        op("aten::linear", 10, 40),
+        op("aten::add", 20, 30),
+        op("aten::add", 50, 60),
+        Frame("opt", 70, 90),
+        op("aten::mul_", 75, 80),
+        Frame("sync", 92, 95),
+    ]
+    assert leaves(frames, [0, 100]) == {
+        "idle.host.python": 10 + 10 + 10 + 2 + 5,
+        "busy.math": 30,
+        "busy.elementwise": 10,
+        "idle.host.optimizer": 15,
+        "busy.optimizer": 5,
+        "idle.sync.return": 3,
+    }
+
+
+STRIDED = Shape(((8, 4), (8, 4)), ((4, 1), (1, 8)), ("float", "float"))
+RECAST = Shape(((8, 4), (8, 4)), ((4, 1), (4, 1)), ("float", "c10::BFloat16"))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "leaf"),
+    [
+        ("aten::cat", None, "mem"),
+        ("aten::zero_", None, "mem"),
+        ("aten::copy_", STRIDED, "layout"),
+        ("aten::_to_copy", RECAST, "cast"),
+        ("aten::convolution", None, "math"),
+        ("aten::batch_norm", None, "norm_reduce"),
+        ("aten::embedding", None, "index"),
+        ("aten::bernoulli_", None, "other"),
+        ("aten::dropout", None, "rng"),
+        ("aten::relu_", None, "elementwise"),
+        ("aten::threshold_backward", None, "elementwise"),
+        ("aten::_foreach_norm", None, "gradclip_scaler"),
+        ("aten::anything", None, "other"),
+    ],
+)
+def test_an_operator_tells_its_class(name: str, shape: Shape | None, leaf: str) -> None:
+    assert leaves([op(name, 0, 9, shape=shape)], [0, 9]) == {f"busy.{leaf}": 9}
+
+
+def test_nodes_of_the_engine_are_no_roots() -> None:
+    node = "autograd::engine::evaluate_function: {}"
+    frames = [
+        op(node.format("AddmmBackward0"), 10, 50, "b"),
+        op("AddmmBackward0", 12, 48, "b"),
+        op("aten::mm", 20, 40, "b"),
+        op(node.format("MulBackward0"), 60, 70, "b"),
+        Frame("gc", 80, 90, "c"),
+        op("aten::add", 5, 8),
+    ]
+    made = leaves(frames, [0, 100])
+    assert made["busy.math"] == 20
+    assert made["idle.host.dispatch"] == 20 + 10  # the nodes around it
+    assert made["idle.host.engine"] == 10
+    assert made["idle.gc"] == 10
+    assert made["idle.host.python"] == 100 - 20 - 30 - 10 - 10 - 3
+
+
+def test_the_training_thread_comes_before_the_engine() -> None:
+    frames = [
+        op("aten::mul", 10, 30),
+        op("autograd::engine::evaluate_function: X", 20, 40, "b"),
+        op("aten::mm", 21, 39, "b"),
+    ]
+    assert leaves(frames, [0, 50]) == {
+        "idle.host.python": 10 + 10,
+        "busy.elementwise": 20,
+        "busy.math": 9,
+        "idle.host.dispatch": 1,
+    }
+
+
+def test_there_is_no_debt_and_lost_time_is_unknown() -> None:
+    made = charged([Frame("sync", 0, 10), op("aten::mm", 20, 30)], [0, 50], lost=((35, 45),))
+    assert account([made]).leaves["idle.unknown"] == 10
+    assert set(made.facets.refill.tolist()) == {-1}
+
+
+def test_a_silence_without_stacks_is_unframed() -> None:
+    ms = 1_000_000
+    frames = [op("aten::mm", 0, ms), op("aten::mm", 9 * ms, 10 * ms)]
+    assert leaves(frames, [0, 10 * ms])["idle.host.unframed"] == 8 * ms
+    python = Frame("py", 0, 10 * ms, id="python")
+    drawn = draw(Drawing(frames=[*frames, python], steps=[0, 10 * ms]))
+    made = partition(drawn.trace)
+    assert account([made]).leaves["idle.host.python"] == 8 * ms
+    assert culprits(made, "idle.host.python", drawn.who) == {"python"}
+
+
+def test_the_row_has_no_device_and_no_part_of_one() -> None:
+    made = charged([op("aten::mm", 3, 8), Frame("opt", 8, 9)], [0, 10])
+    assert [(row.device, row.start, row.end) for row in made.rows] == [(None, 0, 10)]
+    assert made.launches_recorded is None
+    assert set(made.facets.peer.tolist()) == {-1}
+
+
+def test_a_real_training_without_a_device_sums(tmp_path: Path) -> None:
+    path, script = tmp_path / "cpu.json", Path(__file__).with_name("train_on_cpu.py")
+    subprocess.run([sys.executable, script, path], check=True, timeout=120)
+    ledger = partition(read(path))
+    made = account([ledger])
+    assert [row.device for row in ledger.rows] == [None] * 4
+    assert made.steps == 3
+    assert (
+        sum(made.leaves.values()) == made.wall_ns == sum(r.end - r.start for r in ledger.rows[1:])
+    )
+    assert {"busy.math", "busy.optimizer"} <= set(made.leaves)
+    assert made.busy_ns() > 0
+    codes = {LEAVES[int(code)] for code in np.unique(ledger.leaf)}
+    forbidden = ("copy.", "comm.", "idle.launch", "idle.device", "idle.graph", "idle.sync.refill")
+    assert not [leaf for leaf in codes if leaf.startswith(forbidden)]
