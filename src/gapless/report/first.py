@@ -82,12 +82,15 @@ def _packed(
     parts: Sequence[Part], laid: Sheet, room: int, *, closed: bool = True
 ) -> tuple[str, Sequence[Part]]:
     """Join as many parts as fit, at least one; a closed line sums up those that do not."""
-    for kept in range(len(parts), 0, -1):
-        rest = parts[kept:]
-        texts = [f"{part.name} {laid.unit.text(part.digits)}" for part in parts[:kept]]
-        if rest and closed:
-            texts.append(f"{len(rest)} more {laid.unit.text(sum(part.digits for part in rest))}")
-        text = " · ".join(texts)
-        if len(text) <= room or kept == 1:
-            return text, rest
-    return "", parts
+    kept = len(parts)
+    while len(text := _joined(parts, kept, laid, closed=closed)) > room and kept > 1:
+        kept -= 1
+    return text, parts[kept:]
+
+
+def _joined(parts: Sequence[Part], kept: int, laid: Sheet, *, closed: bool) -> str:
+    texts = [f"{part.name} {laid.unit.text(part.digits)}" for part in parts[:kept]]
+    if closed and kept < len(parts):
+        rest = sum(part.digits for part in parts[kept:])
+        texts.append(f"{len(parts) - kept} more {laid.unit.text(rest)}")
+    return " · ".join(texts)

@@ -1,6 +1,6 @@
 """The sentences of a report that every form of text shares."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gapless.model.account import Account, RowAccount
@@ -127,8 +127,3 @@ def health_lines(health: StudyHealth) -> Iterator[str]:
     yield f"{health.events:,} events ({clean(health.source)}){launches}"
     for note in health.notes:
         yield clean(note)
-
-
-def by_size(parts: Mapping[str, int]) -> list[str]:
-    """Give names, the largest part first."""
-    return sorted(parts, key=lambda name: (-parts[name], name))

@@ -48,12 +48,11 @@ def shorten(text: str, width: int) -> str:
 
 
 def _head(text: str, width: int) -> str:
-    taken = 0
-    for at, char in enumerate(text):
-        taken += cell_len(char)
-        if taken > width:
-            return text[:at]
-    return text
+    """Give as much of the start of a text, which is wider than ``width``, as fits."""
+    at = taken = 0
+    while (taken := taken + cell_len(text[at])) <= width:
+        at += 1
+    return text[:at]
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from gapless.model.trace import Int64
 
-
 _DENSE: Final = 4  # keys may spread over so many times their number
 
 
@@ -45,8 +44,8 @@ def group(*keys: npt.NDArray[np.integer]) -> Groups:
 
 def _numbered(key: npt.NDArray[np.integer]) -> tuple[Int64, Int64]:
     """Give each row the rank of its value among the distinct ones, and a row of each of them."""
-    low, high = int(key.min(initial=0)), int(key.max(initial=-1))
-    if not len(key) or high - low > _DENSE * len(key):
+    low, high = (int(key.min()), int(key.max())) if len(key) else (0, 0)
+    if high - low >= _DENSE * len(key):
         _, first, of = np.unique(key, return_index=True, return_inverse=True)
         return of.astype(np.int64), first.astype(np.int64)
     row_of = np.full(high - low + 1, -1)  # several times as fast as sorting
