@@ -68,7 +68,8 @@ where a step goes
 steps    median 1.000 ms · p10 1.000 · p90 1.000 · found by ProfilerStep#
 health   98 events (kineto) · launches recorded 100 %
          timestamps are whole microseconds: every length is ± 1 µs, gaps below
-           that are noise\
+           that are noise
+         the profiler slows the host: waiting for it is an upper bound\
 """)
 
 
@@ -237,6 +238,7 @@ def test_markdown_page(study: Study) -> None:
 
 - 98 events (kineto) · launches recorded 100 %
 - timestamps are whole microseconds: every length is ± 1 µs, gaps below that are noise
+- the profiler slows the host: waiting for it is an upper bound
 
 ### Operators, a step
 

@@ -107,6 +107,14 @@ def test_shares_that_are_unsure_are_said_from_two_percent_on() -> None:
     assert wait.startswith("2.0 % of the time the device waited")
 
 
+def test_bounds_are_called_bounds() -> None:
+    slow = replace(account(), groups={"host": 80})
+    (host_note,) = health([EVIDENCE], [], slow).notes
+    assert "upper bound" in host_note
+    (data_note,) = notes(idle__data__unstaged=1)
+    assert "lower bound" in data_note
+
+
 def test_captures_without_steps_or_with_all_of_them_counted_say_so() -> None:
     assert any("no steps" in note for note in health([EVIDENCE], [], account(None)).notes)
     few = replace(account(), left_out=())

@@ -150,6 +150,10 @@ def _unsure(parts: Sequence[Evidence], account: Account) -> Iterator[str]:
             f"{syncs / account.steps:.0f} synchronisations a step: above {SYNCS_TO_NOTE}, what "
             "they cost beyond their own time is underestimated"
         )
+    if account.groups.get("host", 0) / wall >= _NOTABLE:
+        yield "the profiler slows the host: waiting for it is an upper bound"
+    if account.leaves.get("idle.data.unstaged", 0):
+        yield "while the profiler starts, loaders run ahead: waiting for data is a lower bound"
     if account.steps is not None and not account.left_out:
         yield f"all {account.steps} steps are counted, the first one too, which is often slower"
 
