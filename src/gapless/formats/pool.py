@@ -12,7 +12,6 @@ from typing import IO, Final, cast
 
 import msgspec
 
-import gapless
 from gapless.formats.worker import LENGTH_BYTES, Message
 
 _PIPE_BYTES: Final = 1 << 20  # two batches or so: a worker need not wait for its neighbours
@@ -58,7 +57,7 @@ def workers(path: Path, count: int) -> Generator[list[Worker]]:
 def _worker(path: Path, number: int, count: int) -> Generator[Worker]:
     # Isolated and without site, but with the path of this process: the same packages as here,
     # whatever the environment says, and no start-up file of anybody's runs.
-    own = Path(gapless.__file__).resolve().parent.parent
+    own = Path(__file__).resolve().parents[2]
     places = [str(own), *(place or str(Path.cwd()) for place in sys.path)]
     command = [sys.executable, "-I", "-S", "-c", _STARTED_BY]
     arguments = [str(path.absolute()), str(number), str(count), *places]
