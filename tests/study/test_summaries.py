@@ -357,7 +357,7 @@ def test_the_heaviest_label_of_a_group_wins() -> None:
     ("file", "library"),
     [
         ("train.py", False),
-        ("/home/me/model.py", False),
+        ("../project/model.py", False),
         ("torch/nn/modules/module.py", True),
         ("/venv/lib/python3.12/site-packages/x/y.py", True),
         ("<frozen os>", True),
