@@ -1,14 +1,12 @@
-"""A process that decodes every k-th chunk of a file, and writes batches to standard output.
+"""What a process does that decodes every k-th chunk of a file, and writes batches to a pipe.
 
-Started by ``pool`` as ``python -c``, not by multiprocessing: a user's script may lack the guard of
-``__main__`` that it needs. Each worker inflates the whole file, which is cheap, so that nothing has
-to be handed to it but the path.
+Each worker inflates the whole file, which is cheap, so that nothing has to be handed to it but the
+path.
 """
 
 import gc
-import sys
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 from msgspec import Struct
@@ -37,21 +35,21 @@ class Made(Struct, tag=True):
 Message = Made | Done
 
 
-def main(path: str, number: int, count: int) -> None:
+def main(path: Path, number: int, count: int, out: BinaryIO) -> None:
     """Write the batches of the chunks ``number``, ``number + count``, …, then ``Done``."""
     gc.disable()
-    text = Text(Path(path))
+    text = Text(path)
     pieces = text.pieces()
     _, first = chunks.head(pieces)
     maker = Maker()
     for place, chunk in enumerate(chunks.cut(first or b"", pieces)):
         if place % count == number:
-            _send(Made(maker.make(chunk)))
-    _send(Done(text.damage, text.ignored))
+            _send(Made(maker.make(chunk)), out)
+    _send(Done(text.damage, text.ignored), out)
 
 
-def _send(message: Message) -> None:
+def _send(message: Message, out: BinaryIO) -> None:
     packed = msgspec.msgpack.encode(message)
-    sys.stdout.buffer.write(len(packed).to_bytes(LENGTH_BYTES, "little"))
-    sys.stdout.buffer.write(packed)
-    sys.stdout.buffer.flush()
+    out.write(len(packed).to_bytes(LENGTH_BYTES, "little"))
+    out.write(packed)
+    out.flush()
