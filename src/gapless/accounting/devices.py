@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.accounting.activities import COMPUTE, D2H, H2D, P2P, Activities
+from gapless.accounting.ahead import ahead
 from gapless.accounting.charges import Charges, charges, stacked
 from gapless.accounting.collectives import Arrivals, split, transfers
 from gapless.accounting.debt import debts, pay
@@ -45,8 +46,10 @@ def charged(
     arrived = transfers(acts, host.threads.trace, arrivals)
     heads = range(0, max(len(free), 1), _BATCH)
     begins = [0, *np.searchsorted(owners.start, free.start[heads[1:]]).tolist(), len(owners)]
-    for head, first, last in zip(heads, begins[:-1], begins[1:], strict=True):
-        idled, owed = pay(idle(part(free, head, head + _BATCH), acts, host), owed)
+    parts = (part(free, head, head + _BATCH) for head in heads)
+    charged_idle = ahead(lambda lane: idle(lane, acts, host), parts)
+    for one, first, last in zip(charged_idle, begins[:-1], begins[1:], strict=True):
+        idled, owed = pay(one, owed)
         idled = replace(idled, query=np.full(len(idled), -1))
         owned = _owned(part(owners, first, last), acts, classes, host.threads.trace)
         every = stacked([split(owned, acts, arrived), idled])

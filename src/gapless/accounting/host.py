@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.accounting.activities import Activities, clock_error
+from gapless.accounting.ahead import ahead
 from gapless.accounting.charges import NOTHING_TOLD, Charges, Told, charges, joined, told, woven
 from gapless.accounting.context import Context, in_context
 from gapless.accounting.intervals import NO_LANE, Lane, merge, subtract, union
@@ -67,10 +68,9 @@ def host(threads: Threads, acts: Activities, stages: Stages = NO_STAGES) -> Host
     spans = np.array(threads.trace.health.lost, np.int64).reshape(-1, 2)
     lost = union(spans[:, 0], spans[:, 1])
     lost = Lane(lost.start, lost.end, np.full(len(lost), -1))
-    lanes = {
-        track: _lane(threads, context, track)
-        for track in dict.fromkeys([*threads.bounds, *context.held_track.tolist()])
-    }
+    tracks = list(dict.fromkeys([*threads.bounds, *context.held_track.tolist()]))
+    swept = ahead(partial(_lane, threads, context), tracks)
+    lanes = dict(zip(tracks, swept, strict=True))
     bursts = _bursts(threads, lanes, lost)
     lanes = {
         track: woven([_staged(threads, lane, stages), bursts.get(track, NOTHING_TOLD)])

@@ -3,16 +3,18 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gapless.accounting.activities import Activities, activities, clock_error
+from gapless.accounting.ahead import ahead
 from gapless.accounting.busy import busy
 from gapless.accounting.charges import Charges, stacked
 from gapless.accounting.collectives import NO_ARRIVALS, Arrivals
-from gapless.accounting.devices import DevicePieces, charged, tiled
+from gapless.accounting.devices import charged, tiled
 from gapless.accounting.facets import phases, recomputes
 from gapless.accounting.host import Host, host
 from gapless.accounting.hostrow import host_pieces
@@ -133,12 +135,13 @@ def _on_devices(
     for device, mine in own.items():
         parts = iter([explain(whole[device], tied, whole)]) if whole else batches(device)
         known = {name: column[acts.device == device] for name, column in facets.items()}
-        limits = bounds[device]
-        yield device, limits, (_slab(tiled(mine, part, limits), known) for part in parts)
+        finish = partial(_slab, mine, bounds[device], known)
+        yield device, bounds[device], ahead(finish, parts)
 
 
-def _slab(made: DevicePieces, facets: dict[str, Int64]) -> _Slab:
-    """Give the columns of a device's pieces; facets are those of the activities that own them."""
+def _slab(acts: Activities, bounds: Int64, facets: dict[str, Int64], every: Charges) -> _Slab:
+    """Give the columns of what a device is charged with; facets are its activities'."""
+    made = tiled(acts, every, bounds)
     owner = made.activity
     known = {name: np.where(owner >= 0, column[owner], 0) for name, column in facets.items()}
     hidden = {"hidden_comm": made.hidden_comm, "hidden_copy": made.hidden_copy}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 CHUNK: Final = 4 << 20
@@ -54,38 +55,51 @@ def starts_like_a_trace(pieces: Iterator[bytes]) -> bool:
     return False
 
 
-def cut(first: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Give chunks of some megabytes that end where an event ends (comma and space included).
+@dataclass(frozen=True)
+class Chunk:
+    """Whole events, in pieces not copied together yet, and what parts them from the next chunk."""
 
-    The same pieces make the same chunks.
-    """
+    parts: tuple[bytes, ...]
+    gap: bytes = b""
+
+    def listed(self) -> bytes:
+        """Give the events as a JSON list."""
+        return b"".join((b"[", *self.parts, b"]"))
+
+    def text(self) -> bytes:
+        """Give the text as it stands in the file."""
+        return b"".join((*self.parts, self.gap))
+
+
+def cut(first: bytes, pieces: Iterable[bytes]) -> Iterator[Chunk]:
+    """Give chunks of some megabytes that end where an event ends. The same pieces make the same."""
     parts, size = [first], len(first)
     for piece in pieces:
         parts.append(piece)
         size += len(piece)
         if size < CHUNK:
             continue
-        text = b"".join(parts)
-        end = _last_boundary(text)
-        if not end and size > _MOST_WITHOUT_BOUNDARY:
-            end = size
-        if end:
-            yield text[:end]
-        parts, size = [text[end:]], len(text) - end
-    text = b"".join(parts)
-    if text:
-        yield text
+        found = _last(_BOUNDARY, parts[-1], len(parts[-1]) - _TAIL)
+        if found is None:  # somewhere before, then
+            parts = [b"".join(parts)]
+            found = _last(_BOUNDARY, parts[0], 0) or _last(_ANY, parts[0], 0)
+        if found is None and size > _MOST_WITHOUT_BOUNDARY:
+            found = size, size
+        if found is not None:
+            *whole, last = parts
+            yield Chunk((*whole, last[: found[0]]), last[slice(*found)])
+            parts = [last[found[1] :]]
+            size = len(parts[0])
+    if any(parts):
+        yield Chunk(tuple(parts))
 
 
-def _last_boundary(text: bytes) -> int:
-    """Give the position after the last boundary, 0 if there is none."""
-    for pattern, start in ((_BOUNDARY, max(0, len(text) - _TAIL)), (_BOUNDARY, 0), (_ANY, 0)):
-        end = 0
-        for found in pattern.finditer(text, start):
-            end = found.end()
-        if end:
-            return end
-    return 0
+def _last(pattern: re.Pattern[bytes], text: bytes, start: int) -> tuple[int, int] | None:
+    """Give where the last event that another follows ends, and where that one starts."""
+    last = None
+    for found in pattern.finditer(text, max(0, start)):
+        last = found.start() + 1, found.end()
+    return last
 
 
 def boundaries(text: bytes) -> list[int]:

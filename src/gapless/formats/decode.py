@@ -10,7 +10,7 @@ import msgspec
 
 from gapless.formats import columns, entries, mend
 from gapless.formats.batch import Batch
-from gapless.formats.chunks import boundaries
+from gapless.formats.chunks import Chunk, boundaries
 from gapless.formats.columns import Tally
 from gapless.formats.interning import Tables
 
@@ -31,8 +31,15 @@ class Maker:
     tables: Tables = field(default_factory=Tables)
     _decoder: "msgspec.json.Decoder[list[Any]]" = field(default_factory=entries.decoder)
 
-    def make(self, text: bytes) -> Batch:
+    def chunk(self, chunk: Chunk) -> Batch:
         """Give the batch of a chunk, its undecodable ends left to whoever knows the neighbours."""
+        found = self._decoded(chunk.listed())
+        if found is not None:
+            return columns.make(found, self.tables, Tally())
+        return self.make(chunk.text())
+
+    def make(self, text: bytes) -> Batch:
+        """Give the batch of some text; as for a chunk."""
         found = self.decoded(text)
         if found is not None:
             return columns.make(found, self.tables, Tally())
@@ -49,8 +56,11 @@ class Maker:
 
     def decoded(self, text: bytes) -> list[Any] | None:
         """Decode a run of events; ``None`` if anything in it is not as it should be."""
+        return self._decoded(b"[" + text.strip(_BLANK) + b"]")
+
+    def _decoded(self, listed: bytes) -> list[Any] | None:
         try:
-            return self._decoder.decode(b"[" + text.strip(_BLANK) + b"]")
+            return self._decoder.decode(listed)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return None
 
@@ -205,9 +215,12 @@ def guessed_end(piece: bytes) -> Span | None:
     for found in _LAST.finditer(text):
         after = text[found.end() :].strip()
         try:
-            if after not in ("", "}"):
-                _LENIENT.decode("{" + after.removeprefix(","))
+            if after in ("", "}"):  # a cut may have ended a list inside the event as well
+                sound = mend.event(piece[: found.start() + 1]).text is not None
+            else:
+                sound = bool(_LENIENT.decode("{" + after.removeprefix(",")))
         except (ValueError, RecursionError):
             continue
-        return found.start() + 1, found.end()
+        if sound:
+            return found.start() + 1, found.end()
     return None

@@ -115,13 +115,13 @@ class _Reading:
             self.rest, self.torn = self.torn[end[1] :], b""
 
 
-def _alone(text: Text, head: bytes, parts: Iterator[bytes]) -> tuple[Assembly, finish.Ends]:
+def _alone(text: Text, head: bytes, parts: Iterator[chunks.Chunk]) -> tuple[Assembly, finish.Ends]:
     reading, maker, ids = _Reading(), Maker(), Map()
     for part in parts:
         if reading.rest is None:
-            reading.add(maker.make(part), ids)
+            reading.add(maker.chunk(part), ids)
         elif len(reading.rest) < _REST_LIMIT:
-            reading.rest += part
+            reading.rest += part.text()
     return reading.assembly, _ends(head, reading, text.damage, text.ignored)
 
 

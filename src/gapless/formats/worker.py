@@ -44,7 +44,7 @@ def main(path: Path, number: int, count: int, out: BinaryIO) -> None:
     maker = Maker()
     for place, chunk in enumerate(chunks.cut(first or b"", pieces)):
         if place % count == number:
-            _send(Made(maker.make(chunk)), out)
+            _send(Made(maker.chunk(chunk)), out)
     _send(Done(text.damage, text.ignored), out)
 
 

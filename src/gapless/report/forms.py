@@ -5,19 +5,28 @@ from argparse import Namespace
 
 from gapless.model.comparison import Comparison
 from gapless.model.study import Study
-from gapless.report import changes, document, markdown, sheet_csv, terminal
 from gapless.report.pen import pen_for
-from gapless.report.terminal import Wanted
 
 
 def write_study(study: Study, arguments: Namespace) -> None:
-    """Write a study to standard output. Raises ``UsageError`` for an unknown table or key."""
-    wanted = Wanted(arguments.top, arguments.sort)
+    """Write a study to standard output. Raises ``UsageError`` for an unknown table or key.
+
+    Only the form that was asked for is imported: a trace that is opened again takes little longer.
+    """
+    from gapless.report import terminal
+
+    wanted = terminal.Wanted(arguments.top, arguments.sort)
     if arguments.csv is not None:
+        from gapless.report import sheet_csv
+
         sys.stdout.write(sheet_csv.table(study, arguments.csv))
     elif arguments.json:
+        from gapless.report import document
+
         sys.stdout.write(document.study_json(study))
     elif arguments.markdown:
+        from gapless.report import markdown
+
         sys.stdout.write(markdown.page(study, wanted))
     else:
         pen = pen_for(sys.stdout, arguments.width)
@@ -26,7 +35,11 @@ def write_study(study: Study, arguments: Namespace) -> None:
 
 def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
     """Write a comparison to standard output."""
+    from gapless.report import changes
+
     if arguments.json:
+        from gapless.report import document
+
         sys.stdout.write(document.comparison_json(comparison))
         return
     pen = pen_for(sys.stdout, arguments.width)

@@ -1,9 +1,12 @@
 """What may be asked of a study, and selections of steps and ranks ("3-7", "0,2,5-")."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gapless.errors import UsageError
 from gapless.model.leaf import LEAVES
+
+Say = Callable[[str], None]  # progress, a few words at a time
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ the number of ranks.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -15,12 +15,11 @@ from gapless.accounting import Arrivals, match
 from gapless.errors import NotATraceError, NotFoundError
 from gapless.formats.pool import processors
 from gapless.study.crew import Ask, crew
-from gapless.study.options import Options
+from gapless.study.options import Options, Say
 from gapless.study.part import Missing, Part
 from gapless.study.tasks import Answer, Head, Task
 
 _ENOUGH: Final = "1000T"  # a study's own folder is not limited
-Say = Callable[[str], None]  # progress, a few words at a time
 
 
 def many(paths: list[str], options: Options, tell: Say) -> tuple[list[Part], list[Missing]]:

@@ -1,5 +1,7 @@
 """The tables that users know from the profiler they had: one file each."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from gapless.model.tables import Tables
 from gapless.study.tables.collectives import collective_table
 from gapless.study.tables.copies import copy_table
@@ -13,12 +15,15 @@ from gapless.study.view import View
 
 def build(view: View, *, by_shape: bool) -> Tables:
     """Build all tables of one capture."""
-    return Tables(
-        operators=operator_table(view, by_shape=by_shape),
-        kernels=kernel_table(view),
-        copies=copy_table(view),
-        collectives=collective_table(view),
-        ranges=range_table(view),
-        memory=memory_table(view),
-        lines=line_table(view),
-    )
+    with ThreadPoolExecutor(2) as pool:  # NumPy lets the other thread run meanwhile
+        lines = pool.submit(line_table, view)
+        operators = pool.submit(operator_table, view, by_shape=by_shape)
+        return Tables(
+            kernels=kernel_table(view),
+            copies=copy_table(view),
+            collectives=collective_table(view),
+            ranges=range_table(view),
+            memory=memory_table(view),
+            operators=operators.result(),
+            lines=lines.result(),
+        )

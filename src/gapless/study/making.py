@@ -1,0 +1,57 @@
+"""A study made anew: what opening does where the cache has none."""
+
+from collections.abc import Sequence
+
+from gapless.accounting import join, partition
+from gapless.formats import Source
+from gapless.model.study import RunInfo, Study
+from gapless.store import cache
+from gapless.study.capture import summarise
+from gapless.study.merge import merge_accounts, merge_leaves, merge_stragglers, merge_tables
+from gapless.study.notes import health
+from gapless.study.options import Options, Say
+from gapless.study.part import Missing, Part
+from gapless.study.ranks import many, require_rank
+from gapless.study.steps import step_times
+from gapless.study.tasks import capture_of
+
+
+def make_study(sources: Sequence[Source], options: Options, tell: Say) -> Study:
+    """Read traces and give the study of them: one rank or many. Raises ``GaplessError``."""
+    paths = [str(source.path) for source in sources]
+    if len(paths) == 1:
+        parts, missing = [_alone(paths[0], options, tell)], list[Missing]()
+    else:
+        parts, missing = many(paths, options, tell)
+    return assemble(parts, missing, options)
+
+
+def assemble(parts: Sequence[Part], missing: Sequence[Missing], options: Options) -> Study:
+    """Put the summaries of ranks together."""
+    evidence = [part.evidence for part in parts]
+    account = merge_accounts([part.account for part in parts])
+    worlds = [one.world for one in evidence if one.world is not None]
+    return Study(
+        run=RunInfo(
+            paths=tuple(one.path for one in evidence),
+            ranks=tuple(sorted({one.rank for one in evidence if one.rank is not None})),
+            world=max(worlds, default=None),
+            device=next((one.device for one in evidence if one.device), None),
+            versions=evidence[0].versions,
+        ),
+        health=health(evidence, missing, account),
+        steps=step_times(account, evidence[0].step_rule),
+        account=account,
+        tables=merge_tables([part.tables for part in parts]),
+        leaf=merge_leaves([part.leaf for part in parts if part.leaf], options.pieces),
+        stragglers=merge_stragglers(one for part in parts for one in part.stragglers),
+    )
+
+
+def _alone(path: str, options: Options, tell: Say) -> Part:
+    tell("reading")
+    trace = capture_of(path, cache.key(path) if options.cache else None)
+    require_rank(options, [trace.rank])
+    tell("accounting")
+    joined = join(trace)
+    return summarise(joined, partition(trace, joined=joined), options)
