@@ -1,4 +1,4 @@
-"""Mutate real traces, read each, and count what comes of it: a consistent trace, or a clear refusal.
+"""Mutate real traces, read each, and count what comes of it: a sound trace, or a clear refusal.
 
 ``python -m benchmarks.mutations --count 20000 --seed 1`` prints the counts as JSON; anything but a
 consistent trace or a ``GaplessError`` ends it with the seed of the culprit.
@@ -28,9 +28,24 @@ from gapless.model.trace import Trace
 DATA = Path(__file__).parents[1] / "tests" / "data"
 _RUN = 60_000  # bytes of events in a row that a specimen keeps
 _TOKENS = (
-    (b'"', b"\\", b"\n", b"\x00", b"\xff\xfe", b"{", b"}", b"[", b"]", b",", b":", b"},{", b'"},{"')
-    + (b"NaN", b"inf", b"-Infinity", b"N/A", b"null", b"true", b"-1", b"1e999", b"0.-5", b"9" * 40)
-    + (b'"\\ud800"', b"\xed\xa0\x80", b"\xef\xbb\xbf", b'"ph": "X",', b'"ts": "12",', b'"traceEvents": [')
+    *(
+        b'"',
+        b"\\",
+        b"\n",
+        b"\x00",
+        b"\xff\xfe",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"},{",
+        b'"},{"',
+    ),
+    *(b"NaN", b"inf", b"-Infinity", b"N/A", b"null", b"true", b"-1", b"1e999", b"0.-5", b"9" * 40),
+    *(b'"\\ud800"', b"\xed\xa0\x80", b"\xef\xbb\xbf", b'"ph": "X",', b'"ts": "12",'),
+    *(b'"traceEvents": [', b"]}", b"}]", b'"args": {'),
 )
 
 Mutate = Callable[[bytearray, random.Random], None]
@@ -167,7 +182,7 @@ def _texts(trace: Trace) -> list[str]:
 
 
 def outcome(text: bytes, folder: Path) -> str:
-    """Read a mutant and say what came of it. Raises ``AssertionError`` for a trace that is unsound."""
+    """Read a mutant and say what came of it; an unsound trace raises ``AssertionError``."""
     path = folder / "mutant.json"
     path.write_bytes(text)
     try:
@@ -182,7 +197,9 @@ def outcome(text: bytes, folder: Path) -> str:
         return "cut: what was there is given"
     if health.dropped:
         return "some events dropped and counted"
-    return "some events repaired and counted" if health.repaired else "read as if nothing were wrong"
+    if health.repaired:
+        return "some events repaired and counted"
+    return "read as if nothing were wrong"
 
 
 def main() -> int:

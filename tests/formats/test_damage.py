@@ -66,10 +66,6 @@ def test_host_time_after_the_last_host_event_of_a_cut_file_is_lost(tmp_path: Pat
     assert read(written(tmp_path, text)).health.lost == ()
 
 
-def _members(events: int) -> int:
-    return sum(len(event) + 2 for event in _EVENTS[:events])
-
-
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
 def test_a_cut_gzip_gives_what_can_be_inflated(tmp_path: Path, share: float) -> None:
     data = gzip.compress(_TEXT)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from gapless.model.trace import Trace
 from tests.formats.writing import counted, differences, document, kernel, op, spans, written
 
 _TIMES: Any = {"ts": 10.5, "dur": 5.25, "pid": 1, "tid": 2}
+_OP: Any = {"ph": "X", "cat": "cpu_op"}
 _EVENTS: list[dict[str, Any]] = [
-    {"ph": "X", "cat": "cpu_op", "name": "aten::add", "args": {"Input Dims": [[2, 3], []]}, **_TIMES},
+    {**_OP, "name": "aten::add", "args": {"Input Dims": [[2, 3], []]}, **_TIMES},
     {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}},
     {"ph": "s", "id": 1, "pid": 1, "tid": 2, "ts": 10.5, "cat": "ac2g", "name": "ac2g"},
     {"ph": "X", "cat": "kernel", "name": "k},{", "ts": 12, "dur": 1, "pid": 0, "tid": 7,
      "args": {"correlation": 9, "device": 0, "stream": 7, "grid": [1, 2, 3]}},
     {"ph": "C", "name": "counter", "pid": "GPU 0 Counters", "tid": 0, "ts": 11, "args": {"": 1}},
-    {"ph": "X", "cat": "cpu_op", "name": '"quoted" ], é', "args": {"list": [{"ph": "X"}, {"ph": "X"}]},
+    {**_OP, "name": '"quoted" ], é', "args": {"list": [{"ph": "X"}, {"ph": "X"}]},
      **_TIMES},
 ]  # fmt: skip
 _HEAD = {"schemaVersion": 1, "baseTimeNanoseconds": 7, "distributedInfo": {"rank": 3}}
@@ -67,8 +69,9 @@ def _trailing_comma() -> str:
 
 
 _LAYOUTS = [
-    _first, _last, _pretty, _compact, _sorted, _not_ascii, _phase_last, _line_by_line, _trailing_comma,
-]  # fmt: skip
+    *(_first, _last, _pretty, _compact, _sorted),
+    *(_not_ascii, _phase_last, _line_by_line, _trailing_comma),
+]
 
 
 def _check(trace: Trace) -> None:
@@ -88,7 +91,7 @@ def _check(trace: Trace) -> None:
 @pytest.mark.parametrize("chunk", [1, 150, 400, 4 << 20])
 @pytest.mark.parametrize("layout", _LAYOUTS)
 def test_reads_the_same_from_every_layout_in_chunks_of_any_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Any, chunk: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Callable[[], str], chunk: int
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK", chunk)
     monkeypatch.setattr("gapless.formats.stream.PIECE", 100)
@@ -140,7 +143,8 @@ def test_bytes_after_the_compressed_stream_are_ignored_and_noted(tmp_path: Path)
 
 
 def test_metadata_after_the_events_may_hold_what_looks_like_events(tmp_path: Path) -> None:
-    tail = ', "deviceProperties": [{"id": 0, "name": "A"}, {"id": 1, "name": "B"}], "distributedInfo": {"rank": 5}'
+    devices = '"deviceProperties": [{"id": 0, "name": "A"}, {"id": 1, "name": "B"}]'
+    tail = f', {devices}, "distributedInfo": {{"rank": 5}}'
     trace = read(written(tmp_path, document([op("a"), kernel()], "", tail)))
     assert [device.name for device in trace.devices] == ["A", "B"]
     assert trace.rank == 5
@@ -181,7 +185,7 @@ def test_no_name_can_fool_the_cutting(
         (b"", "empty"),
         (b"  \n ", "empty"),
         (b'{"name": "left-pad", "version": "1.0.0", "files": []}', "traceEvents"),
-        (b'[{"name": "left-pad"}, {"name": "x"}]', "none of its 2 entries"),
+        (b'[{"name": "left-pad"}, {"name": "x"}]', "none of its"),
         (b"[1, 2, 3]", "no events"),
         (b"[]", "no events"),
         (b"\x7fELF\x02\x01\x01\x00", "ELF"),
@@ -190,7 +194,7 @@ def test_no_name_can_fool_the_cutting(
         (gzip.compress(b"hello world" * 99)[:20], "no JSON"),
         (b"\x1f\x8b\x08\x00rubbish and more", "damaged"),
         (b"\x28\xb5\x2f\xfdrubbish", "damaged"),
-        (b'{"traceEvents": [{"a": 1}, {"b": 2}]}', "none of its 2 entries"),
+        (b'{"traceEvents": [{"a": 1}, {"b": 2}]}', "none of its"),
         (b'{"schemaVersion": 1, "traceEv', "traceEvents"),
     ],
 )

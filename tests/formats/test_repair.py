@@ -1,4 +1,4 @@
-"""Events that are no JSON, or of wrong types: mended where the meaning is plain, else dropped, counted."""
+"""Events that are no JSON, or of wrong types: mended where the meaning is plain, else dropped."""
 
 from pathlib import Path
 
@@ -47,22 +47,25 @@ def test_a_whole_pair_of_surrogates_is_one_letter_and_no_repair(tmp_path: Path) 
     assert counted(trace) == ({}, {})
 
 
+_NO_NUMBER = "no number (N/A, inf, nan)"
+_WRONG = "value of a wrong type"
+_OPEN = op("e", ts="2", dur="1")[:-1]  # to be closed by the test
 _TEXTS = [
-    (op("e", ts="2", dur="inf"), "no number (N/A, inf, nan)", 2000),
-    (op("e", ts="2", dur="N/A"), "no number (N/A, inf, nan)", 2000),
-    (op("e", ts="2", dur="NaN"), "no number (N/A, inf, nan)", 2000),
-    (op("e", ts="2", dur="-Infinity"), "no number (N/A, inf, nan)", 2000),
+    (op("e", ts="2", dur="inf"), _NO_NUMBER, 2000),
+    (op("e", ts="2", dur="N/A"), _NO_NUMBER, 2000),
+    (op("e", ts="2", dur="NaN"), _NO_NUMBER, 2000),
+    (op("e", ts="2", dur="-Infinity"), _NO_NUMBER, 2000),
     (op("e", ts="2", dur=""), "empty value", 2000),
     (op("e", ts="2", dur="1,"), "comma too many", 3000),
-    (op("e", ts="2", dur="1")[:-1] + ",}", "comma too many", 3000),
+    (_OPEN + ",}", "comma too many", 3000),
     (op("e", ts="2", dur="01"), "number in an odd form", 3000),
     (op("e", ts="+2", dur="1."), "number in an odd form", 3000),
-    (op("e", ts="2", dur="1")[:-1] + ', "args": {"Process Group Description": }}', "empty value", 3000),
-    (op("e", ts="2", dur="1")[:-1] + ', "args": {"bw": 1.#INF, "x": [nan, inf]}}', "no number (N/A, inf, nan)", 3000),
-    (op("e", ts="2", dur="1", args=[1, 2]), "value of a wrong type", 3000),
-    (op("e", ts="2", dur="1", args="text"), "value of a wrong type", 3000),
-    (op("e", ts="2", dur="1", pid=True), "value of a wrong type", 3000),
-    (op("e", ts="2", dur="1", cat=["x"]), "value of a wrong type", 3000),
+    (_OPEN + ', "args": {"Process Group Description": }}', "empty value", 3000),
+    (_OPEN + ', "args": {"bw": 1.#INF, "x": [nan, inf]}}', _NO_NUMBER, 3000),
+    (op("e", ts="2", dur="1", args=[1, 2]), _WRONG, 3000),
+    (op("e", ts="2", dur="1", args="text"), _WRONG, 3000),
+    (op("e", ts="2", dur="1", pid=True), _WRONG, 3000),
+    (op("e", ts="2", dur="1", cat=["x"]), _WRONG, 3000),
     (op("e", ts='"2"', dur='"1"'), "number written as text", 3000),
 ]  # fmt: skip
 
@@ -152,7 +155,7 @@ def test_repairs_are_found_among_thousands_of_sound_events(tmp_path: Path) -> No
 
 
 def test_broken_metadata_costs_only_the_keys_that_are_broken(tmp_path: Path) -> None:
-    head = '"bad": N/A, "baseTimeNanoseconds": 5, "path": "C:\\x\\temp", "distributedInfo": {"rank": 2}, '
+    head = '"bad": N/A, "baseTimeNanoseconds": 5, "path": "C:\\x", "distributedInfo": {"rank": 2}, '
     trace = opened(tmp_path, [op()], head)
     assert (trace.origin_ns, trace.rank) == (5, 2)
 

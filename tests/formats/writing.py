@@ -4,9 +4,10 @@ import gzip
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import zstandard
 
 from gapless.formats import read
@@ -79,15 +80,15 @@ def counted(trace: Trace) -> tuple[dict[str, int], dict[str, int]]:
 
 def differences(one: Trace, other: Trace) -> list[str]:
     """List in what two traces differ, the path aside."""
-    found = [
-        f"{group}.{column}"
-        for group in ("events", "gpu", "memory")
-        for column in vars(getattr(one, group))
-        if not np.array_equal(
-            getattr(getattr(one, group), column), getattr(getattr(other, group), column)
-        )
-        or getattr(getattr(one, group), column).dtype
-        != getattr(getattr(other, group), column).dtype
-    ]
+    found: list[str] = []
+    for name in ("events", "gpu", "memory"):
+        left, right = _columns(one, name), _columns(other, name)
+        for key, column in left.items():
+            if column.dtype != right[key].dtype or not np.array_equal(column, right[key]):
+                found.append(f"{name}.{key}")
     plain = set(vars(one)) - {"events", "gpu", "memory", "path"}
     return found + [key for key in sorted(plain) if getattr(one, key) != getattr(other, key)]
+
+
+def _columns(trace: Trace, group: str) -> dict[str, npt.NDArray[Any]]:
+    return cast("dict[str, npt.NDArray[Any]]", vars(getattr(trace, group)))

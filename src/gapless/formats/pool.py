@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from gapless.formats import worker
 from gapless.formats.worker import LENGTH_BYTES, Message
 
 _PIPE_BYTES: Final = 1 << 20  # two batches or so: a worker need not wait for its neighbours
+_MOST_BYTES: Final = 1 << 30  # of a message; one is half a megabyte
 _STARTED_BY: Final = (
     "import sys; sys.path[:] = sys.argv[4:]; from pathlib import Path;"
     " from gapless.formats.worker import main;"
@@ -28,6 +29,15 @@ _STARTED_BY: Final = (
 
 class WorkerLostError(Exception):
     """A worker ended before the file did: killed, out of memory, or it could not be started."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a file that is a worker's: every ``count``-th chunk, from ``number`` on."""
+
+    path: Path
+    number: int
+    count: int
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class Worker:
             raise WorkerLostError from error
 
     def _exactly(self, length: int) -> bytes:
-        data = self.pipe.read(length)
+        data = self.pipe.read(length) if length <= _MOST_BYTES else b""
         if len(data) < length:
             raise WorkerLostError
         return data
@@ -60,8 +70,11 @@ def workers(path: Path, count: int) -> Generator[list[Worker]]:
     multiprocessing does: that the user's script has a guard of ``__main__``.
     """
     start = _forked if _may_fork() else _spawned
+    made: list[Worker] = []
     with ExitStack() as stack:
-        yield [stack.enter_context(start(path, number, count)) for number in range(count)]
+        for number in range(count):
+            made.append(stack.enter_context(start(Share(path, number, count), made)))
+        yield made
 
 
 def _may_fork() -> bool:
@@ -70,13 +83,17 @@ def _may_fork() -> bool:
 
 
 @contextmanager
-def _forked(path: Path, number: int, count: int) -> Generator[Worker]:
+def _forked(share: Share, earlier: Sequence[Worker]) -> Generator[Worker]:
     reading, writing = os.pipe()
     with warnings.catch_warnings():  # of threads that are not Python's: NumPy's wait for work
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
-        _work(path, number, count, writing)
+        # Who holds the reading end of a pipe keeps its writer waiting for a reader that is dead.
+        os.close(reading)
+        for other in earlier:
+            other.pipe.close()
+        _work(share, writing)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         _widen(pipe)
@@ -87,23 +104,23 @@ def _forked(path: Path, number: int, count: int) -> Generator[Worker]:
             os.waitpid(child, 0)
 
 
-def _work(path: Path, number: int, count: int, writing: int) -> NoReturn:
+def _work(share: Share, writing: int) -> NoReturn:
     """Do a worker's work in a copy of the user's process, and leave nothing of that process run."""
     try:
         with os.fdopen(writing, "wb") as pipe:
-            worker.main(path, number, count, pipe)
+            worker.main(share.path, share.number, share.count, pipe)
     finally:
         os._exit(0)  # without the buffers, the handlers and the traceback of the process copied
 
 
 @contextmanager
-def _spawned(path: Path, number: int, count: int) -> Generator[Worker]:
+def _spawned(share: Share, _: Sequence[Worker]) -> Generator[Worker]:
     # Isolated and without site, but with the path of this process: the same packages as here,
     # whatever the environment says, and no start-up file of anybody's runs.
     own = Path(__file__).resolve().parents[2]
     places = [str(own), *(place or str(Path.cwd()) for place in sys.path)]
     command = [sys.executable, "-I", "-S", "-c", _STARTED_BY]
-    arguments = [str(path.absolute()), str(number), str(count), *places]
+    arguments = [str(share.path.absolute()), str(share.number), str(share.count), *places]
     try:
         process = subprocess.Popen(  # noqa: S603  our own interpreter and code
             [*command, *arguments],

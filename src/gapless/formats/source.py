@@ -105,14 +105,12 @@ def _source(path: Path) -> Source:
 @contextmanager
 def spool(stream: BinaryIO) -> Generator[Path]:
     """Give a file that holds all of a stream (standard input); it is gone afterwards."""
-    handle, name = tempfile.mkstemp(prefix="gapless-", suffix=".json")
-    path = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
+    with tempfile.TemporaryDirectory(prefix="gapless-") as name:
+        path = Path(name, "standard-input", "trace.json")  # the same names each time, for the cache
+        path.parent.mkdir()
+        with path.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
         yield path
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def rank_of(path: Path) -> int | None:

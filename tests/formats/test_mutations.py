@@ -1,0 +1,33 @@
+"""Whatever happens to the bytes of a trace: a sound trace comes of it, or a clear refusal."""
+
+import random
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.mutations import inconsistencies, mutated, outcome, specimens
+from gapless.formats import read
+
+
+def test_specimens_are_sound_and_small(tmp_path: Path) -> None:
+    sources = specimens()
+    assert len(sources) >= 10
+    for source in sources:
+        path = tmp_path / "specimen.json"
+        path.write_bytes(source)
+        trace = read(path)
+        assert inconsistencies(trace) == []
+        assert (trace.health.dropped, trace.health.repaired) == ((), ())
+        assert len(trace.events) > 100
+        assert len(source) < 200_000
+
+
+def test_three_hundred_mutants_are_read_soundly_or_refused(tmp_path: Path) -> None:
+    sources = specimens()
+    outcomes: Counter[str] = Counter()
+    for seed in range(300):
+        rng = random.Random(f"ci:{seed}")
+        outcomes[outcome(mutated(rng.choice(sources), rng), tmp_path)] += 1
+    assert outcomes.total() == 300
+    assert outcomes["cut: what was there is given"] > 20
+    assert outcomes["some events dropped and counted"] > 20
+    assert outcomes["some events repaired and counted"] > 5

@@ -1,0 +1,113 @@
+"""Paths, folders, patterns and standard input; ranks from names."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from gapless.errors import NotFoundError, UsageError
+from gapless.formats import find, read, spool
+from gapless.formats.source import rank_of
+from tests.formats.writing import document, op, written
+
+_TEXT = document([op()])
+
+
+def _names(folder: Path, *paths: str) -> list[str]:
+    return [
+        str(source.path.relative_to(folder)) for source in find([str(folder / p) for p in paths])
+    ]
+
+
+def _tree(folder: Path) -> None:
+    (folder / "deep" / "deeper").mkdir(parents=True)
+    written(folder, _TEXT, "host_12.1712195495505.pt.trace.json.gz")
+    written(folder, _TEXT, "b.json")
+    written(folder, _TEXT, "deep/rank_3.json.zst")
+    written(folder, "[" + op() + "]", "deep/deeper/bare.json")
+    written(folder, '{"name": "left-pad"}', "package.json")
+    written(folder, "not JSON", "deep/broken.json")
+    written(folder, b"\x1f\x8b\x08 no gzip", "deep/odd.json.gz")
+    written(folder, _TEXT, "notes.txt")
+
+
+def test_a_folder_gives_the_traces_below_it_and_nothing_else(tmp_path: Path) -> None:
+    _tree(tmp_path)
+    assert _names(tmp_path, "") == [
+        "b.json",
+        "deep/deeper/bare.json",
+        "deep/rank_3.json.zst",
+        "host_12.1712195495505.pt.trace.json.gz",
+    ]
+
+
+def test_a_pattern_gives_what_looks_like_a_trace(tmp_path: Path) -> None:
+    _tree(tmp_path)
+    assert _names(tmp_path, "*.json") == ["b.json"]
+    assert _names(tmp_path, "**/*.zst") == ["deep/rank_3.json.zst"]
+    assert _names(tmp_path, "d*") == ["deep/deeper/bare.json", "deep/rank_3.json.zst"]
+
+
+def test_a_file_named_itself_is_taken_whatever_its_name(tmp_path: Path) -> None:
+    _tree(tmp_path)
+    assert _names(tmp_path, "notes.txt", "package.json") == ["notes.txt", "package.json"]
+
+
+def test_a_file_comes_once(tmp_path: Path) -> None:
+    _tree(tmp_path)
+    (tmp_path / "link.json").symlink_to(tmp_path / "b.json")
+    assert _names(tmp_path, "b.json", "b.json", "link.json") == ["b.json"]
+
+
+def test_sources_tell_rank_and_size(tmp_path: Path) -> None:
+    _tree(tmp_path)
+    (source,) = find([str(tmp_path / "deep" / "*.zst")])
+    assert source.rank_from_name == 3
+    assert source.bytes == source.path.stat().st_size
+
+
+@pytest.mark.parametrize("path", ["gone.json", "gone/*.json", "empty"])
+def test_what_names_nothing_is_refused(tmp_path: Path, path: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotFoundError, match=path.replace("*", r"\*")):
+        find([str(tmp_path / path)])
+
+
+def test_standard_input_is_read_from_a_file_that_is_gone_afterwards() -> None:
+    with spool(io.BytesIO(_TEXT.encode())) as path:
+        assert len(read(path).events) == 1
+    assert not path.exists()
+    with pytest.raises(UsageError, match="standard input"):
+        find(["-", "x.json"])
+
+
+def test_the_spooled_file_is_gone_after_an_error_too() -> None:
+    spooled = spool(io.BytesIO(b"x"))
+    path = spooled.__enter__()
+    assert path.exists()
+    assert not spooled.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "rank"),
+    [
+        ("rank0.json", 0),
+        ("trace_rank-12.json.gz", 12),
+        ("rank_3_step_5.json", 3),
+        ("Rank7.pt.trace.json", 7),
+        ("rank5/trace.json", 5),
+        ("dp0_pp1_rank_9/rank_8.json", 8),
+        ("host_4711.1712195495505.pt.trace.json", None),
+        ("frank1.json", None),
+        ("worker0.json", None),
+    ],
+)
+def test_ranks_come_from_names(path: str, rank: int | None) -> None:
+    assert rank_of(Path(path)) == rank
+
+
+def test_what_the_file_says_of_its_rank_wins_over_its_name(tmp_path: Path) -> None:
+    told = document([op()], '"distributedInfo": {"rank": 4}, ')
+    assert read(written(tmp_path, told, "rank_9.json")).rank == 4
+    assert read(written(tmp_path, _TEXT, "rank_9.json")).rank == 9
