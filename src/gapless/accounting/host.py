@@ -1,6 +1,7 @@
 """φ: what a host thread was doing, as a leaf and an event to blame (docs: the account, 6)."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
