@@ -1,4 +1,4 @@
-"""Mutate real traces, read each, and count what comes of it: a sound trace, or a clear refusal.
+"""Mutate real traces, open each, and count what comes of it: a sound report, or a clear refusal.
 
 ``python -m benchmarks.mutations --count 20000 --seed 1`` prints the counts as JSON; anything but a
 consistent trace or a ``GaplessError`` ends it with the seed of the culprit.
@@ -6,6 +6,7 @@ consistent trace or a ``GaplessError`` ends it with the seed of the culprit.
 
 import argparse
 import gzip
+import io
 import json
 import random
 import re
@@ -20,10 +21,17 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import machine
+from gapless.accounting import join, partition
 from gapless.errors import GaplessError
 from gapless.formats import read
 from gapless.model import category as c
 from gapless.model.trace import Trace
+from gapless.report.document import study_json
+from gapless.report.pen import pen_for
+from gapless.report.terminal import Wanted, screen
+from gapless.study.capture import summarise
+from gapless.study.making import assemble
+from gapless.study.options import Options
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 _RUN = 60_000  # bytes of events in a row that a specimen keeps
@@ -192,6 +200,7 @@ def outcome(text: bytes, folder: Path) -> str:
     found = inconsistencies(trace)
     if found:
         raise AssertionError("; ".join(found))
+    reported(trace)
     health = trace.health
     if health.truncated:
         return "cut: what was there is given"
@@ -200,6 +209,15 @@ def outcome(text: bytes, folder: Path) -> str:
     if health.repaired:
         return "some events repaired and counted"
     return "read as if nothing were wrong"
+
+
+def reported(trace: Trace) -> str:
+    """Take a trace all the way to the printed report; its sums are checked where they are made."""
+    joined = join(trace)
+    ledger = partition(trace, joined=joined)
+    study = assemble([summarise(joined, ledger, Options())], [], Options())
+    pen = pen_for(io.StringIO(), 100)
+    return study_json(study) + "\n".join(map(str, screen(study, pen, Wanted(3, None))))
 
 
 def main() -> int:
