@@ -16,6 +16,7 @@ from gapless.formats.interning import Tables
 
 _BLANK: Final = b" \t\r\n,"
 _MOST_JOINED: Final = 8  # pieces that boundaries inside one event may have made of it
+_MOST_MENDED: Final = 3  # of them; more take too long where nothing can be mended
 _CLOSING: Final = re.compile(r"\s*,?\s*\]")
 _LAST: Final = re.compile(r"\}\s*,?\s*\]")
 _PHASE: Final = re.compile(r'"ph"\s*:\s*"')
@@ -132,9 +133,10 @@ class _Dissection:
         """Deal with the first of them; say how many it took."""
         start, stop = bad[0]
         for count in range(1, min(len(bad), _MOST_JOINED) + 1):
-            if self._whole(start, bad[count - 1][1]):
+            if self._whole((start, bad[count - 1][1]), mendable=count <= _MOST_MENDED):
                 return count
-        if len(bad) > 1 and bad[-1][1] == len(self.text) and not any(map(self._sound, bad[1:])):
+        few = 1 < len(bad) <= _MOST_JOINED and bad[-1][1] == len(self.text)
+        if few and not any(map(self._sound, bad[1:])):
             stop = len(
                 self.text
             )  # all of it one event that is cut off: nested lists look like more
@@ -148,20 +150,20 @@ class _Dissection:
     def _sound(self, piece: Span) -> bool:
         """Say whether a piece is an event by itself, sound or to be mended."""
         text = self.text[slice(*piece)]
-        return mend.event(text).text is not None or _array_end(self.text, piece[0]) is not None
+        return mend.event(text).text is not None or _array_end(self.text, piece) is not None
 
-    def _whole(self, start: int, stop: int) -> bool:
+    def _whole(self, span: Span, *, mendable: bool) -> bool:
         """Read a piece that may be one whole event, mended or followed by the end of the list."""
-        end = _array_end(self.text, start)
-        piece = self.text[start:stop]
-        if end is not None and end[0] <= stop:
+        end = _array_end(self.text, span)
+        piece = self.text[slice(*span)]
+        if end is not None:
             self.rest = self.text[end[1] :]
-            piece = self.text[start : end[0]]
+            piece = self.text[span[0] : end[0]]
         found = self.maker.decoded(piece)
-        if found is None:
+        if found is None and (mendable or end is not None):
             found = self.maker.repaired(piece, self.tally)
         self.entries += found or []
-        return found is not None or self.rest is not None
+        return found is not None or end is not None
 
     def _edge(self, start: int, stop: int) -> None:
         """Read the last event, or keep a piece that may belong to a neighbouring chunk."""
@@ -178,12 +180,13 @@ class _Dissection:
             self.tally.unmade += 1
 
 
-def _array_end(text: bytes, start: int) -> Span | None:
-    """Give where the event at ``start`` ends, and where the text after the closing bracket starts.
+def _array_end(text: bytes, span: Span) -> Span | None:
+    """Give where the event in a span ends, and where the text after the closing bracket starts.
 
     ``None`` if no sound event starts there, or if the list does not end after it.
     """
-    letters = text[start:].decode("latin-1")  # one letter a byte; what JSON is made of is ASCII
+    start, stop = span
+    letters = text[start:stop].decode("latin-1")  # one letter a byte; what JSON is made of is ASCII
     closing = _CLOSING.match(letters)
     end = 0
     if closing is None:
@@ -193,9 +196,10 @@ def _array_end(text: bytes, start: int) -> Span | None:
             return None
         if isinstance(event, dict) and "ph" in event:
             closing = _CLOSING.match(letters, end)
-    if closing is None or not _may_follow(letters[closing.end() :].strip()):
+    if closing is None:
         return None
-    return start + end, start + closing.end()
+    after = start + closing.end()
+    return (start + end, after) if _may_follow(text[after:].decode("latin-1").strip()) else None
 
 
 def _may_follow(rest: str) -> bool:
