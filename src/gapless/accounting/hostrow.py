@@ -15,7 +15,7 @@ from gapless.accounting.busy import (
     ZERO_GRAD,
     Named,
 )
-from gapless.accounting.charges import Bool, Charges, charges, stacked
+from gapless.accounting.charges import NOTHING_TOLD, Bool, Charges, charges, stacked
 from gapless.accounting.host import Host
 from gapless.accounting.inputs import inputs
 from gapless.accounting.intervals import NO_LANE, Lane, cover
@@ -55,9 +55,7 @@ def host_pieces(host: Host, boundaries: Int64) -> HostPieces:
     parts, owners = list[Charges](), list[int]()
     holes = charges(lo, hi, 0)
     for track in (main, *_engines(host.threads)):
-        lane = host.lanes.get(track)
-        if lane is None:
-            continue
+        lane = host.lanes.get(track, NOTHING_TOLD)
         found, holes = lane.take(lane.leaf != LEAF["idle.host.unframed"]).ask(holes)
         parts.append(_worked(host.threads, track, found))
         owners += [track] * len(parts[-1])
