@@ -124,6 +124,9 @@ def told(lane: Lane, leaf: int | Int64, home: Bool | None = None) -> Told:
 
 def woven(parts: list[Told]) -> Told:
     """Put parts of a thread's lane that do not overlap in order of time."""
+    parts = [part for part in parts if len(part.lane)] or parts
+    if len(parts) == 1:
+        return parts[0]
     start = np.concatenate([part.lane.start for part in parts])
     order = np.argsort(start, kind="stable")
     end = np.concatenate([part.lane.end for part in parts])[order]

@@ -19,7 +19,7 @@ from gapless.accounting.windows import as_lane
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64, Trace
 
-_BATCH = 1 << 13  # idle intervals charged at once: some tens of megabytes of working memory
+_BATCH = 1 << 12  # idle intervals charged at once: some tens of megabytes of working memory
 
 
 @dataclass(frozen=True)

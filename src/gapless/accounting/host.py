@@ -1,12 +1,10 @@
 """φ: what a host thread was doing, as a leaf and an event to blame (docs: the account, 6)."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from gapless.accounting.activities import Activities, clock_error
-from gapless.accounting.ahead import ahead
 from gapless.accounting.charges import NOTHING_TOLD, Charges, Told, charges, joined, told, woven
 from gapless.accounting.context import Context, in_context
 from gapless.accounting.intervals import NO_LANE, Lane, merge, subtract, union
@@ -70,13 +68,12 @@ def host(threads: Threads, acts: Activities, stages: Stages = NO_STAGES) -> Host
     lost = union(spans[:, 0], spans[:, 1])
     lost = Lane(lost.start, lost.end, np.full(len(lost), -1))
     tracks = list(dict.fromkeys([*threads.bounds, *context.held_track.tolist()]))
-    swept = ahead(partial(_lane, threads, context), tracks)
-    lanes = dict(zip(tracks, swept, strict=True))
+    lanes = {track: _lane(threads, context, track) for track in tracks}
     bursts = _bursts(threads, lanes, lost)
-    lanes = {
-        track: woven([_staged(threads, lane, stages), bursts.get(track, NOTHING_TOLD)])
-        for track, lane in lanes.items()
-    }
+    for track in tracks:  # one by one: a lane of a long trace is a hundred megabytes
+        lane = _staged(threads, lanes.pop(track), stages)
+        lanes[track] = woven([lane, bursts.get(track, NOTHING_TOLD)])
+        del lane
     main = threads.of(threads.main)
     functions = main[context.order[main] == PYTHON]
     python = innermost_lane(events.start[functions], events.end[functions])
@@ -172,10 +169,17 @@ def _bursts(threads: Threads, lanes: dict[int, Told], lost: Lane) -> dict[int, T
 
 def _silences(alive: list[Lane]) -> Lane:
     """Give the gaps between anything that is alive that are too long to be called Python."""
-    everything = merge(alive)
-    seen = union(everything.start, everything.end)
-    if len(seen) <= 1:
+    lanes = [_coarse(lane) for lane in alive if len(lane)]
+    if not lanes:
         return NO_LANE
-    start, end = seen.end[:-1], seen.start[1:]
-    long = end - start > UNFRAMED
-    return Lane(start[long], end[long], np.full(int(long.sum()), -1))
+    start = np.concatenate([lane.start for lane in lanes])
+    seen = union(start, np.concatenate([lane.end for lane in lanes]))
+    gap = seen.start[1:] - seen.end[:-1] > UNFRAMED
+    return Lane(seen.end[:-1][gap], seen.start[1:][gap], np.full(int(gap.sum()), -1))
+
+
+def _coarse(lane: Lane) -> Lane:
+    """Fill the short gaps of a lane: no long silence of all can lie in them."""
+    after = np.flatnonzero(lane.start[1:] - lane.end[:-1] > UNFRAMED) + 1
+    head, tail = np.append(0, after), np.append(after, len(lane)) - 1
+    return Lane(lane.start[head], lane.end[tail], lane.owner[head])

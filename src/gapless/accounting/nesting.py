@@ -36,6 +36,7 @@ def batches(start: Int64, end: Int64) -> Iterator[Int64]:
     """
     keep = np.flatnonzero(end > start)
     order = keep[np.argsort(start[keep], kind="stable")]
+    del keep
     reach = np.maximum.accumulate(end[order])
     apart = np.flatnonzero(start[order][1:] >= reach[:-1]) + 1
     del reach

@@ -42,9 +42,10 @@ _FACETS = {
     "recompute": np.uint8,
     "why": np.uint8,
     "peer": np.int32,
-    "hidden_comm": np.int64,
-    "hidden_copy": np.int64,
+    "hidden_comm": np.int32,
+    "hidden_copy": np.int32,
 }
+_WIDE = np.iinfo(np.int32).max  # ns: what is hidden beneath a piece is seldom two seconds
 _Slab = dict[str, npt.NDArray[Any]]  # a part of a ledger: its columns by name
 
 
@@ -99,6 +100,7 @@ def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> 
     trace, acts = joined.threads.trace, joined.activities
     give_back()
     asked = host(joined.threads, acts, stages)
+    joined.threads.forget()
     give_back()
     notes = _notes(asked, arrivals)
     if not len(acts):
@@ -163,7 +165,9 @@ def _on_host(asked: Host, steps: Steps) -> _Slab:
 
 def _columns(pieces: Charges, facets: dict[str, Int64]) -> _Slab:
     every = {**vars(pieces), **facets, "row": pieces.query}
-    return {name: every[name].astype(dtype) for name, dtype in (_COLUMNS | _FACETS).items()}
+    hidden = {name for name in ("hidden_comm", "hidden_copy") if every[name].max(initial=0) > _WIDE}
+    kinds = _COLUMNS | _FACETS | dict.fromkeys(hidden, np.int64)
+    return {name: every[name].astype(dtype) for name, dtype in kinds.items()}
 
 
 def _notes(asked: Host, arrivals: Arrivals) -> tuple[Count, ...]:

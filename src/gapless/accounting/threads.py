@@ -44,6 +44,10 @@ class Threads:
                 lanes[track] = Lane(lane.start, lane.end, mine[lane.owner])
         return lanes
 
+    def forget(self) -> None:
+        """Drop what was derived for ``operator_at``; it is derived again if it is asked for."""
+        vars(self).pop("operators", None)
+
     def operator_at(self, thread: Int64, at: Int64) -> Int64:
         """Give the innermost operator (event) open on a thread at an instant, or −1."""
         found = np.full(len(thread), -1)

@@ -37,8 +37,8 @@ class Facets:
     recompute: Uint8  # 1: a forward operator run again in the backward (checkpointing)
     why: Uint8  # of busy.tc_eligible_not_used → WHYS
     peer: Int32  # of comm.straggler_wait: the rank that came last; −1
-    hidden_comm: Int64  # ns of communication that ran beneath this piece
-    hidden_copy: Int64  # ns of copies that ran beneath this piece
+    hidden_comm: Int32 | Int64  # ns of communication that ran beneath this piece
+    hidden_copy: Int32 | Int64  # ns of copies that ran beneath this piece
 
 
 @dataclass(frozen=True)
