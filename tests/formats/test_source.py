@@ -1,13 +1,15 @@
 """Paths, folders, patterns and standard input; ranks from names."""
 
 import io
+import os
 from pathlib import Path
 
 import pytest
 
-from gapless.errors import NotFoundError, UsageError
+from gapless.errors import GaplessError, NotATraceError, NotFoundError, UsageError
 from gapless.formats import find, read, spool
-from gapless.formats.source import rank_of
+from gapless.formats.source import is_stream, rank_of
+from gapless.formats.stream import Text
 from tests.formats.writing import document, op, written
 
 _TEXT = document([op()])
@@ -111,3 +113,59 @@ def test_what_the_file_says_of_its_rank_wins_over_its_name(tmp_path: Path) -> No
     told = document([op()], '"distributedInfo": {"rank": 4}, ')
     assert read(written(tmp_path, told, "rank_9.json")).rank == 4
     assert read(written(tmp_path, _TEXT, "rank_9.json")).rank == 9
+
+
+def test_a_pipe_is_a_stream_and_a_device_is_no_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    written(tmp_path, _TEXT, "b.json")
+    assert is_stream(str(pipe))
+    assert not is_stream(str(tmp_path / "b.json"))
+    assert _names(tmp_path, "") == ["b.json"]  # and nobody waits for a writer of the pipe
+    with pytest.raises(UsageError, match=r"pipe\.json: .* only be read alone"):
+        find([str(pipe), str(tmp_path / "b.json")])
+    with pytest.raises(NotATraceError, match="a device"):
+        find(["/dev/null"])
+
+
+def test_an_empty_path_is_not_the_folder_we_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, _TEXT, "b.json")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotFoundError, match="a path is empty"):
+        find([""])
+
+
+def test_a_folder_of_an_unknown_user_is_refused() -> None:
+    with pytest.raises(NotFoundError, match="~nobody-of-this-name"):
+        find(["~nobody-of-this-name/trace.json"])
+
+
+def test_what_must_not_be_read_is_not_passed_over_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _tree(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Text, "pieces", _denied)
+        assert "deep/rank_3.json.zst" in _names(tmp_path, "")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", _denied)
+        with pytest.raises(NotFoundError, match="Permission denied"):
+            find([str(tmp_path)])
+    monkeypatch.setattr(Path, "is_dir", _denied)
+    with pytest.raises(NotFoundError, match="Permission denied"):
+        find([str(tmp_path / "b.json")])
+
+
+def _denied(*_: object) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_no_room_for_standard_input_is_said() -> None:
+    class Full(io.BytesIO):
+        def read(self, _: int | None = -1, /) -> bytes:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(GaplessError, match="No space left on device; set TMPDIR"), spool(Full()):
+        pass

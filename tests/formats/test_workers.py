@@ -33,6 +33,27 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("big"), document(_events(60_000)), "big.json.gz")
 
 
+def test_workers_are_no_copies_where_others_await_the_ends_of_children(big: Path) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as some servers do
+    try:
+        assert len(read(big, processes=2).events) == 60_000 + 15_000 + 12
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_one_process_reads_if_no_copy_can_be_made(
+    big: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(pool, "_may_fork", lambda: True)
+    monkeypatch.setattr(os, "fork", refused)
+    assert len(read(big, processes=2).events) == 60_000 + 15_000 + 12
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+
+
 @pytest.fixture(params=["copies", "interpreters"])
 def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Start workers in each of the two ways."""

@@ -93,7 +93,22 @@ def test_a_rank_that_cannot_be_read_is_reported_and_the_rest_stands(tmp_path: Pa
     bad.write_text("no trace")
     study = gapless.open(*paths, bad)
     assert study.run.ranks == (0, 1)
-    assert any("rank2.json" in note for note in study.health.notes)
+    (note,) = [note for note in study.health.notes if "rank2.json" in note]
+    assert note.startswith(f"left out: {bad}: no JSON")
+
+
+def test_a_rank_that_must_not_be_read_is_left_out_and_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", path)
+
+    paths = ranks(tmp_path)
+    # What is read for the key cannot be read: neither is the key of all of them there to look up.
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    assert gapless.open(*paths).run.ranks == (0, 1)  # other processes may read them
+    with pytest.raises(NotFoundError, match="Permission denied"):
+        gapless.open(paths[0])
 
 
 def test_ranks_that_can_all_not_be_read_are_an_error(tmp_path: Path) -> None:
@@ -327,10 +342,15 @@ def test_selections_name_numbers(text: str, inside: int, outside: int) -> None:
     assert outside not in selection(text, "steps")
 
 
-@pytest.mark.parametrize("text", ["", "a", "-3", "3--4", "3-x", "²", "7-3", "1,,2"])
+@pytest.mark.parametrize("text", ["", "a", "-3", "3--4", "3-x", "²", "7-3", "1,,2", "9" * 5000])
 def test_other_selections_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="steps"):
         Options(steps=text)
+
+
+def test_no_pieces_at_all_are_refused() -> None:
+    with pytest.raises(UsageError, match="ask for one"):
+        Options(leaf="idle", pieces=0)
 
 
 def test_an_unknown_leaf_is_refused_with_those_there_are() -> None:

@@ -79,7 +79,10 @@ def workers(path: Path, count: int) -> Generator[list[Worker]]:
 
 def _may_fork() -> bool:
     """Tell whether a copy is safe: a lock that another thread holds would stay locked in it."""
-    return sys.platform == "linux" and threading.active_count() == 1
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return False
+    # Who does not leave its children's ends to us would have their numbers given to others.
+    return signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
 
 
 @contextmanager
@@ -87,7 +90,12 @@ def _forked(share: Share, earlier: Sequence[Worker]) -> Generator[Worker]:
     reading, writing = os.pipe()
     with warnings.catch_warnings():  # of threads that are not Python's: NumPy's wait for work
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError as error:  # no more processes, no more memory
+            os.close(reading)
+            os.close(writing)
+            raise WorkerLostError from error
     if not child:
         # Who holds the reading end of a pipe keeps its writer waiting for a reader that is dead.
         os.close(reading)

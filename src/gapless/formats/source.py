@@ -4,6 +4,7 @@ import glob
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from gapless.errors import NotFoundError, UsageError
+from gapless.errors import GaplessError, NotATraceError, NotFoundError, UsageError
 from gapless.formats import chunks
 from gapless.formats.stream import Text
 
@@ -36,7 +37,9 @@ def find(paths: Sequence[str]) -> tuple[Source, ...]:
 
     A file that is named itself is taken as it is. In folders, and among what a pattern matches,
     only what looks like a trace is taken. Each file comes once, those of a folder sorted by name.
-    Raises ``NotFoundError`` where a path names nothing, ``UsageError`` for "-": see ``spool``.
+    What cannot be looked at is no reason to pass over it in silence: it is refused, or, a file of
+    many, taken, so that reading it says why. Raises ``NotFoundError`` where a path names nothing,
+    ``UsageError`` for a stream, see ``spool``, and ``NotATraceError`` for a device.
     """
     found: dict[str, Source] = {}
     for path in paths:
@@ -46,30 +49,53 @@ def find(paths: Sequence[str]) -> tuple[Source, ...]:
 
 
 def _expanded(path: str) -> Iterable[Path]:
-    if path == STANDARD_INPUT:
-        msg = "standard input can only be read alone: give either - or paths"
+    if is_stream(path):
+        msg = f"{path}: standard input and pipes can only be read alone, without other paths"
         raise UsageError(msg)
-    place = Path(path).expanduser()
-    if place.is_dir():
-        files = _in_folder(place)
-    elif os.path.lexists(place):
-        return [place]
-    else:
-        files = _matching(path)
+    if not path:
+        msg = "a path is empty; is it a variable of the shell that is not set?"
+        raise NotFoundError(msg)
+    try:
+        files = _files(path)
+    except OSError as error:
+        msg = f"{error.filename or path}: {error.strerror or error}"
+        raise NotFoundError(msg) from error
     if not files:
         msg = f"{path}: no trace there (*.json, *.json.gz or *.json.zst with traceEvents in it)"
         raise NotFoundError(msg)
     return files
 
 
+def is_stream(path: str) -> bool:
+    """Tell whether a path can be read but once: standard input, a pipe of the shell's ``<(…)``."""
+    if path == STANDARD_INPUT:
+        return True
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)  # noqa: PTH116  Path("") would be the folder
+    except (OSError, ValueError):  # there is no such file
+        return False
+
+
+def _files(path: str) -> list[Path]:
+    place = Path(os.path.expanduser(path))  # noqa: PTH111  Path's raises where there is no such user
+    if place.is_dir():
+        return _in_folder(place)
+    return [place] if os.path.lexists(place) else _matching(path)
+
+
 def _in_folder(folder: Path) -> list[Path]:
     files = [
         Path(place, name)
-        for place, _, names in os.walk(folder)
+        for place, _, names in os.walk(folder, onerror=_unless_gone)
         for name in names
         if _NAMED_LIKE_A_TRACE.search(name)
     ]
     return [file for file in sorted(files) if _looks_like_a_trace(file)]
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # removed while we looked
+        raise error
 
 
 def _matching(pattern: str) -> list[Path]:
@@ -88,28 +114,40 @@ def _matching(pattern: str) -> list[Path]:
 
 def _looks_like_a_trace(path: Path) -> bool:
     try:
-        return chunks.starts_like_a_trace(Text(path).pieces())
-    except OSError:
+        return path.is_file() and chunks.starts_like_a_trace(Text(path).pieces())
+    except FileNotFoundError:
         return False
+    except OSError:
+        return True
 
 
 def _source(path: Path) -> Source:
     try:
-        size = path.stat().st_size
+        status = path.stat()
     except OSError as error:
         msg = f"{path}: {error.strerror or error}"
         raise NotFoundError(msg) from error
-    return Source(path, rank_of(path), size)
+    if not stat.S_ISREG(status.st_mode):
+        msg = f"{path}: is a device, not a file"
+        raise NotATraceError(msg)
+    return Source(path, rank_of(path), status.st_size)
 
 
 @contextmanager
 def spool(stream: BinaryIO) -> Generator[Path]:
-    """Give a file that holds all of a stream (standard input); it is gone afterwards."""
+    """Give a file that holds all of a stream (standard input); it is gone afterwards.
+
+    Raises ``GaplessError`` if there is no room for it.
+    """
     with tempfile.TemporaryDirectory(prefix="gapless-") as name:
         path = Path(name, "standard-input", "trace.json")  # the same names each time, for the cache
         path.parent.mkdir()
-        with path.open("wb") as file:
-            shutil.copyfileobj(stream, file, 1 << 20)
+        try:
+            with path.open("wb") as file:
+                shutil.copyfileobj(stream, file, 1 << 20)
+        except OSError as error:
+            msg = f"{name}: {error.strerror or error}; set TMPDIR to a folder that has room"
+            raise GaplessError(msg) from error
         yield path
 
 

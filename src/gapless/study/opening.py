@@ -2,13 +2,16 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
 
-from gapless.errors import NotFoundError
+from gapless.errors import GaplessError, NotFoundError, UsageError
 from gapless.formats import Source, find, spool
-from gapless.formats.source import STANDARD_INPUT
+from gapless.formats.source import STANDARD_INPUT, is_stream
 from gapless.model.study import Study
 from gapless.store import cache
 from gapless.study import memo
@@ -26,18 +29,43 @@ def open_study(
     names = [os.fspath(path) for path in paths]
     if not names:
         raise NotFoundError("no path is given; name a file, a folder or a pattern")
-    if names != [STANDARD_INPUT]:
+    if len(names) > 1 or not is_stream(names[0]):
         return _opened(find(names), asked, tell)
-    with spool(sys.stdin.buffer) as file:
-        study = _opened(find([str(file)]), asked, tell)
-    return replace(study, run=replace(study.run, paths=(STANDARD_INPUT,)))
+    with _stream(names[0]) as stream, spool(stream) as file:
+        try:
+            study = _opened(find([str(file)]), asked, tell)
+        except GaplessError as error:  # which names the file that will be gone
+            shown = "standard input" if names[0] == STANDARD_INPUT else names[0]
+            raise type(error)(str(error).replace(str(file), shown)) from error
+    return replace(study, run=replace(study.run, paths=(names[0],)))
+
+
+@contextmanager
+def _stream(name: str) -> Generator[BinaryIO]:
+    if name != STANDARD_INPUT:
+        with _pipe(name) as pipe:
+            yield pipe
+    elif (given := sys.stdin) is None:  # pyright: ignore[reportUnnecessaryComparison]
+        raise UsageError("standard input is closed; name a file")
+    else:
+        yield given.buffer
+
+
+def _pipe(name: str) -> BinaryIO:
+    try:
+        return Path(name).open("rb")
+    except OSError as error:
+        raise NotFoundError(f"{name}: {error.strerror or error}") from error
 
 
 def _opened(sources: Sequence[Source], asked: Options, tell: Say) -> Study:
     if not asked.cache:
         return _made(sources, asked, tell)
-    with ThreadPoolExecutor() as pool:
-        key = memo.content_key(list(pool.map(cache.key, [one.path for one in sources])))
+    try:
+        with ThreadPoolExecutor() as pool:
+            key = memo.content_key(list(pool.map(cache.key, [one.path for one in sources])))
+    except NotFoundError:  # one that cannot be read: of many it is left out, and said to be
+        return _made(sources, asked, tell)
     name = memo.blob_name([str(source.path) for source in sources], asked)
     study = memo.recall(key, name)
     if study is None:

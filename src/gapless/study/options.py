@@ -1,11 +1,14 @@
 """What may be asked of a study, and selections of steps and ranks ("3-7", "0,2,5-")."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from gapless.errors import UsageError
 from gapless.model.leaf import LEAVES
 
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 Say = Callable[[str], None]  # progress, a few words at a time
 
 
@@ -30,7 +33,7 @@ def selection(text: str, what: str) -> Selection:
 def _interval(part: str, text: str, what: str) -> tuple[int, int | None]:
     low, dash, high = part.partition("-")
     numbers = [low] + ([high] if high else [])
-    if not all(number.isascii() and number.isdigit() for number in numbers):
+    if not all(_NUMBER.fullmatch(number) for number in numbers):
         raise UsageError(
             f"{what} {text!r} is no selection; write a number or a range: 5, 3-7, 3-, 0,2,8-9"
         )
@@ -58,6 +61,8 @@ class Options:
         for text, what in ((self.rank, "rank"), (self.steps, "steps")):
             if text is not None:
                 selection(text, what)
+        if self.pieces < 1:
+            raise UsageError(f"{self.pieces} pieces are none; ask for one at least")
         if self.leaf is not None and not leaves_below(self.leaf):
             tops = sorted({".".join(leaf.split(".")[:2]) for leaf in LEAVES})
             raise UsageError(f"no leaf begins with {self.leaf!r}; there are: {', '.join(tops)}")

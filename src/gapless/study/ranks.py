@@ -83,7 +83,7 @@ def _read(
         if answer.refused is None:
             yield path, answer
         else:
-            missing.append(Missing(path, answer.refused))
+            missing.append(Missing(path, answer.refused.removeprefix(f"{path}: ")))
 
 
 def _require_some(found: Iterable[object], missing: Sequence[Missing]) -> None:
