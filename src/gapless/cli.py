@@ -31,6 +31,7 @@ gapless COMMAND --help tells more of a command. Colours follow NO_COLOR and go t
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code."""
+    _open_closed()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -39,13 +40,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:  # | head: nobody reads on; nor must the interpreter try to flush
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return _PIPE_CLOSED
+    except OSError as error:  # no room left, as a rule
+        _drop_output()
+        return _refuse(GaplessError(f"the system refuses: {error}"))
     except Exception as error:
         if os.environ.get("GAPLESS_DEBUG"):
             raise
         return _own_fault(error)
     return code
+
+
+def _open_closed() -> None:
+    """Give whoever was started without standard output or error (``>&-``) one that goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def _drop_output() -> None:
+    """Let what is still to be written go nowhere, also when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(argv: list[str]) -> int:

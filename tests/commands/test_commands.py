@@ -75,6 +75,11 @@ def test_compare_prints_the_difference(folder: Path) -> None:
         (["open", "trace.json", "--leaf", "x"], "no leaf begins with 'x'"),
         (["open", "trace.json", "--top", "0"], "'0' is no positive number"),
         (["open", "trace.json", "--json", "--markdown"], "not allowed with"),
+        (["open", "trace.json", "--json", "--csv", "kernels"], "not allowed with"),
+        (["open", ""], "a path is empty"),
+        (["open", "-"], "standard input: the file is empty"),
+        (["compare", "trace.json", "trace.json", "--markdown"], "--markdown"),
+        (["compare", "trace.json", "trace.json", "--sort", "calls"], "--sort"),
         (["open", "trace.json", "--nonsense"], "--nonsense"),
         (["open"], "PATH"),
         (["opne", "trace.json"], "did you mean 'open'?"),
@@ -227,6 +232,10 @@ def test_every_option_reaches_the_study(
     assert "aten::linear [64, 128] [256, 128]" in text
     assert cli.main(["open", path, "--leaf", "idle.host", "--top", "1"]) == 0
     assert "the longest:" in capsys.readouterr().out
+    assert cli.main(["open", path, "--leaf", "idle.host", "--markdown"]) == 0
+    assert "the longest:" in capsys.readouterr().out
+    assert cli.main(["open", path, "--sort", "self-host"]) == 0  # as the help says, and the titles
+    assert "aten::linear" in capsys.readouterr().out
     for form in (["--json"], ["--markdown"], ["--csv", "operators"]):
         assert cli.main(["open", path, *form]) == 0
         assert "aten::linear" in capsys.readouterr().out
@@ -246,3 +255,41 @@ def test_interrupts_and_closed_pipes_are_quiet(
     monkeypatch.setattr(cli, "_run", interrupted)
     assert cli.main([]) == 130
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("closed", "code"), [(">&-", 0), ("2>&-", 0), ("<&-", 2), (">/dev/full", 2)]
+)
+def test_closed_and_full_streams_are_no_mistake_of_ours(
+    folder: Path, closed: str, code: int
+) -> None:
+    path = "-" if closed == "<&-" else "trace.json"
+    command = f"'{sys.executable}' -m gapless open --no-cache {path} {closed}"
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=folder, capture_output=True, check=False)
+    assert done.returncode == code
+    assert done.stderr.count(b"\n") == (0 if code == 0 else 1)
+    assert b"mistake of gapless" not in done.stderr
+
+
+def test_a_pipe_of_the_shell_is_read(folder: Path) -> None:
+    command = f"'{sys.executable}' -m gapless open --json <(cat trace.json)"
+    done = subprocess.run(
+        ["/bin/bash", "-c", command], cwd=folder, capture_output=True, check=True, timeout=60
+    )
+    assert json.loads(done.stdout)["run"]["paths"][0].startswith("/dev/fd/")
+
+
+def test_the_width_is_that_of_columns_where_there_is_no_terminal(folder: Path) -> None:
+    lines = run("open", "trace.json", cwd=folder, COLUMNS="50").stdout.splitlines()
+    assert max(map(len, lines)) <= 50
+    assert max(map(len, run("open", "trace.json", cwd=folder).stdout.splitlines())) > 50
+
+
+def test_an_encoding_without_our_signs_gets_others_as_wide(folder: Path) -> None:
+    plain = run("open", "trace.json", cwd=folder, PYTHONIOENCODING="ascii").stdout
+    usual = run("open", "trace.json", cwd=folder).stdout
+    assert plain.startswith("gapless | ")
+    assert "\\x" not in plain
+    pairs = list(zip(plain.splitlines(), usual.splitlines(), strict=True))
+    assert len(pairs) > 20
+    assert [len(a) for a, _ in pairs if "#" not in a] == [len(b) for a, b in pairs if "#" not in a]

@@ -26,12 +26,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="PATH", nargs="+", help="file, folder, pattern, or -")
     add_selection(parser)
     parser.add_argument(
-        "--leaf", help="show the longest pieces of a leaf, or of all below a prefix"
+        "--sort", metavar="KEY", help="order tables by self-host, device-total, calls …"
     )
     parser.add_argument(
-        "--csv", metavar="TABLE", help="print one table as CSV: operators, kernels, …"
+        "--leaf", help="show the longest pieces of a leaf, or of all below a prefix"
     )
-    add_forms(parser)
+    add_forms(parser, of_study=True)
 
 
 def main(arguments: argparse.Namespace) -> int:

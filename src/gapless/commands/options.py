@@ -18,17 +18,18 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", metavar="N", type=_positive, default=10, help="rows of a table (10)"
     )
-    parser.add_argument(
-        "--sort", metavar="KEY", help="order tables by self-host, device-total, calls …"
-    )
     parser.add_argument("--no-cache", action="store_true", help="neither use nor fill the cache")
 
 
-def add_forms(parser: argparse.ArgumentParser) -> None:
-    """Add how it is printed."""
+def add_forms(parser: argparse.ArgumentParser, *, of_study: bool = False) -> None:
+    """Add how it is printed; some forms only a study has."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
-    form.add_argument("--markdown", action="store_true", help="print Markdown, names in full")
+    if of_study:
+        form.add_argument("--markdown", action="store_true", help="print Markdown, names in full")
+        form.add_argument(
+            "--csv", metavar="TABLE", help="print one table as CSV: operators, kernels, …"
+        )
     parser.add_argument("--width", metavar="N", type=_positive, help="columns (of the terminal)")
 
 

@@ -79,11 +79,16 @@ def ordered(study: Study, table: str, sort: str | None) -> Sequence[object]:
 
 
 def _sort_key(sort: str | None) -> str | None:
-    """Find the field that a sort key names, with or without its unit. Raises ``UsageError``."""
+    """Find the field that a sort key names: its words in any order, as titles have them.
+
+    Raises ``UsageError``.
+    """
     if sort is None:
         return None
-    wanted = sort.replace("-", "_")
-    found = next((key for key in SORT_KEYS if wanted in {key, key.removesuffix("_ns")}), None)
+    wanted = set(sort.replace("-", "_").removesuffix("_ns").split("_"))
+    found = next(
+        (key for key in SORT_KEYS if wanted == set(key.removesuffix("_ns").split("_"))), None
+    )
     if found is None:
         known = ", ".join(key.removesuffix("_ns") for key in SORT_KEYS)
         raise UsageError(f"tables cannot be sorted by {sort!r}; there are: {known}")

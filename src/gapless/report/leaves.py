@@ -6,11 +6,10 @@ from rich.text import Text
 
 from gapless.model.study import Leaf, Piece
 from gapless.report.numbers import count, duration
-from gapless.report.pen import Pen
 from gapless.report.text import clean, kernel_name, shorten
 
 
-def leaf_lines(leaf: Leaf, pen: Pen, per: int) -> Iterator[Text]:
+def leaf_lines(leaf: Leaf, width: int, per: int) -> Iterator[Text]:
     """Give a leaf's longest pieces: how long and when, what is to blame, and where."""
     yield Text("")
     if not leaf.count:
@@ -28,7 +27,7 @@ def leaf_lines(leaf: Leaf, pen: Pen, per: int) -> Iterator[Text]:
     for piece in leaf.longest:
         yield Text.assemble((f"  {duration(piece.ns):>10}", "bold"), f"  {_when(piece, leaf)}")
         for line in _why(piece):
-            yield Text(f"              {shorten(line, pen.width - 14)}")
+            yield Text(f"              {shorten(line, width - 14)}")
 
 
 def _when(piece: Piece, leaf: Leaf) -> str:

@@ -7,12 +7,14 @@ from typing import Final
 from gapless.model.study import Study
 from gapless.report.account import Sheet, sheet
 from gapless.report.grids import NAMES, grid
+from gapless.report.leaves import leaf_lines
 from gapless.report.names import TITLES
 from gapless.report.summary import footing, headline, health_lines, rank_lines, steps_lines
 from gapless.report.terminal import Wanted
 from gapless.report.text import clean
 
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|#&~])")
+_ANY_WIDTH: Final = 1 << 20
 
 
 def page(study: Study, wanted: Wanted) -> str:
@@ -31,13 +33,18 @@ def _lines(study: Study, wanted: Wanted) -> Iterator[str]:
     if study.steps is not None:
         yield from _list("Steps", steps_lines(study.steps, study.account))
     yield from _list("Health", health_lines(study.health))
+    if study.leaf is not None:
+        pieces = (line.plain for line in leaf_lines(study.leaf, _ANY_WIDTH, per=laid.rows))
+        yield from ("", "```text", *(line for line in pieces if line), "```")
+        return
     for name in NAMES:
         yield from _table(study, name, wanted)
 
 
 def _account(study: Study, laid: Sheet) -> Iterator[str]:
-    per = f"{laid.unit.name} a step" if study.account.steps is not None else laid.unit.name
-    yield f"| where a step goes | {per} | % | most of it |"
+    stepwise = study.account.steps is not None
+    per = f"{laid.unit.name} a step" if stepwise else laid.unit.name
+    yield f"| where {'a step' if stepwise else 'the time'} goes | {per} | % | most of it |"
     yield "|:--|--:|--:|:--|"
     for line in laid.lines:
         parts = ", ".join(

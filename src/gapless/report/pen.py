@@ -1,7 +1,7 @@
 """Where lines go: a width, colours or none, and the signs that the stream can carry."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TextIO
 
@@ -14,14 +14,15 @@ _USUAL: Final = 100  # columns of what is no terminal
 
 @dataclass(frozen=True)
 class Signs:
-    """What bars and rules are drawn with."""
+    """What bars and rules are drawn with, and what stands for signs that cannot be carried."""
 
     blocks: str  # from one eighth to a whole
     rule: str
+    instead: Mapping[int, str]  # as wide as what they stand for: columns stay in line
 
 
-UNICODE: Final = Signs("▏▎▍▌▋▊▉█", "─")
-ASCII: Final = Signs("#", "-")
+UNICODE: Final = Signs("▏▎▍▌▋▊▉█", "─", {})
+ASCII: Final = Signs("#", "-", str.maketrans("·µ×−–…±", "|ux--~~"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Pen:
                 self.console.print(
                     line, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True
                 )
-        self.console.file.write(text.get())
+        self.console.file.write(text.get().translate(self.signs.instead))
 
 
 def pen_for(stream: TextIO, width: int | None = None) -> Pen:
@@ -55,7 +56,8 @@ def pen_for(stream: TextIO, width: int | None = None) -> Pen:
         no_color=not terminal or bool(os.environ.get("NO_COLOR")),
         color_system="auto" if terminal else None,
     )
-    wide = width or (console.width if terminal else _USUAL)
+    told = terminal or os.environ.get("COLUMNS", "").isdigit()
+    wide = width or (console.width if told else _USUAL)
     unicode = (stream.encoding or "utf-8").lower().replace("-", "").startswith("utf")
     return Pen(console, max(wide, _NARROWEST), UNICODE if unicode else ASCII)
 

@@ -36,7 +36,7 @@ def screen(study: Study, pen: Pen, wanted: Wanted) -> Iterator[Text]:
         yield from _section("steps", list(steps_lines(study.steps, study.account)), pen)
     yield from _section("health", list(health_lines(study.health)), pen)
     if study.leaf is not None:
-        yield from leaf_lines(study.leaf, pen, per=laid.rows)
+        yield from leaf_lines(study.leaf, pen.width, per=laid.rows)
         return
     for name in NAMES:
         yield from _table(study, name, pen, wanted)
