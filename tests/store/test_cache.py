@@ -219,11 +219,11 @@ def test_the_place_is_told_by_the_environment(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
     assert folder.place() == Path("/xdg/gapless")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("HOME", "/nobody")
     monkeypatch.setattr(sys, "platform", "linux")
-    assert folder.place() == Path("/home/somebody/.cache/gapless")
+    assert folder.place() == Path("/nobody/.cache/gapless")
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert folder.place() == Path("/home/somebody/Library/Caches/gapless")
+    assert folder.place() == Path("/nobody/Library/Caches/gapless")
 
 
 def _refuse(code: int) -> Callable[..., object]:
