@@ -26,9 +26,3 @@ class UsageError(GaplessError):
     """An option or a combination of options that cannot be followed."""
 
     slug = "usage"
-
-
-class NotRecordedError(GaplessError):
-    """What was asked for needs events that the trace does not have."""
-
-    slug = "not-recorded"

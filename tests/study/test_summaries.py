@@ -121,6 +121,13 @@ def test_captures_without_steps_or_with_all_of_them_counted_say_so() -> None:
     assert any("all 4 steps are counted" in note for note in health([EVIDENCE], [], few).notes)
 
 
+def test_several_files_of_a_rank_are_said_to_be() -> None:
+    one, two = replace(EVIDENCE, rank=0), replace(EVIDENCE, rank=1)
+    assert not any("several files" in note for note in health([one, two], [], account()).notes)
+    said = health([one, one, two], [], account()).notes
+    assert "several files of rank 0: all are counted, as captures of one job" in said
+
+
 def test_health_of_many_ranks_is_joined() -> None:
     one = replace(EVIDENCE, rank=0, world=4, dropped=(Count("x", 1),), launched=50)
     two = replace(one, rank=1, truncated=True, clock_error_ns=7, reader_notes=("odd",))
@@ -272,6 +279,18 @@ def test_a_comparison_sums_to_the_difference_of_the_steps(tmp_path: Path) -> Non
     assert kernels["sm90_xmma_gemm_bf16bf16_tensorop"].detail == "2×1×1 of 128×1×1"
     (back,) = [row for row in gapless.compare(b, a).kernels if row.name == "added"]
     assert (back.status, back.delta_ns) == ("removed", -kernels["added"].delta_ns)
+
+
+def test_a_comparison_of_unlike_things_says_so(tmp_path: Path) -> None:
+    bare = writing.write(tmp_path / "a.json", [op("aten::x", 0, 10), op("aten::y", 50, 10)])
+    full = writing.write(tmp_path / "b.json", writing.training())
+    a, b = gapless.open(bare, cache=False), gapless.open(full, cache=False)
+    assert gapless.compare(a, b).notes == (
+        "A has no device: it is the time of a thread, that of B is a device's",
+        "A has no steps: both are compared as whole captures",
+    )
+    assert [note[:8] for note in gapless.compare(b, a).notes] == ["B has no", "B has no"]
+    assert gapless.compare(b, b).notes == ()
 
 
 def test_captures_without_steps_are_compared_whole(tmp_path: Path) -> None:

@@ -68,3 +68,4 @@ class Comparison:
     leaves: tuple[Change, ...]
     operators: tuple[Matched, ...]  # host self time
     kernels: tuple[Matched, ...]  # device time
+    notes: tuple[str, ...] = ()  # why the two are not quite alike

@@ -26,6 +26,8 @@ def screen(comparison: Comparison, pen: Pen, top: int) -> Iterator[Text]:
     yield from fold(head, pen.width, "bold")
     for letter, side in (("A", a), ("B", b)):
         yield from fold(f"  {letter}: {_side(side, per_step=comparison.per_step)}", pen.width)
+    for note in comparison.notes:
+        yield from fold(f"  {note}", pen.width)
     yield from _changes("where the difference lies", comparison.groups, pen, PRINTED)
     yield from _changes("by leaf", comparison.leaves[:top], pen, {})
     yield from _matches("operators, self host time", comparison.operators, pen, top)

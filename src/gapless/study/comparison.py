@@ -1,7 +1,7 @@
 """Two studies, subtracted: accounts a step, operators, kernels."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gapless.model.comparison import Change, Comparison, Matched, Side
 from gapless.model.leaf import GROUPS, LEAVES
@@ -30,7 +30,19 @@ def compare(a: Study, b: Study) -> Comparison:
         kernels=_matched(
             (_kernels(a.tables.kernels), rows[0]), (_kernels(b.tables.kernels), rows[1])
         ),
+        notes=tuple(_unlike(a, b)),
     )
+
+
+def _unlike(a: Study, b: Study) -> Iterator[str]:
+    """Say where the two sides are accounts of different things."""
+    devices = [any(one.row.device is not None for one in study.account.rows) for study in (a, b)]
+    if devices[0] != devices[1]:
+        without, other = ("B", "A") if devices[0] else ("A", "B")
+        yield f"{without} has no device: it is the time of a thread, that of {other} is a device's"
+    stepless = [study.account.steps is None for study in (a, b)]
+    if stepless[0] != stepless[1]:
+        yield f"{'A' if stepless[0] else 'B'} has no steps: both are compared as whole captures"
 
 
 def _side(study: Study, rows: int) -> Side:

@@ -60,6 +60,10 @@ def _ranks(parts: Sequence[Evidence], missing: Sequence[Missing]) -> Iterator[st
     for one in missing:
         yield f"left out: {one.path}: {one.reason}"
     have = {part.rank for part in parts if part.rank is not None}
+    twice = [rank for rank, files in Counter(part.rank for part in parts).items() if files > 1]
+    if twice and have:
+        which = ", ".join("none" if rank is None else str(rank) for rank in twice)
+        yield f"several files of rank {which}: all are counted, as captures of one job"
     world = max((part.world for part in parts if part.world is not None), default=None)
     if world is not None and len(have) < world:
         lacking = world - len(have)
