@@ -195,12 +195,12 @@ def outcome(text: bytes, folder: Path) -> str:
     path.write_bytes(text)
     try:
         trace = read(path, processes=1)
+        found = inconsistencies(trace)
+        if found:
+            raise AssertionError("; ".join(found))
+        reported(trace)
     except GaplessError as error:
         return f"refused: {error.slug}"
-    found = inconsistencies(trace)
-    if found:
-        raise AssertionError("; ".join(found))
-    reported(trace)
     health = trace.health
     if health.truncated:
         return "cut: what was there is given"

@@ -364,3 +364,9 @@ def test_the_recorded_ranks_are_opened_together() -> None:
     assert study.account.leaves["comm.straggler_wait"] > 0
     assert study.stragglers[0].rank == 1  # the recording makes it late on purpose
     assert sum(study.account.leaves.values()) == study.account.wall_ns
+
+
+def test_a_trace_in_which_nothing_takes_time_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.json").write_text('{"traceEvents": []}')
+    with pytest.raises(NotATraceError, match="nothing in it takes time"):
+        open_study([tmp_path / "empty.json"], Options(cache=False))

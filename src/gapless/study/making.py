@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from gapless.accounting import join, partition
+from gapless.errors import NotATraceError
 from gapless.formats import Source
 from gapless.model.study import RunInfo, Study
 from gapless.store import cache
@@ -30,6 +31,9 @@ def assemble(parts: Sequence[Part], missing: Sequence[Missing], options: Options
     """Put the summaries of ranks together."""
     evidence = [part.evidence for part in parts]
     account = merge_accounts([part.account for part in parts])
+    if not account.rows and not account.left_out:
+        names = ", ".join(one.path for one in evidence)
+        raise NotATraceError(f"{names}: nothing in it takes time: no operator, no call, no kernel")
     worlds = [one.world for one in evidence if one.world is not None]
     return Study(
         run=RunInfo(
