@@ -121,3 +121,33 @@ def test_communication_that_names_nothing_is_all_exposed() -> None:
     acts = [Act("n", 10, 18, None, "comm"), Act("o", 20, 23, None, "comm")]
     leaves = account([partition(draw(Drawing(acts, steps=[0, 30])).trace)]).leaves
     assert leaves["comm.exposed"] == 11
+
+
+def test_groups_of_some_of_the_ranks_are_matched_apart() -> None:
+    def pair(name: str, members: str) -> list[Collective]:
+        return [replace(one, group=name, ranks=members) for one in numbered(1, 2)]
+
+    four = ranks(
+        drawn_rank(0, EARLY, pair("a", "[0, 1]")),
+        drawn_rank(1, LATE, pair("a", "[0, 1]")),
+        drawn_rank(2, LATE, pair("b", "[2, 3]"), 1000),
+        drawn_rank(3, EARLY, pair("b", "[2, 3]")),
+    )
+    found = match(four)
+    assert [one.matched for one in found] == [2, 2, 2, 2]
+    assert [one.rank.tolist() for one in found] == [[1, 1], [1, 1], [2, 2], [2, 2]]
+    assert found[2].last.tolist() == [1025, 1051]
+    assert found[3].last.tolist() == [25, 51]
+
+
+def test_a_rank_in_two_groups_is_matched_in_each() -> None:
+    both = [replace(SUM, group="a", seq=1), replace(SUM, group="b", ranks="[1, 2]", seq=1)]
+    three = ranks(
+        drawn_rank(0, EARLY[:1], both[:1]),
+        drawn_rank(1, LATE, both),
+        drawn_rank(2, EARLY[1:], both[1:]),
+    )
+    found = match(three)
+    assert [one.matched for one in found] == [1, 2, 1]
+    assert found[0].rank.tolist() == [1]
+    assert found[2].rank.tolist() == [1]

@@ -22,10 +22,11 @@ def account(ledgers: Sequence[Ledger], rows: Sequence[Sequence[int]] | None = No
     parts = np.zeros(len(LEAVES), np.int64)
     for at, ledger in enumerate(ledgers):
         chosen = sorted(_regular(ledger) if rows is None else rows[at])
+        wanted = set(chosen)
         under = _sums(ledger, ledger.group_leaf().astype(np.int64))
         parts += under[chosen].sum(axis=0)
         for number, one in enumerate(_row_accounts(ledger, under)):
-            (counted if number in chosen else aside).append(one)
+            (counted if number in wanted else aside).append(one)
     return total(counted, aside, _by_group(parts))
 
 

@@ -63,72 +63,117 @@ def collectives(trace: Trace) -> Collectives:
     )
 
 
+_Group = tuple[str | None, str | None]  # a process group: its name and its ranks, as written
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A rank's collectives in one process group: which rank (position), and which of its own."""
+
+    at: int
+    rows: list[int]
+
+
 def match(ranks: Sequence[Collectives]) -> tuple[Arrivals, ...]:
-    """Find for each rank's collectives when the last rank of the group came."""
-    keyed = [_keys(one) for one in ranks]
-    by_order = any(not numbered for _, numbered in keyed)
-    tables = [dict(zip(keys, range(len(keys)), strict=True)) for keys, _ in keyed]
-    common = [key for key in tables[0] if _complete(key, ranks, tables)] if ranks else []
-    common = common if not by_order or _same_order(ranks) else []
-    if len(ranks) <= 1 or not common:
-        return tuple(replace(NO_ARRIVALS, unmatched=len(one.what)) for one in ranks)
+    """Find for each rank's collectives when the last rank of their process group came."""
+    groups: dict[_Group, list[_Member]] = {}
+    for at, one in enumerate(ranks):
+        for group, rows in _by_group(one).items():
+            groups.setdefault(group, []).append(_Member(at, rows))
+    found: list[list[Arrivals]] = [[] for _ in ranks]
+    for members in groups.values():
+        for member, arrivals in zip(members, _matched(members, ranks), strict=True):
+            found[member.at].append(arrivals)
+    return tuple(_put_together(parts) for parts in found)
+
+
+def _by_group(one: Collectives) -> dict[_Group, list[int]]:
+    found: dict[_Group, list[int]] = {}
+    for row, what in enumerate(one.what):
+        found.setdefault((what.group, what.ranks), []).append(row)
+    return found
+
+
+def _put_together(parts: Sequence[Arrivals]) -> Arrivals:
+    every = [NO_ARRIVALS, *parts]
+    return Arrivals(
+        np.concatenate([part.event for part in every]),
+        np.concatenate([part.last for part in every]),
+        np.concatenate([part.rank for part in every]),
+        sum(part.matched for part in every),
+        sum(part.unmatched for part in every),
+        any(part.by_order for part in every),
+    )
+
+
+def _matched(members: Sequence[_Member], ranks: Sequence[Collectives]) -> list[Arrivals]:
+    """Match the collectives of one process group, if all of its ranks are there."""
+    own = [ranks[member.at] for member in members]
+    numbered = all(
+        one.what[row].seq is not None
+        for one, member in zip(own, members, strict=True)
+        for row in member.rows
+    )
+    common: list[tuple[int, int]] = []
+    tables = [
+        _numbers(one, member.rows, numbered) for one, member in zip(own, members, strict=True)
+    ]
+    if _is_whole(members, ranks) and (numbered or _same_order(members, ranks)):
+        common = [key for key in tables[0] if all(key in table for table in tables)]
+    if not common:
+        return [replace(NO_ARRIVALS, unmatched=len(member.rows)) for member in members]
     rows = np.array([[table[key] for key in common] for table in tables], np.int64)
-    start = np.stack([one.start[row] for one, row in zip(ranks, rows, strict=True)])
-    end = np.stack([one.end[row] for one, row in zip(ranks, rows, strict=True)])
+    start = np.stack([one.start[row] for one, row in zip(own, rows, strict=True)])
+    end = np.stack([one.end[row] for one, row in zip(own, rows, strict=True)])
     apart = end - end[0]  # own axis less the first rank's: may be too large for exact floats
     near = apart[:, :1]
     offset = near[:, 0] + np.median(apart - near, axis=1).round().astype(np.int64)
     aligned = start - offset[:, None]
     last, late = aligned.max(axis=0), aligned.argmax(axis=0)
-    numbers = np.array([at if one.rank is None else one.rank for at, one in enumerate(ranks)])
-    return tuple(
+    numbers = np.array(
+        [
+            member.at if one.rank is None else one.rank
+            for one, member in zip(own, members, strict=True)
+        ]
+    )
+    return [
         Arrivals(
             one.event[row],
             last + offset[at],
             numbers[late],
             len(common),
-            len(one.what) - len(common),
-            by_order,
+            len(members[at].rows) - len(common),
+            not numbered,
         )
-        for at, (one, row) in enumerate(zip(ranks, rows, strict=True))
-    )
+        for at, (one, row) in enumerate(zip(own, rows, strict=True))
+    ]
 
 
-def _keys(one: Collectives) -> tuple[list[tuple[str | None, int, int]], bool]:
-    """Give the key (group, number, repetition) of each collective.
-
-    Also tell whether all of them have a sequence number.
-    """
-    numbered = all(what.seq is not None for what in one.what)
-    seen: dict[tuple[str | None, int], int] = {}
-    keys = list[tuple[str | None, int, int]]()
-    for what in one.what:
-        head = (what.group, what.seq if numbered and what.seq is not None else 0)
-        keys.append((*head, seen.get(head, 0)))
+def _numbers(one: Collectives, rows: Sequence[int], numbered: bool) -> dict[tuple[int, int], int]:  # noqa: FBT001
+    """Give the collective of each (sequence number, repetition); without numbers, of each place."""
+    seen: dict[int, int] = {}
+    found: dict[tuple[int, int], int] = {}
+    for row in rows:
+        number = one.what[row].seq if numbered else None
+        head = 0 if number is None else number
+        found[head, seen.get(head, 0)] = row
         seen[head] = seen.get(head, 0) + 1
-    return keys, numbered
+    return found
 
 
-def _complete(
-    key: tuple[str | None, int, int],
-    ranks: Sequence[Collectives],
-    tables: Sequence[dict[tuple[str | None, int, int], int]],
-) -> bool:
-    """Tell whether every rank ran a collective, and these are all the ranks of its group."""
-    if not all(key in table for table in tables):
-        return False
-    return all(
-        one.what[table[key]].group_size in (None, len(ranks))
-        for one, table in zip(ranks, tables, strict=True)
-    )
+def _is_whole(members: Sequence[_Member], ranks: Sequence[Collectives]) -> bool:
+    """Tell whether these are all ranks of a group; of one of unknown size, all that are known."""
+    first = members[0]
+    size = ranks[first.at].what[first.rows[0]].group_size
+    return len(members) > 1 and len(members) == (len(ranks) if size is None else size)
 
 
-def _same_order(ranks: Sequence[Collectives]) -> bool:
-    def sequence(one: Collectives) -> list[Collective]:
-        return [replace(what, seq=None) for what in one.what]
+def _same_order(members: Sequence[_Member], ranks: Sequence[Collectives]) -> bool:
+    def sequence(member: _Member) -> list[Collective]:
+        return [replace(ranks[member.at].what[row], seq=None) for row in member.rows]
 
-    first = sequence(ranks[0])
-    return all(sequence(one) == first for one in ranks[1:])
+    first = sequence(members[0])
+    return all(sequence(member) == first for member in members[1:])
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """φ: what a host thread was doing, as a leaf and an event to blame (docs: the account, 6)."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,26 +63,15 @@ class Host:
 
 def host(threads: Threads, acts: Activities, stages: Stages = NO_STAGES) -> Host:
     """Prepare φ for a trace."""
-    context = in_context(threads, acts)
-    events = threads.trace.events
-    spans = np.array(threads.trace.health.lost, np.int64).reshape(-1, 2)
-    lost = union(spans[:, 0], spans[:, 1])
-    lost = Lane(lost.start, lost.end, np.full(len(lost), -1))
-    tracks = list(dict.fromkeys([*threads.bounds, *context.held_track.tolist()]))
-    lanes = {track: _lane(threads, context, track) for track in tracks}
-    bursts = _bursts(threads, lanes, lost)
-    for track in tracks:  # one by one: a lane of a long trace is a hundred megabytes
-        lane = _staged(threads, lanes.pop(track), stages)
-        lanes[track] = woven([lane, bursts.get(track, NOTHING_TOLD)])
-        del lane
-    main = threads.of(threads.main)
-    functions = main[context.order[main] == PYTHON]
-    python = innermost_lane(events.start[functions], events.end[functions])
-    python = Lane(python.start, python.end, functions[python.owner])
-    gc = threads.frames[context.order[threads.frames] == GC]
-    gc = gc[np.lexsort((events.end[gc], events.start[gc]))]
-    collecting = sweep_device(events.start[gc], events.end[gc], np.zeros(len(gc), np.int64))
-    collecting = Lane(collecting.start, collecting.end, gc[collecting.owner])
+    with ThreadPoolExecutor(1) as pool:  # NumPy lets the other thread run meanwhile
+        functions = pool.submit(_functions, threads)
+        context = in_context(threads, acts)
+        spans = np.array(threads.trace.health.lost, np.int64).reshape(-1, 2)
+        lost = union(spans[:, 0], spans[:, 1])
+        lost = Lane(lost.start, lost.end, np.full(len(lost), -1))
+        lanes = _lanes(threads, context, stages, lost)
+        python = functions.result()
+    collecting = _collecting(threads, context)
     if threads.main >= 0 and not len(python):
         launching = {*np.unique(acts.thread[acts.call >= 0]).tolist(), threads.main}
         alive = [lane.lane for track, lane in lanes.items() if track in launching]
@@ -97,6 +87,35 @@ def host(threads: Threads, acts: Activities, stages: Stages = NO_STAGES) -> Host
         lost=told(lost, LEAF["idle.unknown"]),
         clock_error_ns=clock_error(acts),
     )
+
+
+def _functions(threads: Threads) -> Lane:
+    """Give main's innermost untagged Python functions (owner: event)."""
+    events, main = threads.trace.events, threads.of(threads.main)
+    functions = main[threads.tags.order[main] == PYTHON]
+    lane = innermost_lane(events.start[functions], events.end[functions])
+    return Lane(lane.start, lane.end, functions[lane.owner])
+
+
+def _collecting(threads: Threads, context: Context) -> Lane:
+    """Give when a garbage collection ran on any thread; of several, the one that began first."""
+    events = threads.trace.events
+    gc = threads.frames[context.order[threads.frames] == GC]
+    gc = gc[np.lexsort((events.end[gc], events.start[gc]))]
+    lane = sweep_device(events.start[gc], events.end[gc], np.zeros(len(gc), np.int64))
+    return Lane(lane.start, lane.end, gc[lane.owner])
+
+
+def _lanes(threads: Threads, context: Context, stages: Stages, lost: Lane) -> dict[int, Told]:
+    """Give the lane of each thread, with the bursts of those that are not main."""
+    tracks = list(dict.fromkeys([*threads.bounds, *context.held_track.tolist()]))
+    lanes = {track: _lane(threads, context, track) for track in tracks}
+    bursts = _bursts(threads, lanes, lost)
+    for track in tracks:  # one by one: a lane of a long trace is a hundred megabytes
+        lane = _staged(threads, lanes.pop(track), stages)
+        lanes[track] = woven([lane, bursts.get(track, NOTHING_TOLD)])
+        del lane
+    return lanes
 
 
 def _lane(threads: Threads, context: Context, track: int) -> Told:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -45,6 +46,7 @@ _FACETS = {
     "hidden_comm": np.int32,
     "hidden_copy": np.int32,
 }
+_OF_ACTIVITIES = ("phase", "recompute", "why")
 _WIDE = np.iinfo(np.int32).max  # ns: what is hidden beneath a piece is seldom two seconds
 _Slab = dict[str, npt.NDArray[Any]]  # a part of a ledger: its columns by name
 
@@ -99,7 +101,9 @@ def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> 
     """Charge a trace device by device, batch by batch; what that needs is freed on return."""
     trace, acts = joined.threads.trace, joined.activities
     give_back()
-    asked = host(joined.threads, acts, stages)
+    with ThreadPoolExecutor(1) as pool:  # NumPy lets the other thread run meanwhile
+        known = pool.submit(_known, joined)
+        asked = host(joined.threads, acts, stages)
     joined.threads.forget()
     give_back()
     notes = _notes(asked, arrivals)
@@ -107,7 +111,7 @@ def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> 
         rows = _rows(trace, None, steps.boundaries, steps)
         return _Parts(rows, [_on_host(asked, steps)], notes)
     rows, slabs = list[Row](), list[_Slab]()
-    for device, bounds, batches in _on_devices(asked, acts, steps, arrivals):
+    for device, bounds, batches in _on_devices(asked, acts, steps, arrivals, known.result()):
         for slab in batches:
             slab["row"] += len(rows)
             slabs.append(slab)
@@ -115,29 +119,32 @@ def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> 
     return _Parts(rows, slabs, notes)
 
 
+def _known(joined: Joined) -> dict[str, Int64]:
+    """Give what is known of each activity whatever the host did: its busy leaf, and its facets."""
+    side, acts = joined.threads, joined.activities
+    classes, why = busy(side, acts)
+    phase = phases(side, acts.thread, acts.call_start, acts.operator)
+    again = recomputes(side, acts.thread, acts.call_start)
+    return {"class": classes, "phase": phase, "recompute": again, "why": why}
+
+
 def _on_devices(
-    asked: Host, acts: Activities, steps: Steps, arrivals: Arrivals
+    asked: Host, acts: Activities, steps: Steps, arrivals: Arrivals, known: dict[str, Int64]
 ) -> Iterator[tuple[int, Int64, Iterator[_Slab]]]:
     """Give each device with its windows and the parts of its ledger."""
-    classes, why = busy(asked.threads, acts)
-    facets = {
-        "phase": phases(asked.threads, acts.thread, acts.call_start, acts.operator),
-        "recompute": recomputes(asked.threads, acts.thread, acts.call_start),
-        "why": why,
-    }
     tied = ties(asked.threads.trace, acts)
     own = {device: acts.of(device) for device in np.unique(acts.device).tolist()}
     bounds = {device: windows(steps.boundaries, mine) for device, mine in own.items()}
 
     def batches(device: int) -> Iterator[Charges]:
-        here = classes[acts.device == device]
+        here = known["class"][acts.device == device]
         return charged(own[device], here, asked, bounds[device], arrivals)
 
     whole = {device: stacked(list(batches(device))) for device in own} if len(tied) else {}
     for device, mine in own.items():
         parts = iter([explain(whole[device], tied, whole)]) if whole else batches(device)
-        known = {name: column[acts.device == device] for name, column in facets.items()}
-        finish = partial(_slab, mine, bounds[device], known)
+        own_facets = {name: known[name][acts.device == device] for name in _OF_ACTIVITIES}
+        finish = partial(_slab, mine, bounds[device], own_facets)
         yield device, bounds[device], ahead(finish, parts)
 
 

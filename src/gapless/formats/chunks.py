@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-CHUNK: Final = 4 << 20
+CHUNK: Final = 1 << 20
 _TAIL: Final = 64 << 10  # an event is nearly always shorter
 _HEAD_LIMIT: Final = 64 << 20  # nobody writes that much before the events
 _LOOK: Final = 1 << 20  # enough to tell by the beginning
