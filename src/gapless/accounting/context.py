@@ -102,7 +102,7 @@ def _held(threads: Threads) -> tuple[Int64, int]:
     ]
     overhead = np.flatnonzero((events.category == category.OVERHEAD) & (events.end > events.start))
     held = np.zeros(len(overhead), bool)
-    for track in {*threads.bounds, threads.main} - {-1}:
+    for track in {*threads.bounds, threads.main} - {-1} if len(overhead) else ():
         mine = threads.of(track)
         edges = np.sort(np.concatenate((events.start[mine], events.end[mine])))
         start, end = events.start[overhead], events.end[overhead]

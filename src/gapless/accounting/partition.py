@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,15 @@ class Joined:
     threads: Threads
     activities: Activities
 
+    @cached_property
+    def known(self) -> dict[str, Int64]:
+        """Give what is known of each activity whatever the host did: its class, its facets."""
+        side, acts = self.threads, self.activities
+        classes, why = busy(side, acts)
+        phase = phases(side, acts.thread, acts.call_start, acts.operator)
+        again = recomputes(side, acts.thread, acts.call_start)
+        return {"class": classes, "phase": phase, "recompute": again, "why": why}
+
 
 def join(trace: Trace) -> Joined:
     """Join a trace's activities with their launches and operators."""
@@ -102,7 +111,7 @@ def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> 
     trace, acts = joined.threads.trace, joined.activities
     give_back()
     with ThreadPoolExecutor(1) as pool:  # NumPy lets the other thread run meanwhile
-        known = pool.submit(_known, joined)
+        known = pool.submit(lambda: joined.known)
         asked = host(joined.threads, acts, stages)
     joined.threads.forget()
     give_back()
@@ -117,15 +126,6 @@ def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> 
             slabs.append(slab)
         rows += _rows(trace, device, bounds, steps)
     return _Parts(rows, slabs, notes)
-
-
-def _known(joined: Joined) -> dict[str, Int64]:
-    """Give what is known of each activity whatever the host did: its busy leaf, and its facets."""
-    side, acts = joined.threads, joined.activities
-    classes, why = busy(side, acts)
-    phase = phases(side, acts.thread, acts.call_start, acts.operator)
-    again = recomputes(side, acts.thread, acts.call_start)
-    return {"class": classes, "phase": phase, "recompute": again, "why": why}
 
 
 def _on_devices(

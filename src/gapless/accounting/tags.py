@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from gapless.model import category
 from gapless.model.leaf import LEAF
@@ -74,6 +75,8 @@ _LATER: Final = tuple(
 )
 _ANY = (*_NAMES, *_LATER)
 _PYTHON = (*_NAMES, *_IN_PYTHON, *_LATER)
+_NO_TAG: Final = NOT_A_FRAME, LEAF["idle.unknown"]
+_SOME: Final = re.compile("|".join(pattern.pattern for _, _, pattern in _PYTHON))
 _HOST = (
     category.CPU_OP,
     category.RUNTIME,
@@ -96,11 +99,9 @@ class Tags:
 def tag(trace: Trace) -> Tags:
     """Tag every event by name and category; ``context`` refines by what a frame encloses."""
     events = trace.events
-    anywhere, python = (
-        np.array([_first(name, python=one) for name in trace.names], np.int8).reshape(-1, 2)
-        for one in (False, True)
-    )
     is_python = events.category == category.PYTHON_FUNCTION
+    anywhere = _by_name(trace, ~is_python, python=False)
+    python = _by_name(trace, is_python, python=True)
     order = np.where(is_python, python[events.name, 0], anywhere[events.name, 0])
     leaf = np.where(is_python, python[events.name, 1], anywhere[events.name, 1])
     operation = np.isin(events.category, _OPERATIONS) & (order == NOT_A_FRAME)
@@ -112,9 +113,21 @@ def tag(trace: Trace) -> Tags:
     return Tags(np.where(host, order, NOT_A_FRAME), leaf)
 
 
+def _by_name(trace: Trace, rows: npt.NDArray[np.bool_], *, python: bool) -> Int8:
+    """Give tag and leaf of each name, looked up for those that some events have."""
+    found = np.empty((len(trace.names), 2), np.int8)
+    found[:] = _NO_TAG
+    names: list[int] = np.unique(trace.events.name[rows]).tolist()
+    for name in names:
+        found[name] = _first(trace.names[name], python=python)
+    return found
+
+
 @lru_cache(maxsize=65536)
 def _first(name: str, *, python: bool) -> tuple[int, int]:
+    if not _SOME.search(name):
+        return _NO_TAG
     for order, leaf, pattern in _PYTHON if python else _ANY:
         if pattern.search(name):
             return order, leaf
-    return NOT_A_FRAME, LEAF["idle.unknown"]
+    return _NO_TAG

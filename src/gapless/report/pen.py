@@ -22,7 +22,8 @@ class Signs:
 
 
 UNICODE: Final = Signs("▏▎▍▌▋▊▉█", "─", {})
-ASCII: Final = Signs("#", "-", str.maketrans("·µ×−–…±", "|ux--~~"))
+_PLAIN: Final = {ord(sign): plain for sign, plain in zip("·µ×−–…±", "|ux--~~", strict=True)}
+ASCII: Final = Signs("#", "-", _PLAIN)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ def _rows(ledger: Ledger, options: Options) -> list[list[int]] | None:
 def _view(joined: Joined, ledger: Ledger, whole: Account) -> View:
     side = joined.threads
     starts, ends = _spans(side, whole)
-    return View(side.trace, ledger, whole, side, joined.activities, starts, ends)
+    classes = joined.known["class"]
+    return View(side.trace, ledger, whole, side, joined.activities, starts, ends, classes)
 
 
 def _spans(side: Threads, whole: Account) -> tuple[Int64, Int64]:

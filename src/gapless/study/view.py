@@ -46,6 +46,7 @@ class View:
     acts: Activities
     starts: Int64
     ends: Int64
+    classes: Int64  # the busy leaf of each of ``acts``
 
     def inside(self, at: Int64) -> Bool:
         """Tell which instants lie in a counted step."""

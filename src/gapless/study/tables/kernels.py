@@ -5,7 +5,6 @@ from typing import Final
 import numpy as np
 
 from gapless.accounting.activities import COMM
-from gapless.accounting.busy import busy
 from gapless.model import category
 from gapless.model.leaf import LEAF, LEAVES
 from gapless.model.tables import Kernel
@@ -44,9 +43,8 @@ def kernel_table(view: View) -> tuple[Kernel, ...]:
 
 def _leaves(view: View, active: Int64, groups: Groups) -> list[str]:
     """Give the leaf of most of each group's time: that of where it owns its device."""
-    classes, _ = busy(view.side, view.acts)
     comm = view.acts.kind[active] == COMM
-    leaf = np.where(comm, LEAF["comm.exposed"], classes[active])
+    leaf = np.where(comm, LEAF["comm.exposed"], view.classes[active])
     return [LEAVES[one] for one in heaviest(groups, leaf, view.lengths[active]).tolist()]
 
 
