@@ -1,8 +1,6 @@
 """``python -m gapless``."""
 
-import sys
-
-from gapless.cli import main
+from gapless.cli import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()
