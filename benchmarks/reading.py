@@ -6,7 +6,9 @@ wrote it), measures, writes ``results/reading.json`` and prints the tables. ``--
 Python that has HolisticTraceAnalysis and torch-tb-profiler; without it they are not measured.
 
 Within a round every subject runs once, one after another, so that a machine that changes its
-speed changes it for all of them; ratios are taken within a round.
+speed changes it for all of them; ratios are taken within a round. What uses all
+cores is run twice, once for its time and once for its memory: the others leave a core to whoever
+samples.
 """
 
 import argparse
@@ -15,7 +17,7 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks import inputs, watch
@@ -38,12 +40,19 @@ class Subject:
     command: list[str]
     shown: str
     environment: dict[str, str] | None = None
+    parallel: bool = False  # uses all cores, so that sampling its memory costs it time
+
+    def run(self) -> watch.Run:
+        """Run it, and measure that."""
+        measure = watch.run_apart if self.parallel else watch.run
+        return measure(self.command, self.environment)
 
 
 def opening(path: Path) -> Subject:
     """Give ``gapless open`` past the cache."""
     command = [GAPLESS, "open", str(path), "--no-cache"]
-    return Subject("gapless", command, f"gapless open {path.name} --no-cache")
+    shown = f"gapless open {path.name} --no-cache"
+    return Subject("gapless", command, shown, parallel=True)
 
 
 def peers(path: Path, python: str | None) -> list[Subject]:
@@ -69,7 +78,7 @@ def measured(subjects: list[Subject], rounds: int, what: str) -> list[Sample]:
     samples: list[Sample] = []
     for number in range(rounds):
         for subject in subjects:
-            found = watch.run(subject.command, subject.environment)
+            found = subject.run()
             samples.append(Sample(what, subject.name, subject.shown, number, found))
             print(
                 f"{what} round {number + 1}/{rounds} {subject.name}: {found.wall_s:.2f} s, "
@@ -107,8 +116,9 @@ def quick(options: argparse.Namespace) -> list[Sample]:
                 [GAPLESS, "open", str(path)],
                 f"gapless open {path.name}",
                 {"XDG_CACHE_HOME": cache},
+                parallel=True,
             )
-            first = Subject("gapless, filling its cache", *list(vars(again).values())[1:])
+            first = replace(again, name="gapless, filling its cache", parallel=False)
             samples += measured([first], 1, f"{path.name} through the cache")
             samples += measured([again], QUICK_ROUNDS, f"{path.name} through the cache")
     return samples

@@ -5,7 +5,7 @@ import os
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -78,7 +78,16 @@ class Peak:
             over.wait(max(SHORTEST_PAUSE_S, cost / SHARE))
 
 
-def run(command: list[str], environment: dict[str, str] | None = None) -> Run:
+def run_apart(command: list[str], environment: dict[str, str] | None = None) -> Run:
+    """Run a command twice: once for its time, undisturbed, and once for its memory."""
+    timed = run(command, environment, sampled=False)
+    seen = run(command, environment)
+    return replace(timed, sampled_bytes=seen.sampled_bytes, largest_bytes=seen.largest_bytes)
+
+
+def run(
+    command: list[str], environment: dict[str, str] | None = None, *, sampled: bool = True
+) -> Run:
     """Run a command with its output thrown away."""
     over = threading.Event()
     begun = time.perf_counter()
@@ -91,11 +100,13 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> Run:
     )
     peak = Peak(psutil.Process(child.pid))
     watcher = threading.Thread(target=peak.watch, args=(over,))
-    watcher.start()
+    if sampled:
+        watcher.start()
     _, status, usage = os.wait4(child.pid, 0)
     wall = time.perf_counter() - begun
     over.set()
-    watcher.join()
+    if sampled:
+        watcher.join()
     child.returncode = os.waitstatus_to_exitcode(status)
     return Run(
         wall_s=wall,

@@ -36,11 +36,15 @@ class Charges:
     def cut_by(self, lane: Lane) -> "Charges":
         """Cut stretches along a lane and keep what lies in it; ``query`` becomes its owner."""
         cut = cover(lane, self.start, self.end)
-        inside = cut.piece >= 0
-        rest = {name: column[cut.query[inside]] for name, column in vars(self).items()}
-        owner = lane.owner[cut.piece[inside]] if len(lane) else cut.piece[inside]
-        rest |= {"query": owner, "start": cut.start[inside], "end": cut.end[inside]}
-        return Charges(**rest)
+        inside = np.flatnonzero(cut.piece >= 0)
+        asked, told = cut.query[inside], {"query", "start", "end"}
+        rest = {name: column[asked] for name, column in vars(self).items() if name not in told}
+        return Charges(
+            query=lane.owner[cut.piece[inside]],
+            start=cut.start[inside],
+            end=cut.end[inside],
+            **rest,
+        )
 
 
 def charges(

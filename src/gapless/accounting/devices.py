@@ -10,7 +10,7 @@ from gapless.accounting.ahead import ahead
 from gapless.accounting.charges import Charges, charges, stacked
 from gapless.accounting.collectives import Arrivals, split, transfers
 from gapless.accounting.debt import debts, pay
-from gapless.accounting.facets import hidden
+from gapless.accounting.facets import Beneath
 from gapless.accounting.host import Host
 from gapless.accounting.idle import gaps, idle
 from gapless.accounting.intervals import Lane, part
@@ -56,12 +56,12 @@ def charged(
         yield every.take(np.argsort(every.start, kind="stable"))
 
 
-def tiled(acts: Activities, every: Charges, bounds: Int64) -> DevicePieces:
+def tiled(acts: Activities, every: Charges, bounds: Int64, below: Beneath) -> DevicePieces:
     """Cut what a device is charged with at its windows."""
     pieces = every.cut_by(as_lane(bounds))
     activity = every.query[np.searchsorted(every.start, pieces.start, side="right") - 1]
     kind = np.where(activity >= 0, acts.kind[activity], P2P)
-    comm, copy = hidden(acts, kind, pieces.start, pieces.end)
+    comm, copy = below.hidden(kind, pieces.start, pieces.end)
     return DevicePieces(pieces, activity, comm, copy)
 
 

@@ -1,6 +1,7 @@
 """Further columns of the ledger: phase, recomputation, what is hidden (docs: the account, 4)."""
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,13 +40,23 @@ def recomputes(threads: Threads, thread: Int64, at: Int64) -> Int64:
     return (hooked | (again & ~threads.within(_INNER_NODE, thread, at))).astype(np.int64)
 
 
-def hidden(acts: Activities, kind: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """Measure the communication and the copies beneath stretches owned by some kind, in ns."""
-    comm = _running(acts, (COMM,))
-    copies = _running(acts, (H2D, D2H, P2P))
-    below_comm = np.where(kind < COMM, overlap(comm, start, end), 0)
-    below_copy = np.where(kind < H2D, overlap(copies, start, end), 0)
-    return below_comm, below_copy
+@dataclass(frozen=True)
+class Beneath:
+    """When a device communicates and copies, whoever owns its time."""
+
+    comm: Lane
+    copies: Lane
+
+    def hidden(self, kind: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64]:
+        """Measure the communication and the copies beneath stretches owned by some kind, in ns."""
+        below_comm = np.where(kind < COMM, overlap(self.comm, start, end), 0)
+        below_copy = np.where(kind < H2D, overlap(self.copies, start, end), 0)
+        return below_comm, below_copy
+
+
+def beneath(acts: Activities) -> Beneath:
+    """Find when the device of some activities communicates and copies."""
+    return Beneath(_running(acts, (COMM,)), _running(acts, (H2D, D2H, P2P)))
 
 
 def _running(acts: Activities, kinds: tuple[int, ...]) -> Lane:

@@ -44,24 +44,31 @@ NO_LANE = Lane(empty(), empty(), empty())
 
 def cover(lane: Lane, lo: Int64, hi: Int64) -> Cut:
     """Cut each query ``[lo, hi)`` into a lane's pieces and the holes between, in order of time."""
-    first = np.searchsorted(lane.end, lo, side="right")
-    last = np.searchsorted(lane.start, hi, side="left")
-    slots = 2 * np.maximum(last - first, 0) + 1  # hole, piece, hole, …, hole
-    query = np.repeat(np.arange(len(lo)), slots)
-    slot = np.arange(len(query)) - np.repeat(np.cumsum(slots) - slots, slots)
-    if not len(lane):
+    if not len(lane) or not len(lo):
         query = np.flatnonzero(lo < hi)
         return Cut(query, lo[query], hi[query], np.full(len(query), -1))
-    index = first[query] + slot // 2
-    inside = slot % 2 == 1
-    before, after = np.clip(index - 1, 0, None), np.minimum(index, len(lane) - 1)
-    hole_start = np.where(slot == 0, lo[query], lane.end[before])
-    hole_end = np.where(slot == slots[query] - 1, hi[query], lane.start[after])
-    start = np.maximum(np.where(inside, lane.start[after], hole_start), lo[query])
-    end = np.minimum(np.where(inside, lane.end[after], hole_end), hi[query])
-    keep = start < end
-    piece = np.where(inside, after, -1)
-    return Cut(query[keep], start[keep], end[keep], piece[keep])
+    first = np.searchsorted(lane.end, lo, side="right")
+    met = np.maximum(np.searchsorted(lane.start, hi, side="left") - first, 0)
+    # What a query meets has edges: its own start, those of the pieces, its own end.
+    count = 2 * met + 2
+    tail = np.cumsum(count) - 1
+    head = tail - count + 1
+    query = np.repeat(np.arange(len(lo)), count)
+    place = np.arange(len(query)) - (head + 1 - 2 * first)[query]  # among all edges of the lane
+    edge = _edges(lane, place)
+    edge[head], edge[tail] = lo, hi
+    np.clip(edge, lo[query], hi[query], out=edge)
+    keep = edge[:-1] < edge[1:]
+    keep[tail[:-1]] = False
+    kept = np.flatnonzero(keep)
+    at = place[kept]
+    return Cut(query[kept], edge[kept], edge[kept + 1], np.where(at & 1, -1, at >> 1))
+
+
+def _edges(lane: Lane, place: Int64) -> Int64:
+    """Look up edges of a lane by place: start of its first piece, end of it, start of the next."""
+    piece = np.clip(place >> 1, 0, len(lane) - 1)
+    return np.where(place & 1, lane.end[piece], lane.start[piece])
 
 
 def union(start: Int64, end: Int64) -> Lane:

@@ -16,7 +16,7 @@ from gapless.accounting.busy import busy
 from gapless.accounting.charges import Charges, stacked
 from gapless.accounting.collectives import NO_ARRIVALS, Arrivals
 from gapless.accounting.devices import charged, tiled
-from gapless.accounting.facets import phases, recomputes
+from gapless.accounting.facets import Beneath, beneath, phases, recomputes
 from gapless.accounting.host import Host, host
 from gapless.accounting.hostrow import host_pieces
 from gapless.accounting.intervals import empty
@@ -144,13 +144,15 @@ def _on_devices(
     for device, mine in own.items():
         parts = iter([explain(whole[device], tied, whole)]) if whole else batches(device)
         own_facets = {name: known[name][acts.device == device] for name in _OF_ACTIVITIES}
-        finish = partial(_slab, mine, bounds[device], own_facets)
+        finish = partial(_slab, mine, bounds[device], own_facets, beneath(mine))
         yield device, bounds[device], ahead(finish, parts)
 
 
-def _slab(acts: Activities, bounds: Int64, facets: dict[str, Int64], every: Charges) -> _Slab:
+def _slab(
+    acts: Activities, bounds: Int64, facets: dict[str, Int64], below: Beneath, every: Charges
+) -> _Slab:
     """Give the columns of what a device is charged with; facets are its activities'."""
-    made = tiled(acts, every, bounds)
+    made = tiled(acts, every, bounds, below)
     owner = made.activity
     known = {name: np.where(owner >= 0, column[owner], 0) for name, column in facets.items()}
     hidden = {"hidden_comm": made.hidden_comm, "hidden_copy": made.hidden_copy}

@@ -61,8 +61,11 @@ class Threads:
         """Tell whether a frame or range whose name matches is open on a thread at an instant."""
         names = np.array([pattern.search(name) is not None for name in self.trace.names], bool)
         events = self.trace.events
-        ranges = np.isin(events.category, _RANGES) & (events.end > events.start)
-        chosen = np.flatnonzero(names[events.name] & ranges)
+        if not names.any():
+            return np.zeros(len(thread), bool)
+        chosen = np.flatnonzero(names[events.name])
+        ranges = np.isin(events.category[chosen], _RANGES)
+        chosen = chosen[ranges & (events.end[chosen] > events.start[chosen])]
         found = np.zeros(len(thread), bool)
         for track in np.unique(events.track[chosen]).tolist():
             mine = chosen[events.track[chosen] == track]
