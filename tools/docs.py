@@ -17,7 +17,7 @@ from typing import Final
 
 from gapless.cli import COMMANDS
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
-from gapless.report.document import schema
+from gapless.report.document import ComparisonObject, StudyObject, schema
 from gapless.report.names import short
 from tools import costs
 
@@ -78,8 +78,13 @@ def command_pages() -> str:
 
 
 def study_schema() -> str:
-    """Give the JSON Schema of what ``--json`` prints."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+    """Give the JSON Schema of what ``gapless open --json`` prints."""
+    return json.dumps(schema(StudyObject), indent=2, ensure_ascii=False) + "\n"
+
+
+def comparison_schema() -> str:
+    """Give the JSON Schema of what ``gapless compare --json`` prints."""
+    return json.dumps(schema(ComparisonObject), indent=2, ensure_ascii=False) + "\n"
 
 
 def _fenced(text: str) -> str:
@@ -91,7 +96,10 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
 }
-FILES: Final[Makers] = {"docs/schema/study.json": study_schema}
+FILES: Final[Makers] = {
+    "docs/schema/comparison.json": comparison_schema,
+    "docs/schema/study.json": study_schema,
+}
 
 
 def fill(page: str, makers: Makers) -> str:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.accounting.intervals import Lane
-from gapless.accounting.nesting import forest, innermost, innermost_lane, parents, roots
+from gapless.accounting.nesting import forest, innermost, innermost_lane, parents
 from gapless.accounting.sweep import sweep_device, sweep_host, sweep_slowly
 from gapless.model.trace import Int64
 
@@ -78,19 +78,18 @@ def test_nothing_gives_an_empty_lane() -> None:
 
 
 @given(trees())
-def test_parents_and_roots_are_those_of_a_stack(drawn: Rows) -> None:
+def test_parents_are_those_of_a_stack(drawn: Rows) -> None:
     start, end, _ = columns(drawn)
     order = sorted(range(len(drawn)), key=lambda i: (start[i], -end[i], -i))
-    parent, root = [-1] * len(drawn), list(range(len(drawn)))
+    parent = [-1] * len(drawn)
     stack: list[int] = []
     for one in order:
         while stack and end[stack[-1]] <= start[one]:
             stack.pop()
         if stack:
-            parent[one], root[one] = stack[-1], stack[0]
+            parent[one] = stack[-1]
         stack.append(one)
     assert parents(start, end).tolist() == parent
-    assert roots(start, end).tolist() == root
     depth = dict(
         zip(
             *(c.tolist() for c in (forest(start, end).index, forest(start, end).depth)), strict=True

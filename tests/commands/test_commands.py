@@ -1,5 +1,6 @@
 """The command line as a user meets it: a process, its output, its exit code."""
 
+import ctypes
 import json
 import os
 import pty
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gapless import cli
+from gapless.commands.heap import settle_heap
 from tests.study import writing
 
 
@@ -55,6 +57,31 @@ def test_json_is_alone_on_standard_output(folder: Path) -> None:
 def test_csv_and_markdown_are_printed(folder: Path) -> None:
     assert run("open", "trace.json", "--csv", "kernels", cwd=folder).stdout.startswith("name,dev")
     assert run("open", "trace.json", "--markdown", cwd=folder).stdout.startswith("**gapless")
+
+
+@pytest.mark.parametrize(
+    "options", [["--json", "--sort", "calls"], ["--csv", "kernels", "--leaf", "idle"]]
+)
+def test_what_a_form_cannot_follow_is_refused(folder: Path, options: list[str]) -> None:
+    done = run("open", "trace.json", *options, cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "docs/errors.md#usage" in done.stderr
+
+
+@pytest.mark.parametrize(("platform", "asked"), [("darwin", 0), ("linux", 1)])
+def test_the_heap_is_settled_only_where_the_library_can(
+    monkeypatch: pytest.MonkeyPatch, platform: str, asked: int
+) -> None:
+    opened: list[object] = []
+
+    def library_without_mallopt(name: object) -> object:
+        opened.append(name)
+        return object()
+
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(ctypes, "CDLL", library_without_mallopt)
+    settle_heap()
+    assert len(opened) == asked
 
 
 def test_compare_prints_the_difference(folder: Path) -> None:

@@ -16,9 +16,7 @@ _TEXT = document([op()])
 
 
 def _names(folder: Path, *paths: str) -> list[str]:
-    return [
-        str(source.path.relative_to(folder)) for source in find([str(folder / p) for p in paths])
-    ]
+    return [str(path.relative_to(folder)) for path in find([str(folder / p) for p in paths])]
 
 
 def _tree(folder: Path) -> None:
@@ -59,13 +57,6 @@ def test_a_file_comes_once(tmp_path: Path) -> None:
     _tree(tmp_path)
     (tmp_path / "link.json").symlink_to(tmp_path / "b.json")
     assert _names(tmp_path, "b.json", "b.json", "link.json") == ["b.json"]
-
-
-def test_sources_tell_rank_and_size(tmp_path: Path) -> None:
-    _tree(tmp_path)
-    (source,) = find([str(tmp_path / "deep" / "*.zst")])
-    assert source.rank_from_name == 3
-    assert source.bytes == source.path.stat().st_size
 
 
 @pytest.mark.parametrize("path", ["gone.json", "gone/*.json", "empty"])

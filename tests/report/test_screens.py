@@ -310,9 +310,16 @@ def test_tables_can_be_sorted_by_any_of_their_columns(study: Study) -> None:
 
 def test_json_fits_its_schema_and_the_committed_one_is_current(study: Study) -> None:
     committed = json.loads(SCHEMA.read_text())
-    assert committed == document.schema()
+    assert committed == document.schema(document.StudyObject)
     for one in (study, recorded(DATA / "stacks_memory.json.gz")):
         jsonschema.validate(json.loads(document.study_json(one)), committed)
+
+
+def test_a_comparison_fits_its_schema_and_the_committed_one_is_current(study: Study) -> None:
+    committed = json.loads(SCHEMA.with_name("comparison.json").read_text())
+    assert committed == document.schema(document.ComparisonObject)
+    both = gapless.compare(study, recorded(DATA / "stacks_memory.json.gz"))
+    jsonschema.validate(json.loads(document.comparison_json(both)), committed)
 
 
 def test_json_has_the_keys_of_the_interface(study: Study) -> None:

@@ -209,6 +209,7 @@ def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
     words: list[str] = []
     open_study(ranks(tmp_path), Options(cache=False), words.append)
     assert words == [
+        "looking for traces",
         "reading: 1 of 2 files",
         "reading: 2 of 2 files",
         "accounting: 1 of 2 files",

@@ -85,11 +85,16 @@ def union(start: Int64, end: Int64) -> Lane:
 
 def subtract(lane: Lane, taken: Lane) -> Lane:
     """Give the parts of a lane that another leaves free."""
-    if not len(taken):
+    first = np.searchsorted(taken.end, lane.start, side="right")
+    touched = np.searchsorted(taken.start, lane.end, side="left") > first
+    del first
+    if not touched.any():
         return lane
-    cut = cover(taken, lane.start, lane.end)
+    rows, rest = np.flatnonzero(touched), np.flatnonzero(~touched)  # few are cut, as a rule
+    cut = cover(taken, lane.start[rows], lane.end[rows])
     free = cut.piece < 0
-    return Lane(cut.start[free], cut.end[free], lane.owner[cut.query[free]])
+    left = Lane(cut.start[free], cut.end[free], lane.owner[rows[cut.query[free]]])
+    return merge([Lane(lane.start[rest], lane.end[rest], lane.owner[rest]), left])
 
 
 def merge(lanes: list[Lane]) -> Lane:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gapless.accounting.ahead import ahead
 from gapless.accounting.intervals import NO_LANE, Lane, concatenated, piece_at
 from gapless.model.trace import Int64
 
@@ -50,11 +51,12 @@ def batches(start: Int64, end: Int64) -> Iterator[Int64]:
 
 def innermost_lane(start: Int64, end: Int64) -> Lane:
     """Give each instant to the innermost interval that is open."""
-    lanes: list[Lane] = []
-    for rows in batches(start, end):
+
+    def nested(rows: Int64) -> Lane:
         lane = lane_of(forest(start[rows], end[rows]))
-        lanes.append(Lane(lane.start, lane.end, rows[lane.owner]))
-    return concatenated(lanes)
+        return Lane(lane.start, lane.end, rows[lane.owner])
+
+    return concatenated(list(ahead(nested, batches(start, end))))
 
 
 def forest(start: Int64, end: Int64) -> Forest:
@@ -75,15 +77,6 @@ def parents(start: Int64, end: Int64) -> Int64:
     found = np.full(len(start), -1)
     has = tree.parent >= 0
     found[tree.index[has]] = tree.index[tree.parent[has]]
-    return found
-
-
-def roots(start: Int64, end: Int64) -> Int64:
-    """Give the outermost interval that encloses each: itself for a root and for points."""
-    tree = forest(start, end)
-    found = np.arange(len(start))
-    root = np.maximum.accumulate(np.where(tree.parent < 0, np.arange(len(tree.index)), 0))
-    found[tree.index] = tree.index[root]
     return found
 
 

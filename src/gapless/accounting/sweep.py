@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from gapless.accounting.ahead import ahead
 from gapless.accounting.intervals import NO_LANE, Lane, concatenated, merge, subtract, union
 from gapless.accounting.nesting import Forest, batches, forest, lane_of
 from gapless.model.trace import Int8, Int64
@@ -19,8 +20,8 @@ from gapless.model.trace import Int8, Int64
 
 def sweep_host(start: Int64, end: Int64, order: Int64 | Int8) -> Lane:
     """Give each instant to the open interval with the smallest (order; −start; end; position)."""
-    lanes = [_sweep_batch(rows, start, end, order) for rows in batches(start, end)]
-    return concatenated(lanes)
+    swept = ahead(lambda rows: _sweep_batch(rows, start, end, order), batches(start, end))
+    return concatenated(list(swept))
 
 
 def _sweep_batch(rows: Int64, start: Int64, end: Int64, order: Int64 | Int8) -> Lane:

@@ -16,6 +16,8 @@ Examples:
 
 import argparse
 
+from gapless.errors import UsageError
+
 SUMMARY = "print where the GPU's time went, from traces of torch.profiler"
 
 
@@ -41,8 +43,17 @@ def main(arguments: argparse.Namespace) -> int:
     from gapless.report.forms import write_study
     from gapless.study import open_study
 
+    _check_forms(arguments)
     settle_heap()
     with progress() as say:
         study = open_study(arguments.paths, asked(arguments), say)
     write_study(study, arguments)
     return 0
+
+
+def _check_forms(arguments: argparse.Namespace) -> None:
+    """Refuse what a form cannot follow, instead of leaving it out in silence."""
+    if arguments.sort is not None and (arguments.json or arguments.csv is not None):
+        raise UsageError("--sort orders what people read; JSON and CSV give whole tables")
+    if arguments.leaf is not None and arguments.csv is not None:
+        raise UsageError("the pieces of a leaf are no table; --leaf has --json and --markdown")

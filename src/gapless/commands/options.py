@@ -16,7 +16,11 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", metavar="A-B", help="only these steps: 5, 3-7, 10-")
     parser.add_argument("--by-shape", action="store_true", help="part operators by input shapes")
     parser.add_argument(
-        "--top", metavar="N", type=_positive, default=10, help="rows of a table (10)"
+        "--top",
+        metavar="N",
+        type=_positive,
+        default=10,
+        help="rows of a table (10); JSON and CSV give all",
     )
     parser.add_argument("--no-cache", action="store_true", help="neither use nor fill the cache")
 

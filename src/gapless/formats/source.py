@@ -8,7 +8,6 @@ import stat
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -23,16 +22,7 @@ _NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,9})$")
 _LARGEST_PLACE: Final = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class Source:
-    """A file that may hold a trace."""
-
-    path: Path
-    rank_from_name: int | None
-    bytes: int
-
-
-def find(paths: Sequence[str]) -> tuple[Source, ...]:
+def find(paths: Sequence[str]) -> tuple[Path, ...]:
     """List the files that these paths name: files, folders (with all below), patterns.
 
     A file that is named itself is taken as it is. In folders, and among what a pattern matches,
@@ -41,10 +31,10 @@ def find(paths: Sequence[str]) -> tuple[Source, ...]:
     many, taken, so that reading it says why. Raises ``NotFoundError`` where a path names nothing,
     ``UsageError`` for a stream, see ``spool``, and ``NotATraceError`` for a device.
     """
-    found: dict[str, Source] = {}
+    found: dict[str, Path] = {}
     for path in paths:
         for file in _expanded(path):
-            found.setdefault(os.path.realpath(file), _source(file))
+            found.setdefault(os.path.realpath(file), _checked(file))
     return tuple(found.values())
 
 
@@ -121,7 +111,7 @@ def _looks_like_a_trace(path: Path) -> bool:
         return True
 
 
-def _source(path: Path) -> Source:
+def _checked(path: Path) -> Path:
     try:
         status = path.stat()
     except OSError as error:
@@ -130,7 +120,7 @@ def _source(path: Path) -> Source:
     if not stat.S_ISREG(status.st_mode):
         msg = f"{path}: is a device, not a file"
         raise NotATraceError(msg)
-    return Source(path, rank_of(path), status.st_size)
+    return path
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from gapless.model.account import Account, RowAccount
-from gapless.model.comparison import Comparison
+from gapless.model.comparison import Change, Comparison, Matched, Side
 from gapless.model.study import Leaf, RunInfo, Steps, Straggler, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
@@ -106,6 +106,22 @@ class StudyObject:
     stragglers: tuple[Straggler, ...] | None
 
 
+@dataclass(frozen=True)
+class ComparisonObject:
+    """Two studies side by side; times of ``groups`` and below are nanoseconds a step."""
+
+    schema: int
+    gapless: str
+    a: Side
+    b: Side
+    per_step: bool  # false: a capture without steps is compared as a whole
+    groups: tuple[Change, ...]  # sum to the ``step_ns`` of each side, and so do ``leaves``
+    leaves: tuple[Change, ...]
+    operators: tuple[Matched, ...]  # host self time
+    kernels: tuple[Matched, ...]  # device time
+    notes: tuple[str, ...]
+
+
 def study_json(study: Study) -> str:
     """Write a study as one line of JSON, safe to show on a terminal."""
     return _line(
@@ -125,12 +141,12 @@ def study_json(study: Study) -> str:
 
 def comparison_json(comparison: Comparison) -> str:
     """Write a comparison as one line of JSON."""
-    return _line({"schema": SCHEMA, "gapless": version("gapless"), **vars(comparison)})
+    return _line(ComparisonObject(SCHEMA, version("gapless"), **vars(comparison)))
 
 
-def schema() -> dict[str, Any]:
-    """Give the JSON Schema of a study."""
-    return msgspec.json.schema(StudyObject)
+def schema(kind: "type[StudyObject | ComparisonObject]") -> dict[str, Any]:
+    """Give the JSON Schema of a study or of a comparison."""
+    return msgspec.json.schema(kind)
 
 
 def _line(value: object) -> str:

@@ -1,10 +1,10 @@
 """A study made anew: what opening does where the cache has none."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from gapless.accounting import join, partition
 from gapless.errors import NotATraceError
-from gapless.formats import Source
 from gapless.model.study import RunInfo, Study
 from gapless.store import cache
 from gapless.study.capture import summarise
@@ -17,9 +17,9 @@ from gapless.study.steps import step_times
 from gapless.study.tasks import capture_of
 
 
-def make_study(sources: Sequence[Source], options: Options, tell: Say) -> Study:
+def make_study(files: Sequence[Path], options: Options, tell: Say) -> Study:
     """Read traces and give the study of them: one rank or many. Raises ``GaplessError``."""
-    paths = [str(source.path) for source in sources]
+    paths = list(map(str, files))
     if len(paths) == 1:
         parts, missing = [_alone(paths[0], options, tell)], list[Missing]()
     else:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gapless.errors import GaplessError, NotFoundError, UsageError
-from gapless.formats import Source, find, spool
+from gapless.formats import find, spool
 from gapless.formats.source import STANDARD_INPUT, is_stream
 from gapless.model.study import Study
 from gapless.store import cache
@@ -30,6 +30,7 @@ def open_study(
     if not names:
         raise NotFoundError("no path is given; name a file, a folder or a pattern")
     if len(names) > 1 or not is_stream(names[0]):
+        tell("looking for traces")
         return _opened(find(names), asked, tell)
     with _stream(names[0]) as stream, spool(stream) as file:
         try:
@@ -58,26 +59,26 @@ def _pipe(name: str) -> BinaryIO:
         raise NotFoundError(f"{name}: {error.strerror or error}") from error
 
 
-def _opened(sources: Sequence[Source], asked: Options, tell: Say) -> Study:
+def _opened(files: Sequence[Path], asked: Options, tell: Say) -> Study:
     if not asked.cache:
-        return _made(sources, asked, tell)
+        return _made(files, asked, tell)
     try:
         with ThreadPoolExecutor() as pool:
-            key = memo.content_key(list(pool.map(cache.key, [one.path for one in sources])))
+            key = memo.content_key(list(pool.map(cache.key, files)))
     except NotFoundError:  # one that cannot be read: of many it is left out, and said to be
-        return _made(sources, asked, tell)
-    name = memo.blob_name([str(source.path) for source in sources], asked)
+        return _made(files, asked, tell)
+    name = memo.blob_name(list(map(str, files)), asked)
     study = memo.recall(key, name)
     if study is None:
-        study = _made(sources, asked, tell)
+        study = _made(files, asked, tell)
         memo.keep(key, name, study)
     return study
 
 
-def _made(sources: Sequence[Source], asked: Options, tell: Say) -> Study:
+def _made(files: Sequence[Path], asked: Options, tell: Say) -> Study:
     from gapless.study.making import make_study  # not needed where the cache has the study
 
-    return make_study(sources, asked, tell)
+    return make_study(files, asked, tell)
 
 
 def _nothing(words: str) -> None:

@@ -8,10 +8,12 @@ child, is not counted twice (``_remove_dup_nodes`` of ``torch/autograd/profiler_
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, cast
 
 import numpy as np
 
+from gapless.accounting.ahead import ahead
 from gapless.accounting.nesting import batches, innermost, parents
 from gapless.model import category
 from gapless.model.tables import Operator
@@ -26,8 +28,9 @@ _HIDDEN: Final = re.compile(r"^(ProfilerStep#\d+|profiler::_record_function_\w+|
 def operator_table(view: View, *, by_shape: bool) -> tuple[Operator, ...]:
     """Give the operators, those with the longest self host time first."""
     sums: dict[tuple[int, int], Int64] = {}
-    for frames in _families(view.trace):
-        _add(sums, view, frames, by_shape=by_shape)
+    for part in ahead(partial(_sums, view, by_shape=by_shape), _families(view.trace)):
+        for key, one in part.items():
+            sums[key] = sums[key] + one if key in sums else one
     trace, has_devices = view.trace, len(view.acts) > 0
     found = [
         Operator(
@@ -60,15 +63,15 @@ def _families(trace: Trace) -> Iterator[Int64]:
             yield mine[batch]
 
 
-def _add(sums: dict[tuple[int, int], Int64], view: View, frames: Int64, *, by_shape: bool) -> None:
-    """Add what a batch of frames did to the sums by name and shape."""
+def _sums(view: View, frames: Int64, *, by_shape: bool) -> dict[tuple[int, int], Int64]:
+    """Give what a batch of frames did, by name and shape."""
     events = view.trace.events
     parent = parents(events.start[frames], events.end[frames])
     frames, parent = _without_doubles(view.trace, frames, parent)
     counted = np.flatnonzero(view.inside(events.start[frames]))
     rows = frames[counted]
     if not len(rows):
-        return
+        return {}
     names, shapes = _labels(view.trace, rows, by_shape=by_shape)
     groups = group(names, shapes)
     measures = np.stack(
@@ -79,10 +82,10 @@ def _add(sums: dict[tuple[int, int], Int64], view: View, frames: Int64, *, by_sh
             *(column[counted] for column in _device(view, frames)),
         ]
     )
-    totals = [groups.total(measure) for measure in measures]
-    for at, first in enumerate(groups.first.tolist()):
-        key = int(names[first]), int(shapes[first])
-        sums[key] = sums.get(key, 0) + np.array([total[at] for total in totals], np.int64)
+    totals = np.stack([groups.total(measure) for measure in measures], axis=1)
+    first = groups.first
+    keys = zip(names[first].tolist(), shapes[first].tolist(), strict=True)
+    return dict(zip(keys, totals, strict=True))
 
 
 def _without_doubles(trace: Trace, frames: Int64, parent: Int64) -> tuple[Int64, Int64]:
