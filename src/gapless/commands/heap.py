@@ -13,8 +13,7 @@ def settle_heap() -> None:
     """Tell glibc what to keep; other C libraries are left as they are.
 
     By itself it gives the memory of every batch back and asks for it again, lets large columns
-    leave holes, and keeps a heap for every thread: on a trace of 1 GB that costs a tenth of the
-    time, and as much memory.
+    leave holes, and keeps a heap for every thread: on a long trace that costs time and memory.
     """
     if not sys.platform.startswith("linux"):
         return
