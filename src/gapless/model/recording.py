@@ -1,0 +1,147 @@
+"""What the recorder noted of a run: the values that ``store`` reads and ``study`` works on.
+
+Times are nanoseconds on CLOCK_MONOTONIC, one axis for all processes of a host. In a column −1
+means "not observed"; elsewhere ``None`` does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gapless.model.trace import Int64
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks of one process, by time of writing; ``kind`` and ``flags`` as in ``wire``."""
+
+    kind: Int64
+    flags: Int64
+    subject: Int64  # the id of a loader, optimizer, model or site; wire.NOBODY
+    thread: Int64
+    start: Int64
+    end: Int64
+    value: Int64
+
+    def __len__(self) -> int:
+        """Count the marks."""
+        return len(self.kind)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The fetches of one process, a row each: its columns are ``wire.BATCH_FIELDS``."""
+
+    columns: Mapping[str, Int64]
+
+    def __len__(self) -> int:
+        """Count the fetches."""
+        return len(self.columns["start"])
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A thing that the training uses: a loader, an optimizer, a model, a site in the source."""
+
+    noun: str
+    id: int
+    file: str | None
+    line: int | None
+    function: str | None
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What could not be observed, and why."""
+
+    what: str
+    why: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class StackCount:
+    """One sampled stack of one thread, innermost frame first: (file, line, function)."""
+
+    thread: str  # "training" or "worker"
+    frames: tuple[tuple[str, int, str], ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch recorded by torch.profiler; ``path`` in the run folder, if it was kept."""
+
+    number: int
+    path: str | None
+    start: int
+    end: int
+    first_step: int
+    last_step: int
+    stacks: bool
+    offset_ns: int | None  # Kineto's clock less ours, in the middle of the window
+    error_ns: int | None  # half the width of the clock bracket, drift included
+    stop_ns: int | None
+    save_ns: int | None
+    discarded: str | None  # why it was not kept
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process that stepped or loaded."""
+
+    pid: int
+    role: str  # "training" | "worker"
+    rank: int | None
+    world: int | None
+    worker: int | None
+    loader: int | None
+    start: int  # of the process
+    end: int | None  # None: it was killed; its last mark is the last that is known
+    argv: tuple[str, ...]
+    versions: Mapping[str, str]
+    marks: Marks
+    batches: Batches
+    facts: tuple[Fact, ...]
+    unseen: tuple[Unseen, ...]
+    stacks: tuple[StackCount, ...]
+    windows: tuple[Window, ...]
+    counters: tuple[Mapping[str, object], ...]
+    read: Mapping[str, int]  # paths opened by fetches, how often
+    written: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Series of the launcher's samplers: by name, (time, value) columns; absent: not observed."""
+
+    series: Mapping[str, tuple[Int64, tuple[float, ...]]]
+    unseen: tuple[Unseen, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """``run.json``: what was run, when, and how it ended."""
+
+    id: str
+    command: tuple[str, ...]
+    folder: str  # working folder
+    host: str
+    gapless: str
+    started_unix_ns: int
+    started: int  # CLOCK_MONOTONIC
+    ended: int | None
+    exit_code: int | None
+    status: str  # running | finished | failed | killed
+    stopped_by: str | None = None  # "check": we ended it, as asked
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run, as its folder holds it."""
+
+    path: str
+    manifest: Manifest
+    processes: tuple[Process, ...]
+    samples: Samples
+    unseen: tuple[Unseen, ...]

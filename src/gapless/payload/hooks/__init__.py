@@ -1,0 +1,1 @@
+"""One file a place of torch that is observed."""

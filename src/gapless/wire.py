@@ -1,0 +1,158 @@
+"""The record layout: what the recorder writes and the store reads.
+
+The only file that ``payload``, ``probe`` and ``store`` share: standard library, Python 3.9. A log
+is a sequence of frames, each appended by one ``os.write``; a reader stops at the last whole one.
+A frame is ``HEADER`` (magic, kind, version, length, CRC-32 of the body) and a body: packed records
+of one size, or JSON. Times are nanoseconds on CLOCK_MONOTONIC, the same for all processes of a
+host, unless a name says otherwise. −1 in a record means that it was not observed.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+VERSION = 1
+MAGIC = b"GL"
+HEADER = struct.Struct("<2sBBII")
+LARGEST = 64 << 20  # bytes of a body; more is no frame, but rubbish
+
+# ── Kinds of frames ─────────────────────────────────────────────────────────────────────────────
+PROCESS, MARKS, BATCHES, FACT, UNSEEN, STACKS, WINDOW, FILES, COUNTERS, SAMPLE, END = range(1, 12)
+FRAMES = {
+    PROCESS: "process",  # first of a log: who writes; again when another process goes on in it
+    MARKS: "marks",
+    BATCHES: "batches",
+    FACT: "fact",
+    UNSEEN: "unseen",  # what could not be observed, and why
+    STACKS: "stacks",  # sampled Python stacks, counted
+    WINDOW: "window",  # a window of torch.profiler
+    FILES: "files",  # paths opened by fetches, paths written
+    COUNTERS: "counters",  # of the allocator
+    SAMPLE: "sample",  # of the launcher's samplers
+    END: "end",  # the process ended in good order
+}
+PACKED = (MARKS, BATCHES)
+
+# ── Marks: what happened on a thread of the training process ────────────────────────────────────
+MARK = struct.Struct("<HHIqqqq")  # kind, flags, subject, thread, start, end, value
+MARK_FIELDS = ("kind", "flags", "subject", "thread", "start", "end", "value")
+(
+    STEP,  # optimizer.step(); subject: optimizer; value: how many calls before
+    NEXT,  # next(loader); subject: loader; value: position of the batch in its iteration
+    ITER,  # iter(loader); subject: loader; value: how many before
+    DISPATCH,  # indices given to a worker; subject: loader; value: position << 16 | worker
+    CLOSE,  # workers shut down; subject: loader
+    PIN,  # a batch pinned, on the pinning thread
+    COLLECTOR,  # a garbage collection; value: generation
+    CHECKPOINT,  # torch.save and the like; subject: site
+    LOGGING,  # SummaryWriter, wandb, mlflow; subject: site
+    MODE,  # model.train() or .eval(), a point; subject: model; value: 1 train, 0 eval
+    SYNC,  # a synchronising call that Python can see; subject: site
+    DEVICE_STEP,  # value: ns on the device between this step's end and the one before
+    OBSERVER,  # our own work; value: OBSERVER_*
+    USER_PROFILER,  # the user's own profiler is on
+) = range(14)
+MARKS_NAMES = (
+    "step",
+    "next",
+    "iter",
+    "dispatch",
+    "close",
+    "pin",
+    "collector",
+    "checkpoint",
+    "logging",
+    "mode",
+    "sync",
+    "device-step",
+    "observer",
+    "user-profiler",
+)
+EXHAUSTED = 1  # flag of NEXT: it raised StopIteration
+RAISED = 2  # flag of any mark: the call raised
+NOT_MAIN = 4  # flag of any mark: not on the thread that steps
+OBSERVER_FLUSH, OBSERVER_WINDOW = 0, 1
+NOBODY = 0xFFFFFFFF  # subject: unknown
+
+# ── Batches: one fetch, in a worker or in the training process ──────────────────────────────────
+STAGES = ("read", "decode", "augment", "tokenise", "collate", "other")
+BATCH_FIELDS = (
+    "loader",
+    "worker",  # −1: fetched in the training process
+    "sequence",  # how many fetches of this iteration before, in this process
+    "samples",
+    "start",
+    "end",
+    "cpu",  # ns of this thread on a processor
+    "run_queue",  # ns that it was ready and waited for one (schedstat)
+    "minor_faults",
+    "major_faults",
+    "bytes_read",  # asked for by read calls (rchar)
+    "bytes_from_disk",
+    "random",  # 1: the fetch advanced a random generator, 0: it did not, −1: not looked
+    "detailed",  # 1: stages were measured
+    *(stage + part for stage in STAGES for part in ("_wall", "_cpu")),
+)
+BATCH = struct.Struct(f"<{len(BATCH_FIELDS)}q")
+RECORDS = {MARKS: MARK, BATCHES: BATCH}
+
+# ── Environment ─────────────────────────────────────────────────────────────────────────────────
+SPOOL = "GAPLESS_SPOOL"  # the folder that processes write into
+OPTIONS = "GAPLESS_OPTIONS"  # JSON
+LOADER = "GAPLESS_LOADER"  # which loader a spawned worker belongs to
+
+
+class Frame(NamedTuple):
+    """One whole frame of a log."""
+
+    kind: int
+    body: bytes
+
+    def text(self) -> dict[str, Any]:
+        """Give the JSON object of a frame that is not packed."""
+        return json.loads(self.body)
+
+
+def frame(kind: int, body: bytes) -> bytes:
+    """Give the bytes of a frame."""
+    return HEADER.pack(MAGIC, kind, VERSION, len(body), zlib.crc32(body)) + body
+
+
+def text_frame(kind: int, value: dict[str, Any]) -> bytes:
+    """Give the bytes of a frame of JSON; what JSON does not know is written as its ``repr``."""
+    return frame(kind, json.dumps(value, default=repr, separators=(",", ":")).encode())
+
+
+class NewerError(Exception):
+    """A log written by a later version of gapless."""
+
+
+def frames(log: bytes) -> tuple[list[Frame], int]:
+    """Give the whole frames at the start of a log, and the bytes that they take.
+
+    What follows the last whole frame is being written, or was cut by a kill. Raises ``NewerError``.
+    """
+    found: list[Frame] = []
+    at = 0
+    for one, after in _walk(log):
+        found.append(one)
+        at = after
+    return found, at
+
+
+def _walk(log: bytes) -> Iterator[tuple[Frame, int]]:
+    at = 0
+    while at + HEADER.size <= len(log):
+        magic, kind, version, length, check = HEADER.unpack_from(log, at)
+        if magic == MAGIC and version > VERSION:
+            raise NewerError(version, VERSION)
+        after = at + HEADER.size + length
+        if magic != MAGIC or length > LARGEST or after > len(log):
+            return
+        body = log[at + HEADER.size : after]
+        if zlib.crc32(body) != check:
+            return
+        yield Frame(kind, body), after
+        at = after
