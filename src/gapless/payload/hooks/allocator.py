@@ -1,0 +1,60 @@
+"""The allocator of device memory: its own counters, about once a second, at a step edge.
+
+The counters are kept by torch; reading them takes its lock and asks nothing of the device.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ... import wire
+from .. import patching, recorder
+
+_EVERY = 1_000_000_000  # ns
+_BYTES = (("allocated_bytes", "allocated"), ("reserved_bytes", "reserved"))
+_MORE = (("active_bytes", "active"), ("inactive_split_bytes", "inactive_split"))
+_COUNTS = (
+    ("num_alloc_retries", "retries"),
+    ("num_ooms", "ooms"),
+    ("num_device_alloc", "device_allocs"),
+    ("num_device_free", "device_frees"),
+    ("num_sync_all_streams", "sync_all_streams"),
+)
+_last = -_EVERY
+
+
+def install() -> None:
+    """Look at step edges."""
+    recorder.on_edge(edge)
+
+
+@patching.guarded("allocator")
+def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+    """Write the counters if a second is over and CUDA is in use."""
+    global _last
+    if end - _last < _EVERY:
+        return
+    _last = end
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized():
+        return
+    c = sys.modules["torch"]._C
+    device = c._cuda_getDevice()
+    recorder.write(wire.COUNTERS, counters(end, device, c._cuda_memoryStats(device)))
+
+
+def counters(now, device, statistics):
+    """Give the frame of one reading; what this torch does not count is left out."""
+    frame = {"ns": now, "device": device}
+    for name, ours in _BYTES + _MORE:
+        frame.update(_current(statistics, name, ours))
+    frame.update(_current(statistics, "segment", "segments"))
+    frame.update({ours: statistics[name] for name, ours in _COUNTS if name in statistics})
+    return frame
+
+
+def _current(statistics, name, ours):
+    whole = statistics.get(name, {}).get("all")
+    if whole is None:
+        return {}
+    return {ours: whole["current"], ours + "_peak": whole["peak"]}

@@ -1,0 +1,145 @@
+"""Calls of other people's functions that become marks: unseen by traceback, warning and compiler."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from _thread import get_ident
+
+from ... import wire
+from .. import patching, places, recorder
+
+# Warnings pass over frames whose file has both words in its name (``warnings.warn``, stacklevel),
+# as they pass over the import system: a warning names the user's line, not our wrapper.
+_FILE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "importlib_bootstrap.py")
+_PAYLOAD = __name__.rpartition(".hooks.")[0]
+_WINDOWS = _PAYLOAD + ".windows"
+_inside: set = set()  # (kind, thread) of the marked calls that are under way
+
+
+def around(name, before, after):
+    """Give a make-function for ``patching.replace``, for what torch.compile may meet.
+
+    ``before(args, kwargs)`` gives a state; ``after(state, args, result, raised)`` is called when
+    the original has returned or raised. Inside a graph that is being traced, neither is.
+    """
+    before = patching.guarded(name)(before)
+    after = patching.guarded(name)(after)
+
+    def make(original):
+        if getattr(getattr(original, "__code__", None), "co_filename", None) == _FILE:
+            return original  # wrapped already, under another name
+        tracing = _tracing()
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            if tracing():
+                return original(*args, **kwargs)
+            state = before(args, kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                after(state, args, None, error)
+                if error.__traceback__ is not None:
+                    error.__traceback__ = error.__traceback__.tb_next
+                raise
+            after(state, args, result, None)
+            return result
+
+        return transparent(call)
+
+    return make
+
+
+def transparent(function):
+    """Give the function back, such that warnings do not name its file."""
+    function.__code__ = function.__code__.replace(co_filename=_FILE)
+    return function
+
+
+def outermost(kind, name, span=None, note=None, done=None):
+    """Give a make-function: each call that is not inside another of its kind is a mark.
+
+    The subject is the site of the call; ``note(args, kwargs)`` looks at the arguments before the
+    call, ``done(noted)`` gives the mark's value after it; ``span`` names the range in a window.
+    """
+
+    def before(args, kwargs):
+        key = (kind, get_ident())
+        if key in _inside or ours():
+            return None
+        noted = note(args, kwargs) if note is not None else None
+        scope = _opened(span)
+        _inside.add(key)
+        return key, scope, noted, recorder.now()
+
+    def after(state, args, result, raised):  # noqa: ARG001 - the form of `around`
+        if state is None:
+            return
+        end = recorder.now()
+        key, scope, noted, start = state
+        _inside.discard(key)
+        if scope is not None:
+            scope.__exit__(None, None, None)
+        value = done(noted) if done is not None and raised is None else -1
+        flags = wire.RAISED if raised is not None else 0
+        recorder.mark(kind, start, end, site(), value, flags)
+
+    return around(name, before, after)
+
+
+def site():
+    """Give the id of the user's line that led here, ``wire.NOBODY`` if there is none."""
+    place = places.users_line(1)
+    return wire.NOBODY if place is None else recorder.site(place)
+
+
+def ours() -> bool:
+    """Tell whether a window of ours led here: what it calls is not the user's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(_WINDOWS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def replace_all(owner, names, make) -> None:
+    """Replace those of the attributes that the owner itself defines as functions."""
+    for name in names:
+        if callable(vars(owner).get(name)):
+            patching.replace(owner, name, make)
+
+
+def replace_everywhere(owners, attribute, make) -> None:
+    """Replace one function that several modules know, by one and the same wrapper."""
+    made = {}
+
+    def once(original):
+        if id(original) not in made:
+            made[id(original)] = make(original)
+        return made[id(original)]
+
+    for owner in owners:
+        if owner is not None and callable(getattr(owner, attribute, None)):
+            patching.replace(owner, attribute, once)
+
+
+def _opened(span):
+    windows = sys.modules.get(_WINDOWS)
+    if span is None or windows is None or not hasattr(windows, "range"):
+        return None
+    scope = windows.range(span)
+    if scope is not None:
+        scope.__enter__()
+    return scope
+
+
+def _tracing():
+    compiler = sys.modules.get("torch.compiler")
+    return getattr(compiler, "is_compiling", None) or _never
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,78 @@
+"""How long the device worked between two step edges: by its own events, read late, never waited for.
+
+At each edge an event is put on the current stream; once the device has passed it, which is asked
+and not awaited, the time since the event before is a mark. Only where CUDA is already in use, and
+never while a graph is being captured (both the event and the question would spoil the capture).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+
+from ... import wire
+from .. import patching, recorder
+
+_RING = 256  # events that the device may be behind; more are not put
+_ASKED = 2  # answers read at one edge, so that it costs the same at all of them
+_NS = 1_000_000  # of the milliseconds that events tell
+
+_waiting: deque = deque()  # (edge's end, device, event, follows the one before)
+_free: dict = {}  # by device: events to be used again
+_process = [0]
+_broken = [True]  # the next event follows none
+
+
+def install() -> None:
+    """Look at step edges."""
+    recorder.on_edge(edge)
+
+
+@patching.guarded("device_steps")
+def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+    """Put an event, and read those that the device has passed."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized():
+        return
+    if _process[0] != os.getpid():
+        forget()
+    if cuda.is_current_stream_capturing():
+        _broken[0] = True
+        return
+    _read()
+    if len(_waiting) >= _RING:
+        _broken[0] = True
+        return
+    _put(cuda, end)
+
+
+def forget() -> None:
+    """Let go of all events: they are of another process, or of nobody any more."""
+    _process[0] = os.getpid()
+    _waiting.clear()
+    _free.clear()
+    _broken[0] = True
+
+
+def _put(cuda, end) -> None:
+    stream = cuda.current_stream()
+    device = stream.device_index
+    free = _free.get(device)
+    event = free.pop() if free else cuda.Event(enable_timing=True)
+    event.record(stream)
+    _waiting.append((end, stream, event, not _broken[0]))
+    _broken[0] = False
+
+
+def _read() -> None:
+    """Write the marks of the events that the device has passed, and use these again."""
+    for _ in range(_ASKED):
+        if len(_waiting) < 2 or not _waiting[1][2].query():  # noqa: PLR2004 - a pair
+            return
+        before, stream, event, _ = _waiting.popleft()
+        after, other, passed, follows = _waiting[0]
+        if follows and stream == other:
+            value = int(event.elapsed_time(passed) * _NS)
+            recorder.mark(wire.DEVICE_STEP, before, after, wire.NOBODY, value)
+        _free.setdefault(stream.device_index, []).append(event)

@@ -1,0 +1,143 @@
+"""Several processes or devices: how the model is spread, and the group of processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .. import imports, patching, places, recorder
+from . import calls, models
+
+_LOOKS = (1, 20)
+_MIB = 1 << 20
+_edges = 0
+
+
+class _Group:
+    """The process group, as a thing that facts can be about."""
+
+
+_GROUP = _Group()
+_sharded: dict = {}  # by place: [thing, modules]
+
+
+def install() -> None:
+    """Watch for the modules that spread a model."""
+    imports.when_imported("torch", _torch)
+    imports.when_imported("torch.distributed.fsdp", _fsdp)
+    recorder.on_edge(edge)
+
+
+def _torch(torch) -> None:
+    parallel = torch.nn.parallel
+    watch = calls.around("distributed", _nothing, _spread)
+    patching.replace(parallel.DistributedDataParallel, "__init__", watch)
+    patching.replace(parallel.DataParallel, "__init__", watch)
+
+
+def _fsdp(module) -> None:
+    whole = getattr(module, "FullyShardedDataParallel", None)
+    if whole is not None:
+        patching.replace(whole, "__init__", calls.around("distributed", _nothing, _spread))
+    inner = module.__name__ + "._fully_shard"
+    owners = [module, *(sys.modules.get(name) for name in (inner, inner + "._fully_shard"))]
+    calls.replace_everywhere(owners, "fully_shard", calls.around("distributed", _nothing, _shard))
+
+
+def _nothing(args, kwargs) -> None:
+    """Look at nothing before the call."""
+
+
+def _spread(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+    if raised is not None or not args:
+        return
+    place = places.users_line(1)
+    shell = args[0]
+    name = type(shell).__name__
+    noun, values = "fsdp", _fsdp_values
+    if hasattr(shell, "bucket_bytes_cap"):
+        noun, values = "ddp", _ddp_values
+    elif hasattr(shell, "output_device"):
+        noun, values = "data_parallel", _dp_values
+    recorder.fact(noun, shell, {"class": name, **values(shell)}, place)
+    models.meet(shell, place)
+
+
+def _ddp_values(shell):
+    names = (
+        "find_unused_parameters",
+        "gradient_as_bucket_view",
+        "static_graph",
+        "broadcast_buffers",
+    )
+    group = shell.process_group
+    return {
+        "bucket_cap_mb": shell.bucket_bytes_cap / _MIB,
+        **{name: getattr(shell, name, None) for name in names},
+        "mixed_precision": getattr(shell, "mixed_precision", None) is not None,
+        "devices": [str(one) for one in shell.device_ids or ()],
+        "world": group.size(),
+    }
+
+
+def _dp_values(shell):
+    return {"devices": [str(one) for one in shell.device_ids or ()]}
+
+
+def _fsdp_values(shell):
+    strategy = getattr(shell, "sharding_strategy", None)
+    return {
+        "sharding": getattr(strategy, "name", None),
+        "mixed_precision": _plain(getattr(shell, "mixed_precision", None)),
+        "cpu_offload": _plain(getattr(shell, "cpu_offload", None)),
+        "backward_prefetch": getattr(getattr(shell, "backward_prefetch", None), "name", None),
+        "forward_prefetch": getattr(shell, "forward_prefetch", None),
+        "limit_all_gathers": getattr(shell, "limit_all_gathers", None),
+        "use_orig_params": getattr(shell, "_use_orig_params", None),
+    }
+
+
+def _shard(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+    """Note sharding by ``fully_shard``: called for each layer, it is one fact a line."""
+    if raised is not None:
+        return
+    place = places.users_line(1)
+    known = _sharded.setdefault(place, [_Group(), 0])
+    known[1] += 1
+    recorder.fact("fsdp", known[0], {"class": "fully_shard", "modules": known[1]}, place)
+
+
+def _plain(value):
+    return None if value is None else repr(value)
+
+
+@patching.guarded("distributed")
+def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+    """Read the process group at the first edges; nothing is sent."""
+    global _edges
+    _edges += 1
+    if _edges not in _LOOKS:
+        return
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return
+    world = distributed.get_world_size()
+    local = _number("LOCAL_WORLD_SIZE")
+    values = {
+        "backend": str(distributed.get_backend()),
+        "world": world,
+        "rank": distributed.get_rank(),
+        "local_rank": _number("LOCAL_RANK"),
+        "local_world": local,
+        "nodes": _number("GROUP_WORLD_SIZE") or _nodes(world, local),
+    }
+    recorder.fact("distributed", _GROUP, values, None)
+
+
+def _nodes(world, local):
+    return None if not local else max(1, world // local)
+
+
+def _number(name):
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else None

@@ -1,0 +1,53 @@
+"""Loggers of experiments: each call that the training makes, as a mark at the user's line."""
+
+from __future__ import annotations
+
+import types
+
+from ... import wire
+from .. import imports, patching
+from . import calls
+
+_SPAN = "gapless:logging"
+# module: (class or None for the module's own functions, names; a trailing * is a beginning)
+_PLACES = (
+    ("torch.utils.tensorboard.writer", "SummaryWriter", ("add_*", "flush")),
+    ("tensorboardX.writer", "SummaryWriter", ("add_*", "flush")),
+    ("wandb.sdk.wandb_run", "Run", ("log", "log_artifact", "save")),
+    ("mlflow", None, ("log_*",)),
+    ("mlflow.tracking.fluent", None, ("log_*",)),
+    ("tqdm.std", "tqdm", ("refresh",)),
+    ("aim.sdk.run", "Run", ("track", "log_*")),
+    ("comet_ml.experiment", "BaseExperiment", ("log_*",)),
+    ("comet_ml.experiment", "CometExperiment", ("log_*",)),
+)
+
+
+def install() -> None:
+    """Watch for the modules that log."""
+    for module, owner, names in _PLACES:
+        imports.when_imported(module, _action(owner, names))
+
+
+def _action(owner, names):
+    def action(module) -> None:
+        place = module if owner is None else getattr(module, owner, None)
+        if place is None:
+            return
+        make = calls.outermost(wire.LOGGING, "logging", _SPAN)
+        for name in _matching(vars(place), names):
+            patching.replace(place, name, make)
+
+    return action
+
+
+def _matching(attributes, names):
+    """Give the names of the plain functions that are meant."""
+    whole = {name for name in names if not name.endswith("*")}
+    beginnings = tuple(name[:-1] for name in names if name.endswith("*"))
+    return [
+        name
+        for name, value in list(attributes.items())
+        if isinstance(value, types.FunctionType)
+        and (name in whole or name.startswith(beginnings or ("\0",)))
+    ]

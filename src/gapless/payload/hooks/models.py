@@ -1,0 +1,192 @@
+"""Models: which module owns the parameters that an optimizer trains, and what it is like.
+
+A module is met where the user moves it, tells it to train or wraps it for several devices; that is
+the line of the fact. Whether it is a model is known as soon as an optimizer has stepped: it must
+own at least half of the tensors of one. (A transform of images is a module too, and never trains.)
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import Counter
+
+from ... import wire
+from .. import imports, patching, recorder
+
+_MOST = 256  # modules remembered; a script that moves more of them is not told apart further
+_PENDING = 16  # modes kept of a module before it is known what it is
+_LOOKS = (1, 2, 3, 10, 50, 200)  # edges at which it is looked who owns what
+_SHELLS = {"DistributedDataParallel": "module", "DataParallel": "module"}
+_SHELLS["OptimizedModule"] = "_orig_mod"
+
+_modules: dict = {}  # by id
+_optimizers: dict = {}  # by id: weak references
+_handles: list = []
+_edges = 0
+
+
+class _Met:
+    """A module that was met: what is known of it so far."""
+
+    __slots__ = ("compiled", "mode", "modes", "part", "place", "reference", "subject")
+
+    def __init__(self, reference, place):
+        self.reference = reference
+        self.place = place
+        self.subject = None  # the id of its fact, once it is known to be a model
+        self.part = False  # it lies inside a known model: its modes are not the model's
+        self.modes = []
+        self.mode = None
+        self.compiled = False
+
+
+def install() -> None:
+    """Look at the first step edges."""
+    imports.when_imported("torch.optim.optimizer", _watch)
+    recorder.on_edge(edge)
+
+
+def met(module) -> bool:
+    """Tell whether the module was met before."""
+    return id(inner(module)) in _modules
+
+
+def meet(module, place) -> None:
+    """Remember a module, and the user's line where it was met."""
+    shell = module
+    module = inner(module)
+    if len(_modules) >= _MOST or id(module) in _modules:
+        return
+    key = id(module)
+    entry = _Met(weakref.ref(module, lambda _: _modules.pop(key, None)), place)
+    entry.compiled = type(shell).__name__ == "OptimizedModule"
+    _modules[key] = entry
+
+
+def told(module, mode, when) -> None:
+    """Note that a module was told to train or to evaluate; a mark if it is a model."""
+    entry = _modules.get(id(inner(module)))
+    if entry is None or entry.part or entry.mode == mode:
+        return
+    entry.mode = mode
+    if entry.subject is not None:
+        recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
+    elif len(entry.modes) < _PENDING:
+        entry.modes.append((when, mode))
+
+
+def subject(module):
+    """Give the id of the model that a module is or wraps, nothing if it is not known as one."""
+    entry = _modules.get(id(inner(module)))
+    return None if entry is None else entry.subject
+
+
+def inner(module):
+    """Give the module inside the shells that spread or compile it."""
+    while type(module).__name__ in _SHELLS:
+        module = getattr(module, _SHELLS[type(module).__name__])
+    return module
+
+
+@patching.guarded("models")
+def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+    """Find out at the first edges which modules are models."""
+    global _edges
+    _edges += 1
+    if _edges not in _LOOKS:
+        return
+    torch = sys.modules["torch"]
+    with torch._C.DisableTorchFunction():  # no mode of the user's sees what we ask
+        settle()
+    if _edges == _LOOKS[-1]:
+        while _handles:
+            _handles.pop().remove()
+
+
+def settle() -> None:
+    """Write the fact of each module that is now known to be a model."""
+    owned = [_parameters(one) for one in (ref() for ref in list(_optimizers.values())) if one]
+    owned = [tensors for tensors in owned if tensors]
+    waiting = [entry for entry in list(_modules.values()) if entry.subject is None]
+    # The largest first: a part of a model is not a model of its own.
+    sized = [(entry, module) for entry in waiting if (module := entry.reference()) is not None]
+    sized.sort(key=lambda pair: -sum(1 for _ in pair[1].modules()))
+    for entry, module in sized:
+        entry.part = _inside(module)
+        if not entry.part and _owns(module, owned):
+            _known(entry, module)
+
+
+def _watch(module) -> None:
+    register = getattr(module, "register_optimizer_step_post_hook", None)
+    if register is None:
+        recorder.unseen("models", "this torch has no hook after every optimizer's step")
+        return
+    _handles.append(register(_stepped))
+
+
+def _stepped(optimizer, args, kwargs) -> None:  # noqa: ARG001 - the form of torch's hooks
+    if id(optimizer) not in _optimizers and len(_optimizers) < _MOST:
+        try:
+            key = id(optimizer)
+            gone = lambda _: _optimizers.pop(key, None)  # noqa: E731 - it is this short
+            _optimizers[key] = weakref.ref(optimizer, gone)
+        except TypeError:
+            pass
+
+
+def _parameters(optimizer) -> set:
+    return {id(one) for group in optimizer.param_groups for one in group["params"]}
+
+
+def _inside(module) -> bool:
+    for entry in list(_modules.values()):
+        whole = entry.reference() if entry.subject is not None else None
+        if whole is not None and any(part is module for part in whole.modules()):
+            return True
+    return False
+
+
+def _owns(module, owned) -> bool:
+    mine = {id(one) for one in module.parameters()}
+    return any(2 * len(mine & tensors) >= len(tensors) for tensors in owned)
+
+
+def _known(entry, module) -> None:
+    entry.subject = recorder.fact("model", module, facts(module, entry.compiled), entry.place)
+    for when, mode in entry.modes:
+        recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
+    entry.modes = []
+
+
+def facts(module, compiled=False):
+    """Give what is known of a model; no tensor is read, only what describes it."""
+    parameters = list(module.parameters())
+    dtypes = Counter(str(one.dtype) for one in parameters)
+    devices = Counter(str(one.device) for one in parameters)
+    kind = type(module)
+    return {
+        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "parameters": sum(one.numel() for one in parameters),
+        "trainable": sum(one.numel() for one in parameters if one.requires_grad),
+        "tensors": len(parameters),
+        "modules": sum(1 for _ in module.modules()),
+        "dtype": dtypes.most_common(1)[0][0] if dtypes else None,
+        "dtypes": dict(dtypes),
+        "device": devices.most_common(1)[0][0] if devices else None,
+        "devices": dict(devices),
+        "channels_last": _channels_last(parameters),
+        "compiled": compiled or getattr(module, "_compiled_call_impl", None) is not None,
+    }
+
+
+def _channels_last(parameters):
+    """Tell the layout of the images' weights: nothing if there are none where it shows."""
+    form = sys.modules["torch"].channels_last
+    found = [
+        one.is_contiguous(memory_format=form)
+        for one in parameters
+        if one.dim() == 4 and one.shape[1] > 1 and one.shape[2] * one.shape[3] > 1  # noqa: PLR2004
+    ]
+    return None if not found else all(found)

@@ -1,0 +1,182 @@
+"""Precision, switches that cost time, threads: read at the first step edges, and rarely again.
+
+Read by what torch keeps of its settings: nothing is asked of the device, nothing warns. Torch's
+older names for TF32 raise where a script uses the newer ones, so the newer ones are asked first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .. import imports, patching, places, recorder
+from . import calls
+
+_AGAIN = 10_000_000_000  # ns between looks, after the first ones
+_LOOKS = (1, 2, 3, 10)
+_ENVIRONMENT = (  # the names that may be written down; no others are
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_VISIBLE_DEVICES",
+    "GOMP_CPU_AFFINITY",
+    "GOMP_SPINCOUNT",
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
+    "MALLOC_ARENA_MAX",
+    "MKL_NUM_THREADS",
+    "NCCL_ALGO",
+    "NCCL_DEBUG",
+    "NCCL_IB_DISABLE",
+    "NCCL_P2P_DISABLE",
+    "NCCL_PROTO",
+    "NCCL_SHM_DISABLE",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "OMP_PLACES",
+    "OMP_PROC_BIND",
+    "OMP_WAIT_POLICY",
+    "OPENBLAS_NUM_THREADS",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "TOKENIZERS_PARALLELISM",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_CUDNN_V8_API_DISABLED",
+    "TORCH_NCCL_BLOCKING_WAIT",
+)
+
+
+class _Settings:
+    """The settings of a process, as a thing that facts can be about."""
+
+
+_PRECISION, _MACHINE = _Settings(), _Settings()
+_autocast: dict = {}  # device: dtype, of the autocast regions that were entered
+_scalers: list = []  # (enabled, place)
+_written: dict = {}
+_edges = 0
+_last = 0
+
+
+def install() -> None:
+    """Look at the first step edges; watch for mixed precision."""
+    imports.when_imported("torch", _torch)
+    recorder.on_edge(edge)
+
+
+def _torch(torch) -> None:
+    mode = sys.modules.get("torch.amp.autocast_mode")
+    if mode is not None:
+        patching.replace(mode.autocast, "__enter__", calls.around("autocast", _entered, _nothing))
+    scaler = sys.modules.get("torch.amp.grad_scaler") or sys.modules.get(
+        "torch.cuda.amp.grad_scaler"
+    )
+    owner = getattr(scaler, "GradScaler", None)
+    if owner is not None:
+        patching.replace(owner, "__init__", calls.around("scaler", _no_state, _scaler))
+    del torch
+
+
+def _entered(args, kwargs) -> None:  # noqa: ARG001 - the form of `around`
+    region = args[0]
+    if region._enabled and region.device not in _autocast:
+        _autocast[region.device] = (str(region.fast_dtype), places.users_line(1))
+
+
+def _nothing(state, args, result, raised) -> None:
+    """Look at nothing after the call."""
+
+
+def _no_state(args, kwargs) -> None:
+    """Look at nothing before the call."""
+
+
+def _scaler(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+    if raised is None:
+        _scalers.append((bool(getattr(args[0], "_enabled", True)), places.users_line(1)))
+
+
+@patching.guarded("precision")
+def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+    """Read the settings at the first edges, then about every ten seconds; write what changed."""
+    global _edges, _last
+    _edges += 1
+    if _edges not in _LOOKS and end - _last < _AGAIN:
+        return
+    _last = end
+    torch = sys.modules["torch"]
+    _write("precision", _PRECISION, precision(torch))
+    _write("machine", _MACHINE, machine(torch))
+
+
+def _write(noun, thing, values) -> None:
+    if _written.get(noun) != values:
+        _written[noun] = values
+        place = None
+        if noun == "precision":
+            place = next((place for _, place in _autocast.values()), None)
+        recorder.fact(noun, thing, values, place)
+
+
+def precision(torch):
+    """Give the settings that decide how and how exactly torch computes."""
+    c = torch._C
+    return {
+        **_tf32(torch),
+        "autocast": {device: dtype for device, (dtype, _) in _autocast.items()} or None,
+        "scaler": any(enabled for enabled, _ in _scalers),
+        "default_dtype": str(torch.get_default_dtype()),
+        "cudnn_enabled": _ask(c, "_get_cudnn_enabled"),
+        "cudnn_benchmark": _ask(c, "_get_cudnn_benchmark"),
+        "cudnn_deterministic": _ask(c, "_get_cudnn_deterministic"),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "anomaly": torch.is_anomaly_enabled(),
+        "launch_blocking": os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
+        "sync_debug_mode": _sync_debug(torch),
+        "flash_sdp": _ask(c, "_get_flash_sdp_enabled"),
+        "efficient_sdp": _ask(c, "_get_mem_efficient_sdp_enabled"),
+        "math_sdp": _ask(c, "_get_math_sdp_enabled"),
+    }
+
+
+def _tf32(torch):
+    """Give what fp32 matrix products and convolutions may be rounded to."""
+    ask = getattr(torch._C, "_get_fp32_precision_getter", None)
+    if ask is None:
+        return {
+            "matmul_precision": torch.get_float32_matmul_precision(),
+            "allow_tf32_matmul": torch._C._get_cublas_allow_tf32(),
+            "allow_tf32_conv": torch._C._get_cudnn_allow_tf32(),
+        }
+    matmul = ask("cuda", "matmul")
+    names = {"tf32": "medium" if ask("mkldnn", "matmul") == "bf16" else "high"}
+    return {
+        "matmul_precision": names.get(matmul, "highest"),
+        "allow_tf32_matmul": matmul == "tf32",
+        "allow_tf32_conv": ask("cuda", "conv") == "tf32",
+    }
+
+
+def _sync_debug(torch):
+    """Give the mode in which torch tells of syncs; asked only where CUDA is in use."""
+    if not torch.cuda.is_initialized():
+        return None
+    return _ask(torch._C, "_cuda_get_sync_debug_mode")
+
+
+def _ask(owner, name):
+    asked = getattr(owner, name, None)
+    return None if asked is None else asked()
+
+
+def machine(torch):
+    """Give the threads that this process may use, and the settings that bear on them."""
+    return {
+        "intra_op_threads": torch.get_num_threads(),
+        "inter_op_threads": torch.get_num_interop_threads(),
+        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "cpus_of_machine": os.cpu_count(),
+        "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+    }

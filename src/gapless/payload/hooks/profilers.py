@@ -1,0 +1,170 @@
+"""The user's own profilers: ours make way before theirs starts; the traces they write are noted.
+
+Torch has room for one profiler, so the first that the user makes ends our windows in this process.
+A process that another tool observes from outside (Nsight Systems, Nsight Compute) has none at all.
+Ranges of NVTX alone are no profiler: scripts keep them when nobody listens.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+from ... import wire
+from .. import imports, patching, recorder
+from . import calls
+
+_OUTSIDE = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
+_PRELOADED = ("libToolsInjection", "libTreeLauncher", "nsight", "libcuda-injection")
+
+_actions: list = []
+_seen: list = []  # what made us stop, at most one
+_own: list = []  # not empty: what is made now is ours
+_running: dict = {}  # by id of a profiler: when it started
+
+
+def install() -> None:
+    """Watch for profilers."""
+    outside = _observed_from_outside()
+    if outside is not None:
+        _seen.append(outside)
+        recorder.unseen("windows", f"another profiler observes this process ({outside})")
+    imports.when_imported("torch.autograd.profiler", _autograd)
+    imports.when_imported("torch.profiler.profiler", _kineto)
+    imports.when_imported("torch.autograd.profiler_legacy", _legacy)
+    imports.when_imported("torch.cuda.profiler", _cuda)
+
+
+def user_profiler() -> bool:
+    """Tell whether the user has a profiler of their own in this process."""
+    return bool(_seen)
+
+
+def on_user_profiler(action) -> None:
+    """Have an action called, once, before the user's first profiler is made or started."""
+    _actions.append(action)
+
+
+@contextmanager
+def own():
+    """Make profilers that are not the user's: for our windows."""
+    _own.append(True)
+    try:
+        yield
+    finally:
+        _own.pop()
+
+
+def make_way(name) -> None:
+    """End what would be in the way of the user's profiler."""
+    first = not _seen
+    _seen.append(name)
+    del _seen[1:]
+    if not first:
+        return
+    for action in list(_actions):
+        patching.guarded("profilers")(action)()
+    now = recorder.now()
+    recorder.mark(wire.USER_PROFILER, now, now, calls.site(), 0)
+
+
+def _autograd(module) -> None:
+    making = _making()
+    for name in ("profile", "emit_nvtx", "emit_itt"):
+        owner = getattr(module, name, None)
+        if owner is not None:
+            calls.replace_all(owner, ("__init__",), making)
+    starting = calls.around("profilers", _before_start, _after_start)
+    calls.replace_all(module.profile, ("_prepare_trace",), making)
+    calls.replace_all(module.profile, ("_start_trace",), starting)
+    calls.replace_all(module.profile, ("__exit__",), calls.around("profilers", _note, _stopped))
+    for name in ("emit_nvtx", "emit_itt"):
+        owner = getattr(module, name, None)
+        if owner is not None:
+            calls.replace_all(owner, ("__enter__",), making)
+    _exporting(module.profile)
+
+
+def _kineto(module) -> None:
+    owner = module._KinetoProfile
+    calls.replace_all(owner, ("__init__", "prepare_trace", "start_trace"), _making())
+    _exporting(owner)
+
+
+def _legacy(module) -> None:
+    calls.replace_all(module.profile, ("__init__", "__enter__"), _making())
+    _exporting(module.profile)
+
+
+def _cuda(module) -> None:
+    calls.replace_all(module, ("start",), _making())
+
+
+def _making():
+    return calls.around("profilers", _before, _nothing)
+
+
+def _before(args, kwargs) -> None:  # noqa: ARG001 - the form of `around`
+    if not (_seen or _own or calls.ours()):
+        thing = args[0] if args else None
+        make_way("torch.cuda.profiler" if thing is None else type(thing).__qualname__)
+
+
+def _nothing(state, args, result, raised) -> None:
+    """Look at nothing after the call."""
+
+
+def _note(args, kwargs):  # noqa: ARG001 - the form of `around`
+    return None
+
+
+def _before_start(args, kwargs):
+    _before(args, kwargs)
+    return None if _own or calls.ours() else recorder.now()
+
+
+def _after_start(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+    if state is not None and raised is None:
+        _running[id(args[0])] = state
+
+
+def _stopped(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+    start = _running.pop(id(args[0]), None)
+    if start is not None:
+        recorder.mark(wire.USER_PROFILER, start, recorder.now(), calls.site(), 1)
+
+
+def _exporting(owner) -> None:
+    watch = calls.around("profilers", _target, _exported)
+    calls.replace_all(owner, ("export_chrome_trace",), watch)
+
+
+def _target(args, kwargs):
+    """Give the path of the outermost export that is the user's."""
+    if _own or _exports or calls.ours():
+        return None
+    path = kwargs.get("path", args[1] if len(args) > 1 else None)
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    _exports.append(True)
+    return os.path.abspath(os.fspath(path))
+
+
+_exports: list = []  # not empty: an export is under way
+
+
+def _exported(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+    if state is None:
+        return
+    _exports.clear()
+    if raised is None:
+        recorder.write(wire.FILES, {"read": {}, "written": [state], "kind": "trace"})
+
+
+def _observed_from_outside():
+    """Name what tells that a tool has put itself into this process, if anything does."""
+    for name in _OUTSIDE:
+        if os.environ.get(name):
+            return name
+    preloaded = os.environ.get("LD_PRELOAD", "")
+    return "LD_PRELOAD" if any(word in preloaded for word in _PRELOADED) else None

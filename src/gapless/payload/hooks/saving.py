@@ -1,0 +1,70 @@
+"""Checkpoints: torch.save and its like, as marks at the user's line; the files that they write."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ... import wire
+from .. import imports, patching, recorder
+from . import calls
+
+_SPAN = "gapless:save"
+
+
+def install() -> None:
+    """Watch for the modules that save."""
+    imports.when_imported("torch", _torch)
+    imports.when_imported("torch.distributed.checkpoint", _distributed)
+    imports.when_imported("safetensors.torch", _safetensors)
+
+
+def _torch(torch) -> None:
+    make = _make("f", 1)
+    calls.replace_everywhere((torch.serialization, torch), "save", make)
+    jit = sys.modules.get("torch.jit._serialization")
+    calls.replace_everywhere((jit, getattr(torch, "jit", None)), "save", make)
+
+
+def _distributed(checkpoint) -> None:
+    saver = sys.modules.get(checkpoint.__name__ + ".state_dict_saver")
+    make = _make("checkpoint_id", -1)
+    for name in ("save", "async_save", "save_state_dict"):
+        calls.replace_everywhere((saver, checkpoint), name, make)
+
+
+def _safetensors(module) -> None:
+    make = _make("filename", 1)
+    for name in ("save_file", "save_model"):
+        if hasattr(module, name):
+            patching.replace(module, name, make)
+
+
+def _make(argument, position):
+    def note(args, kwargs):
+        given = kwargs.get(argument)
+        if given is None and 0 <= position < len(args):
+            given = args[position]
+        return _path(given)
+
+    return calls.outermost(wire.CHECKPOINT, "saving", _SPAN, note, _written)
+
+
+def _path(target):
+    """Give the path of a file or of what is opened on one; nothing if it is in memory."""
+    if not isinstance(target, (str, os.PathLike)):
+        target = getattr(target, "name", None)
+    if not isinstance(target, (str, os.PathLike)):
+        return None
+    return os.path.abspath(os.fspath(target))
+
+
+def _written(path) -> int:
+    """Note the file; give its size in bytes, −1 where it cannot be known."""
+    if not isinstance(path, str):
+        return -1
+    recorder.write(wire.FILES, {"read": {}, "written": [path]})
+    try:
+        return os.stat(path).st_size if os.path.isfile(path) else -1
+    except OSError:
+        return -1
