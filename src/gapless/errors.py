@@ -22,6 +22,12 @@ class NotATraceError(GaplessError):
     slug = "not-a-trace"
 
 
+class RunFolderError(GaplessError):
+    """A run folder, or a packed one, that cannot be read, or must not be touched."""
+
+    slug = "run-folder"
+
+
 class UsageError(GaplessError):
     """An option or a combination of options that cannot be followed."""
 

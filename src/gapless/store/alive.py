@@ -1,0 +1,76 @@
+"""Whether a run still goes on, although nobody may be left to say that it ended."""
+
+import fcntl
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from gapless.store.manifest import RUNNING, Document
+
+_CLOCK_S: Final = 60  # by which the clock may have been set since the run began
+_SILENT_S: Final = 60  # a launcher writes samples at least this often
+
+
+def goes_on(document: Document, folder: Path) -> bool:
+    """Say whether a launcher or a recorded process of a run is alive.
+
+    Of a run on another host only the age of what it wrote can tell.
+    """
+    manifest = document.manifest
+    if manifest.status != RUNNING:
+        return False
+    if document.launcher is None or manifest.host not in {"", platform.node()}:
+        return _written_lately(folder)
+    started_s = manifest.started_unix_ns / 1e9
+    return _lives(document.launcher, started_s) or _is_written(document.spool)
+
+
+def _lives(pid: int, started_s: float) -> bool:
+    """Say whether a process that was there then is there now: numbers are given again."""
+    try:
+        process = psutil.Process(pid)
+        return (
+            process.create_time() <= started_s + _CLOCK_S
+            and process.status() != psutil.STATUS_ZOMBIE
+        )
+    except (psutil.Error, ValueError, OverflowError):
+        return False
+
+
+def _is_written(spool: Path | None) -> bool:
+    """Say whether a process holds a log: whoever writes one locks it as long as it lives."""
+    return spool is not None and any(_is_locked(log) for log in _logs(spool))
+
+
+def _logs(folder: Path) -> Iterator[Path]:
+    try:
+        yield from folder.glob("*.log")
+    except OSError:
+        return
+
+
+def _is_locked(log: Path) -> bool:
+    try:
+        with log.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _written_lately(folder: Path) -> bool:
+    newest = max((_changed(log) for log in folder.glob("**/*.log")), default=0.0)
+    return newest > time.time() - _SILENT_S
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

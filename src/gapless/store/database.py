@@ -1,0 +1,92 @@
+"""``run.sqlite``: a recording as tables, for people and tools that speak SQL.
+
+It is derived: nothing is in it that is not in the logs, and of another version it is made anew
+instead of upgraded.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+from gapless.errors import RunFolderError
+from gapless.model.recording import Recording
+from gapless.store.rows import tables
+
+VERSION: Final = 1  # of the schema
+SCHEMA: Final = Path(__file__).with_name("schema.sql")
+_APPLICATION: Final = 0x6761706C  # "gapl": what `file` and SQLite know the file by
+
+
+def derive(recording: Recording, path: Path) -> str | None:
+    """Write a recording as a database, whole or not at all; give the reason if that failed.
+
+    What is there already is replaced.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+            _fill(connection, recording)
+        unfinished.replace(path)
+    except sqlite3.Error as error:
+        return f"{path.parent}: {error}"
+    except OSError as error:
+        return f"{path.parent}: {error.strerror or error}"
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
+    return None
+
+
+def _fill(connection: sqlite3.Connection, recording: Recording) -> None:
+    # What is cut off by a crash is never taken for whole: it has another name until it is.
+    connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;")
+    for statement in statements(SCHEMA.read_text(encoding="utf-8")):
+        if not statement.startswith("CREATE INDEX"):
+            connection.execute(statement)
+    for table, rows in tables(recording):
+        columns = connection.execute(f'SELECT * FROM "{table}"').description  # noqa: S608
+        places = ", ".join("?" * len(columns))
+        connection.executemany(f'INSERT INTO "{table}" VALUES ({places})', rows)  # noqa: S608
+    for statement in statements(SCHEMA.read_text(encoding="utf-8")):
+        if statement.startswith("CREATE INDEX"):  # quicker when the rows are there
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
+def statements(script: str) -> Iterator[str]:
+    """Give the statements of a script, each with the comments inside it."""
+    text = ""
+    for line in script.splitlines(keepends=True):
+        if text or line.startswith("CREATE"):
+            text += line
+        if text and sqlite3.complete_statement(text):
+            yield text
+            text = ""
+
+
+def connect(path: Path) -> sqlite3.Connection | None:
+    """Open a database to read it; ``None`` if there is none of this version: make it anew.
+
+    Raises ``RunFolderError`` if a later version of gapless made it.
+    """
+    if not path.is_file():
+        return None
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.Error:  # damaged
+        version = 0
+    if version == VERSION:
+        return connection
+    connection.close()
+    if version > VERSION:
+        raise RunFolderError(
+            f"{path} has schema {version}; this gapless reads up to {VERSION}. Upgrade gapless "
+            "to read it, or delete the file: it is made anew from the logs"
+        )
+    return None

@@ -1,0 +1,81 @@
+"""``run.json``: what was run, when, how it ended, and where its processes write.
+
+The launcher writes it at the start and completes it at the end. Keys that are not known here stay.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gapless.errors import RunFolderError
+from gapless.model.recording import Manifest
+from gapless.store.fields import integer, parse, text, texts
+
+NAME: Final = "run.json"
+VERSION: Final = 1
+RUNNING: Final = "running"
+KILLED: Final = "killed"
+_STATES: Final = {RUNNING, "finished", "failed", KILLED}
+
+
+@dataclass(frozen=True)
+class Document:
+    """What ``run.json`` holds; ``spool`` and ``launcher`` while the run lasts."""
+
+    manifest: Manifest
+    spool: Path | None
+    launcher: int | None  # process
+    found: bool  # else it is lost, or no JSON, and all that is known is the folder
+
+
+def read(folder: Path) -> Document:
+    """Give what ``run.json`` of a run folder says. Raises ``RunFolderError`` if it is newer."""
+    found = _object(folder)
+    version = integer(found.get("version")) or VERSION
+    if version > VERSION:
+        raise RunFolderError(
+            f"{folder / NAME} is of version {version}; this gapless reads up to {VERSION}. "
+            "Upgrade gapless to read it"
+        )
+    status = text(found.get("status"))
+    spool = text(found.get("spool"))
+    manifest = Manifest(
+        id=text(found.get("id")) or folder.name,
+        command=texts(found.get("command")),
+        folder=text(found.get("folder")) or "",
+        host=text(found.get("host")) or "",
+        gapless=text(found.get("gapless")) or "",
+        started_unix_ns=integer(found.get("started_unix_ns")) or 0,
+        started=integer(found.get("started")) or 0,
+        ended=integer(found.get("ended")),
+        exit_code=integer(found.get("exit_code")),
+        status=status if status in _STATES else KILLED,
+        stopped_by=text(found.get("stopped_by")),
+    )
+    where = Path(spool) if spool else None
+    return Document(manifest, where, integer(found.get("launcher")), found=bool(found))
+
+
+def _object(folder: Path) -> Mapping[str, Any]:
+    try:
+        return parse((folder / NAME).read_bytes()) or {}
+    except OSError:
+        return {}
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """Write what is known of a run that is over, whole or not at all. Raises ``OSError``."""
+    own = {"spool", "launcher"}
+    kept = {key: value for key, value in _object(folder).items() if key not in own}
+    whole = json.dumps({"version": VERSION, **kept, **asdict(manifest)}, indent=2)
+    unfinished = folder / f".{NAME}.{os.getpid()}"
+    try:
+        unfinished.write_text(whole + "\n", encoding="utf-8")
+        unfinished.replace(folder / NAME)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()

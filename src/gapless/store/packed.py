@@ -1,0 +1,57 @@
+"""Packed records as columns: no Python for each record, however many there are."""
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from gapless import wire
+from gapless.model.trace import Int64
+
+_CODES: Final = {"H": "<u2", "I": "<u4", "q": "<i8"}
+
+
+def layout(record: struct.Struct, fields: Sequence[str]) -> np.dtype[Any]:
+    """Give the dtype of a packed record."""
+    codes = re.sub(r"(\d+)(\w)", lambda many: many[2] * int(many[1]), record.format.lstrip("<"))
+    return np.dtype([(name, _CODES[code]) for name, code in zip(fields, codes, strict=True)])
+
+
+MARK: Final = layout(wire.MARK, wire.MARK_FIELDS)
+BATCH: Final = layout(wire.BATCH, wire.BATCH_FIELDS)
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """Columns of the records of several processes, one process after the other."""
+
+    columns: Mapping[str, Int64]
+    ends: tuple[int, ...]  # where the records of each process end
+    partial: int  # frames whose length is no multiple of a record's
+
+    def of(self, process: int) -> Mapping[str, Int64]:
+        """Give the columns of one process."""
+        start = self.ends[process - 1] if process else 0
+        return {name: column[start : self.ends[process]] for name, column in self.columns.items()}
+
+
+def columns(dtype: np.dtype[Any], processes: Sequence[Sequence[memoryview]]) -> Sliced:
+    """Turn the bodies of packed frames, a list for each process, into columns."""
+    size = dtype.itemsize
+    whole = [[body[: len(body) // size * size] for body in bodies] for bodies in processes]
+    ends = np.cumsum([sum(map(len, bodies)) // size for bodies in whole], dtype=np.int64)
+    records = np.frombuffer(b"".join(body for bodies in whole for body in bodies), dtype)
+    return Sliced(
+        columns={name: _column(records[name]) for name in dtype.names or ()},
+        ends=tuple(ends.tolist()),
+        partial=sum(len(body) % size > 0 for bodies in processes for body in bodies),
+    )
+
+
+def _column(values: np.ndarray[Any, Any]) -> Int64:
+    column = values.astype(np.int64)
+    column.flags.writeable = False
+    return column

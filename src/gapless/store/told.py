@@ -1,0 +1,152 @@
+"""What the JSON frames of one process tell: who it is, facts, stacks, windows, files.
+
+A frame that is not understood is counted, never a failure: its writer may have been killed, or be
+of another make.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from gapless import wire
+from gapless.model.recording import Fact, StackCount, Unseen, Window
+from gapless.store.fields import Object, integer, items, members, parse, text
+
+Bodies = Mapping[int, Sequence[memoryview]]
+_Frames = tuple[tuple[str, int, str], ...]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one process told of itself in JSON."""
+
+    facts: tuple[Fact, ...]
+    unseen: tuple[Unseen, ...]  # what it could not observe, and frames that were not understood
+    stacks: tuple[StackCount, ...]
+    windows: tuple[Window, ...]
+    counters: tuple[Object, ...]
+    read: Mapping[str, int]
+    written: tuple[str, ...]
+    end: int | None
+
+
+def told(bodies: Bodies) -> Told:
+    """Give what the frames of a process tell, by kind."""
+    reader = _Reader(bodies, Counter())
+    read, written = _files(reader)
+    facts = {(fact.noun, fact.id): fact for fact in reader.each(wire.FACT, _fact)}
+    windows = {window.number: window for window in reader.each(wire.WINDOW, _window)}
+    counts: dict[tuple[str, str], int] = {}
+    for one in reader.each(wire.UNSEEN, unseen_of):
+        counts[one.what, one.why] = max(one.count, counts.get((one.what, one.why), 0))
+    stacks: Counter[tuple[str, _Frames]] = Counter()
+    for some in reader.each(wire.STACKS, _stacks):
+        stacks.update(some)
+    ends = list(reader.each(wire.END, lambda end: integer(end.get("ns"))))
+    counters = tuple(reader.each(wire.COUNTERS, lambda counters: counters))
+    return Told(
+        facts=tuple(facts.values()),
+        unseen=(
+            *(Unseen(what, why, count) for (what, why), count in counts.items()),
+            *reader.complaints(),
+        ),
+        stacks=tuple(StackCount(thread, where, n) for (thread, where), n in stacks.items()),
+        windows=tuple(windows.values()),
+        counters=counters,
+        read=read,
+        written=tuple(written),
+        end=ends[-1] if ends else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    bodies: Bodies
+    strange: Counter[str]
+
+    def each(self, kind: int, understand: Callable[[Object], _T | None]) -> Iterator[_T]:
+        """Give what is understood of each frame of a kind, and count the others."""
+        for body in self.bodies.get(kind, ()):
+            found = parse(body)
+            value = None if found is None else understand(found)
+            if value is None:
+                self.strange[wire.FRAMES[kind]] += 1
+            else:
+                yield value
+
+    def complaints(self) -> tuple[Unseen, ...]:
+        """Say how many frames were not understood."""
+        return tuple(
+            Unseen(f"frames of kind {name}", "not understood", n)
+            for name, n in self.strange.items()
+        )
+
+
+def unseen_of(found: Object) -> Unseen | None:
+    """Give what an UNSEEN frame tells."""
+    what, why, count = text(found.get("what")), text(found.get("why")), found.get("count")
+    return None if what is None or why is None else Unseen(what, why, integer(count) or 1)
+
+
+def _fact(found: Object) -> Fact | None:
+    noun, number = text(found.get("noun")), integer(found.get("id"))
+    if noun is None or number is None:
+        return None
+    return Fact(
+        noun,
+        number,
+        text(found.get("file")),
+        integer(found.get("line")),
+        text(found.get("function")),
+        members(found.get("values")),
+    )
+
+
+def _window(found: Object) -> Window | None:
+    needed = ("number", "start", "end", "first_step", "last_step")
+    number, start, end, first, last = (integer(found.get(name)) for name in needed)
+    if number is None or start is None or end is None or first is None or last is None:
+        return None
+    return Window(
+        number=number,
+        path=text(found.get("path")),
+        start=start,
+        end=end,
+        first_step=first,
+        last_step=last,
+        stacks=found.get("stacks") is True,
+        offset_ns=integer(found.get("offset_ns")),
+        error_ns=integer(found.get("error_ns")),
+        stop_ns=integer(found.get("stop_ns")),
+        save_ns=integer(found.get("save_ns")),
+        discarded=text(found.get("discarded")),
+    )
+
+
+def _stacks(found: Object) -> dict[tuple[str, _Frames], int] | None:
+    thread = text(found.get("thread"))
+    if thread is None:
+        return None
+    counts: Counter[tuple[str, _Frames]] = Counter()
+    for one in items(found.get("stacks")):
+        count, frames = (*items(one), None, None)[:2]
+        counts[thread, tuple(map(_place, items(frames)))] += integer(count) or 1
+    return counts
+
+
+def _place(place: object) -> tuple[str, int, str]:
+    file, line, function = (*items(place), None, None, None)[:3]
+    return text(file) or "?", integer(line) or 0, text(function) or "?"
+
+
+def _files(reader: _Reader) -> tuple[Mapping[str, int], Mapping[str, Any]]:
+    """Give how often each path was opened, and the paths written, in order."""
+    read: Counter[str] = Counter()
+    written: dict[str, None] = {}
+    for found in reader.each(wire.FILES, lambda files: files):
+        for path, count in members(found.get("read")).items():
+            read[path] += integer(count) or 1
+        written.update(dict.fromkeys(one for one in items(found.get("written")) if text(one)))
+    return read, written

@@ -1,0 +1,105 @@
+"""Logs as processes write them, without processes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gapless import wire
+
+Record = tuple[int, ...]
+
+
+def process(pid: int = 7, role: str = "training", **more: Any) -> bytes:
+    """Give the frame with which a process begins."""
+    told = {
+        "pid": pid,
+        "ppid": 1,
+        "role": role,
+        "rank": 0,
+        "world": 1,
+        "worker": None,
+        "loader": None,
+        "argv": ["train.py", "--epochs", "2"],
+        "start_ns": 1_000 * pid,
+        "monotonic_ns": 1_000 * pid + 5,
+        "versions": {"python": "3.11", "torch": "2.13", "cuda": None},
+    }
+    return wire.text_frame(wire.PROCESS, told | more)
+
+
+def marks(*records: Record) -> bytes:
+    """Give a frame of marks: (kind, flags, subject, thread, start, end, value)."""
+    return wire.frame(wire.MARKS, b"".join(wire.MARK.pack(*record) for record in records))
+
+
+def batches(*records: Record) -> bytes:
+    """Give a frame of batches, each as wire.BATCH_FIELDS."""
+    return wire.frame(wire.BATCHES, b"".join(wire.BATCH.pack(*record) for record in records))
+
+
+def step(number: int, start: int, end: int, subject: int = 0) -> Record:
+    return (wire.STEP, 0, subject, 11, start, end, number)
+
+
+def batch(start: int, end: int, **fields: int) -> Record:
+    known = {"loader": 0, "worker": 0, "samples": 4, "start": start, "end": end} | fields
+    return tuple(known.get(name, -1) for name in wire.BATCH_FIELDS)
+
+
+def fact(noun: str, number: int, **values: Any) -> bytes:
+    place = {"file": "train.py", "line": 10 + number, "function": "main"}
+    return wire.text_frame(wire.FACT, {"noun": noun, "id": number, **place, "values": values})
+
+
+def window(number: int, **more: Any) -> bytes:
+    told = {"number": number, "path": f"windows/rank0-step{number}.json", "start": 1, "end": 2,
+            "first_step": 3, "last_step": 8, "stacks": False, "offset_ns": 5, "error_ns": 1,
+            "stop_ns": 6, "save_ns": 7, "discarded": None}  # fmt: skip
+    return wire.text_frame(wire.WINDOW, told | more)
+
+
+def sample(ns: int, **values: Any) -> bytes:
+    return wire.text_frame(wire.SAMPLE, {"ns": ns, "values": values})
+
+
+def training(pid: int = 7) -> list[bytes]:
+    """Give the frames of a small training: one of every kind."""
+    frames = (wire.STACKS, {"thread": "training", "stacks": [[3, [["a.py", 1, "f"]]]]})
+    files = {"read": {"a.jpg": 2, "b.jpg": 1}, "written": ["model.pt"]}
+    return [
+        process(pid),
+        fact("loader", 0, batch_size=4, num_workers=2),
+        fact("site", 3),
+        marks(step(0, 10_000, 11_000), (wire.NEXT, 0, 0, 11, 11_000, 19_000, 0)),
+        marks(step(1, 20_000, 21_000), (wire.COLLECTOR, 0, wire.NOBODY, 11, 5, 6, 2)),
+        batches(batch(1, 9, worker=-1, cpu=5, run_queue=1)),
+        wire.text_frame(wire.UNSEEN, {"what": "schedstat", "why": "no such file", "count": 2}),
+        wire.text_frame(*frames),
+        window(1),
+        wire.text_frame(wire.FILES, files),
+        wire.text_frame(wire.COUNTERS, {"ns": 9, "device": 0, "allocated": 5, "peak": 7.5}),
+        wire.text_frame(wire.END, {"ns": 30_000, "how": "exit"}),
+    ]
+
+
+def run(folder: Path, logs: dict[str, bytes], **manifest: Any) -> Path:
+    """Write a run folder."""
+    (folder / "logs").mkdir(parents=True)
+    told = {
+        "version": 1,
+        "id": folder.name,
+        "command": ["python", "train.py"],
+        "folder": "/somewhere",
+        "host": "host",
+        "gapless": "0.1",
+        "started_unix_ns": 1_800_000_000_000_000_000,
+        "started": 1_000,
+        "ended": 40_000,
+        "exit_code": 0,
+        "status": "finished",
+        "stopped_by": None,
+    }
+    (folder / "run.json").write_text(json.dumps(told | manifest))
+    for name, log in logs.items():
+        (folder / "logs" / name).write_bytes(log)
+    return folder
