@@ -1,0 +1,153 @@
+"""What recording costs a training: ``python -m benchmarks.overhead [--device cuda]``.
+
+Arms take turns, round by round (the order reversed in every second one), and ratios are taken
+within a round: shared machines change their speed. ``plain`` runs twice in each round, so that the
+spread of two equal arms stands beside every ratio. On the CPU a step's price is the processor time
+of the training thread, on a GPU its wall time. Docs: benchmarks/README.md.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.machine import machine
+
+TRAINING: Final = Path(__file__).parent / "trainings" / "steps.py"
+GAPLESS: Final = (sys.executable, "-m", "gapless", "run", "--quiet", "--out")
+SIZES: Final = {  # about the length of a step on one core: arguments of the training
+    "1 ms": ["--width", "64", "--depth", "4", "--steps", "6000"],
+    "8 ms": ["--width", "512", "--depth", "6", "--batch", "96", "--steps", "1200"],
+}
+DEVICE_SIZES: Final = {
+    "2 ms": ["--width", "1024", "--depth", "12", "--batch", "512", "--steps", "10000"],
+    "10 ms": ["--width", "4096", "--depth", "20", "--batch", "4096", "--steps", "3000"],
+}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One run of one arm."""
+
+    size: str
+    arm: str
+    round: int
+    figures: dict[str, float]
+    command_s: float  # the whole command, start and end included
+
+
+def command_of(arm: str, training: list[str], folder: Path, traceml: str | None) -> list[str]:
+    """Give the command line of an arm."""
+    plain = [sys.executable, *training]
+    match arm:
+        case "light":
+            return [*GAPLESS, str(folder), "--no-windows", *plain]
+        case "windows":
+            return [*GAPLESS, str(folder), *plain]
+        case "torch.profiler":
+            return [*plain, "--profiler"]
+        case "traceml-ai":
+            return [str(traceml), "run", training[0], "--args", *training[1:]]
+        case _:
+            return plain
+
+
+def run_arm(arm: str, size: str, at: int, options: argparse.Namespace) -> Arm | None:
+    """Run one arm; ``None`` if it failed."""
+    sizes = SIZES if options.device == "cpu" else DEVICE_SIZES
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "figures.json"
+        training = [str(TRAINING), *sizes[size], "--device", options.device, "--out", str(out)]
+        if arm == "torch.profiler":  # it keeps all events in memory: a tenth of the steps will do
+            steps = training.index("--steps") + 1
+            training[steps] = str(max(int(training[steps]) // 10, 200))
+        command = command_of(arm, training, Path(folder) / "run", options.traceml)
+        begun = time.perf_counter()
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        took = time.perf_counter() - begun
+        if done.returncode or not out.exists():
+            print(f"{arm} failed: {done.stderr[-500:]}", file=sys.stderr)
+            return None
+        return Arm(size, arm, at, json.loads(out.read_text()), took)
+
+
+def ratios(arms: list[Arm], size: str, arm: str, figure: str) -> dict[str, float] | None:
+    """Give median and extremes of an arm's figure over ``plain`` of the same round."""
+    base = {one.round: one for one in arms if one.size == size and one.arm == "plain"}
+    found = [
+        one.figures[figure] / base[one.round].figures[figure]
+        for one in arms
+        if one.size == size and one.arm == arm and one.round in base
+    ]
+    if not found:
+        return None
+    return {"median": statistics.median(found), "min": min(found), "max": max(found)}
+
+
+def summary(arms: list[Arm], figure: str) -> list[dict[str, Any]]:
+    """Give a row for each size and arm."""
+    rows: list[dict[str, Any]] = []
+    for size, arm in dict.fromkeys((one.size, one.arm) for one in arms):
+        mine = [one for one in arms if (one.size, one.arm) == (size, arm)]
+        plain = [one for one in arms if (one.size, one.arm) == (size, "plain")]
+        base = statistics.median(one.figures[figure] for one in plain)
+        ratio = ratios(arms, size, arm, figure)
+        rows.append(
+            {
+                "size": size,
+                "arm": arm,
+                "runs": len(mine),
+                "step_ns": statistics.median(one.figures[figure] for one in mine),
+                "ratio": ratio,
+                "added_ns": None if ratio is None else (ratio["median"] - 1) * base,
+                "command_s": statistics.median(one.command_s for one in mine),
+                "added_to_command_s": statistics.median(one.command_s for one in mine)
+                - statistics.median(one.command_s for one in plain),
+                "peak_bytes": statistics.median(one.figures["peak_bytes"] for one in mine),
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    """Run all arms and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--traceml", help="the traceml command, if it is installed")
+    parser.add_argument("--sizes", nargs="+")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    names = ["plain", "plain again", "light", "windows", "torch.profiler"]
+    names += ["traceml-ai"] if options.traceml else []
+    arms: list[Arm] = []
+    for at in range(options.rounds):
+        for size in options.sizes or (SIZES if options.device == "cpu" else DEVICE_SIZES):
+            for arm in names if at % 2 == 0 else reversed(names):
+                one = run_arm(arm, size, at, options)
+                if one is not None:
+                    arms.append(one)
+                    print(size, arm, at, one.figures, f"{one.command_s:.2f} s", flush=True)
+    figure = "thread_cpu_ns" if options.device == "cpu" else "wall_ns"
+    result = {
+        "machine": machine(),
+        "device": options.device,
+        "figure": figure,
+        "summary": summary(arms, figure),
+        "arms": [asdict(one) for one in arms],
+    }
+    text = json.dumps(result, indent=1)
+    if options.out:
+        options.out.write_text(text + "\n")
+    for row in result["summary"]:
+        print(json.dumps(row))
+
+
+if __name__ == "__main__":
+    main()
