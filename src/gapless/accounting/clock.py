@@ -1,0 +1,61 @@
+"""How far Kineto's clock is from the recorder's, from ranges that both saw.
+
+At both edges of an own window the recorder emits empty ranges "gapless:clock" and reads its clock
+(CLOCK_MONOTONIC) before and after each. A range lies between its two readings, so each bounds the
+offset from both sides; the bounds of one edge meet, the two edges show the drift between them.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from gapless.model.trace import Int64, Trace
+
+CLOCK: Final = "gapless:clock"
+Readings = Sequence[Sequence[tuple[int, int]]]  # of each edge: (before, after) of each range, in ns
+
+
+def match(trace: Trace, readings: Readings) -> tuple[int, int] | None:
+    """Give (offset_ns, error_ns): Kineto's clock less the recorder's in the middle of the window.
+
+    Kineto's clock is the trace's axis and ``origin_ns``. The error is half the tightest bracket at
+    either edge (the file's resolution included) and half the drift between them, rounded up.
+    ``None`` where the trace does not show the ranges that the readings belong to.
+    """
+    start, end = _ranges(trace)
+    if not len(start) or len(start) != sum(len(edge) for edge in readings):
+        return None
+    edges, at = list[tuple[int, int]](), 0
+    for edge in readings:
+        if len(edge):
+            part = slice(at, at + len(edge))
+            edges.append(_bracket(start[part], end[part], np.array(edge, np.int64)))
+            at += len(edge)
+    grain = trace.health.resolution_ns - 1
+    middles = [low + high for low, high in edges]  # doubled: times stay integers
+    drift = max(middles) - min(middles)
+    widest = max(abs(high - low) for low, high in edges)
+    offset = (max(middles) + min(middles)) // 4
+    return offset, -(-widest // 2) + grain + -(-drift // 4)
+
+
+def _ranges(trace: Trace) -> tuple[Int64, Int64]:
+    """Give start and end of the ranges on Kineto's clock, in the order of time."""
+    events = trace.events
+    name = trace.names.index(CLOCK) if CLOCK in trace.names else -1
+    found = np.flatnonzero((events.name == name) & (events.end >= events.start))
+    found = found[np.argsort(events.start[found], kind="stable")]
+    return events.start[found] + trace.origin_ns, events.end[found] + trace.origin_ns
+
+
+def _bracket(start: Int64, end: Int64, readings: Int64) -> tuple[int, int]:
+    """Give the bounds of the offset that all ranges of an edge allow.
+
+    Where they contradict one another (a clock was set meanwhile), the bounds of the tightest.
+    """
+    low, high = end - readings[:, 1], start - readings[:, 0]
+    if low.max() <= high.min():
+        return int(low.max()), int(high.min())
+    tightest = int(np.argmin(high - low))
+    return int(low[tightest]), int(high[tightest])

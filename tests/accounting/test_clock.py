@@ -1,0 +1,89 @@
+"""Kineto's clock against the recorder's, from ranges between two readings."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.accounting.clock import CLOCK, match
+from gapless.model import category
+from gapless.model.trace import Trace
+from tests.accounting.drawing import Drawing, Frame, draw
+
+ORIGIN = 1_790_000_000_000_000_000
+
+
+def trace(spans: list[tuple[int, int]], origin: int = 0, resolution: int = 1) -> Trace:
+    frames = [
+        Frame("range", start, end, name=CLOCK, category=category.USER_ANNOTATION)
+        for start, end in spans
+    ]
+    frames.append(Frame("op", 0, 5))
+    drawn = draw(Drawing(frames=frames, origin=origin)).trace
+    return replace(drawn, health=replace(drawn.health, resolution_ns=resolution))
+
+
+def test_one_range_bounds_the_offset_from_both_sides() -> None:
+    # Ours 100 … 130, Kineto's 1110 … 1120: the offset is between 990 and 1010.
+    assert match(trace([(1110, 1120)]), [[(100, 130)]]) == (1000, 10)
+
+
+def test_the_bounds_of_an_edge_meet() -> None:
+    # 990 … 1010 and 1000 … 1040: between 1000 and 1010.
+    found = match(trace([(1110, 1120), (1240, 1300)]), [[(100, 130), (200, 300)]])
+    assert found == (1005, 5)
+
+
+def test_drift_moves_the_middle_and_widens_the_error() -> None:
+    # Exactly 1000 at the beginning and exactly 1040 at the end.
+    found = match(trace([(1100, 1120), (9040, 9060)]), [[(100, 120)], [(8000, 8020)]])
+    assert found == (1020, 20)
+
+
+def test_the_origin_of_the_trace_belongs_to_kinetos_clock() -> None:
+    assert match(trace([(1110, 1120)], origin=ORIGIN), [[(100, 130)]]) == (ORIGIN + 1000, 10)
+
+
+def test_coarse_timestamps_widen_the_error() -> None:
+    assert match(trace([(1110, 1120)], resolution=1000), [[(100, 130)]]) == (1000, 10 + 999)
+
+
+def test_a_range_without_length_still_bounds() -> None:
+    assert match(trace([(1115, 1115)]), [[(100, 130)]]) == (1000, 15)
+
+
+def test_a_contradiction_leaves_the_tightest() -> None:
+    found = match(trace([(1100, 1110), (5200, 5220)]), [[(100, 110), (200, 280)]])
+    assert found == (1000, 0)
+
+
+@pytest.mark.parametrize("readings", [[], [[]], [[(0, 9)]], [[(0, 9)], [(0, 9), (10, 19)]]])
+def test_readings_of_other_ranges_tell_nothing(readings: list[list[tuple[int, int]]]) -> None:
+    assert match(trace([(1, 2), (3, 4)]), readings) is None
+
+
+def test_a_trace_without_the_ranges_tells_nothing() -> None:
+    assert match(trace([]), []) is None
+
+
+@given(
+    st.integers(-(10**9), 10**9),
+    st.lists(
+        st.tuples(st.integers(0, 500), st.integers(0, 50), st.integers(0, 500)),
+        min_size=1,
+        max_size=20,
+    ),
+)
+def test_the_true_offset_is_within_the_error(
+    offset: int, parts: list[tuple[int, int, int]]
+) -> None:
+    readings, spans, now = list[tuple[int, int]](), list[tuple[int, int]](), 10**10
+    for before, length, after in parts:
+        readings.append((now, now + before + length + after))
+        spans.append((now + before + offset, now + before + length + offset))
+        now += 2000
+    half = len(parts) // 2
+    found = match(trace(spans), [readings[:half], readings[half:]])
+    assert found is not None
+    assert abs(found[0] - offset) <= found[1] <= 1002
