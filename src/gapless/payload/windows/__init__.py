@@ -1,0 +1,122 @@
+"""Windows of torch's profiler over a few steps, now and then, in a training that knows nothing.
+
+Opened and closed at the edges of steps, on the thread that steps. Public: ``install``, ``range``,
+``poll``, ``finish``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import Any
+
+from ... import wire
+from .. import patching, recorder
+from .session import Session
+
+_session: Session | None = None
+_state = {"watching": False}
+_closed = False  # the process ends, or the recorder was taken out
+
+
+class _Nothing:
+    """A range where no window is open."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+_NOTHING = _Nothing()
+
+
+def install() -> None:
+    """Have windows opened in this process, once it steps."""
+    global _closed
+    _closed = False
+    recorder.on_edge(_edge)
+    recorder.on_stop(_stopped)
+
+
+def range(name: str) -> Any:  # noqa: A001 - windows.range(…) is what it is
+    """Give a context that shows as a range in the open window, and is nothing without one."""
+    session = _session
+    if session is None or session.open is None:
+        return _NOTHING
+    made = session.range(name)
+    return _NOTHING if made is None else made
+
+
+def poll() -> None:
+    """Close a window that has lasted too long; for places that are passed often between steps."""
+    session = _session
+    if session is not None and session.open is not None:
+        session.range("gapless:poll")
+
+
+def finish(why: str = "the process ended") -> None:
+    """Stop what is open and open nothing more; what a child saves is left to it."""
+    global _closed, _session
+    session, _session, _closed = _session, None, True
+    if session is not None:
+        patching.guarded("end of windows")(session.discard)(why)
+
+
+def _stopped() -> None:
+    finish("the recorder was taken out")
+
+
+def _edge(step: int, start: int, end: int) -> None:  # noqa: ARG001 - the signature of actions
+    global _session
+    if _closed:
+        return
+    session = _session
+    if session is None:
+        spool = os.environ.get(wire.SPOOL)
+        if not spool:
+            return
+        session = _session = Session(spool, recorder.options())
+        _watch()
+    session.edge(step, end)
+
+
+def _watch() -> None:
+    """Be told of what ends a window before its time."""
+    if _state["watching"]:
+        return
+    _state["watching"] = True
+    os.register_at_fork(
+        before=patching.guarded("windows at a fork")(_before_fork), after_in_child=_in_child
+    )
+    atexit.register(finish)
+    try:
+        from ..hooks import profilers
+    except ImportError:
+        return
+    profilers.on_user_profiler(_give_way)
+    if profilers.user_profiler() and _session is not None:
+        _session.end("the training has its own profiler")
+
+
+def _give_way(*_: object) -> None:
+    """End our windows: the user's profiler is about to start."""
+    session = _session
+    if session is not None:
+        session.discard("the training started its own profiler")
+        session.end("the training has its own profiler")
+
+
+def _before_fork() -> None:
+    """Close the window: a child would go on recording into its own memory, for nobody."""
+    session = _session
+    if session is not None:
+        session.cut("the process forked")
+
+
+def _in_child() -> None:
+    """Forget the parent's windows; what they hold stays where it is, unfreed."""
+    global _session
+    _state["parent"] = _session  # type: ignore[assignment]
+    _session = None

@@ -1,0 +1,156 @@
+"""One stretch under torch's profiler, started and stopped below its Python class.
+
+Torch 2.4 to 2.13: what their native functions take differs, so each is tried with less. Nothing
+here parses events, synchronises a device, or makes a context on one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+OWN_KEY = "gapless"  # of the trace file's own metadata: what the window is
+ALL_THREADS = "profile_all_threads"
+_SYNCS = "enable_cuda_sync_events"
+_INJECTORS = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "KINETO_USE_DAEMON")
+
+
+def obstacle() -> str | None:
+    """Give why torch's profiler must not be started now; ``None`` if it may."""
+    import torch
+    from torch._C import _autograd
+
+    if _autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled:
+        return "a profiler is on already"
+    for name in _INJECTORS:
+        if os.environ.get(name):
+            return f"another profiler may own the device: {name} is set"
+    return None
+
+
+def no_stacks() -> str | None:
+    """Give why Python stacks must not be recorded now: somebody else looks at the calls."""
+    if sys.getprofile() is not None or threading._profile_hook is not None:
+        return "the training has a profile function"
+    if sys.gettrace() is not None:
+        return "the training has a trace function"
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is not None and any(monitoring.get_tool(tool) for tool in range(6)):
+        return "another tool monitors the training"
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return "Python runs without its global lock"
+    return None
+
+
+class Capture:
+    """The profiler, on since this was made."""
+
+    def __init__(self, *, stacks: bool) -> None:
+        import torch
+        from torch._C import _autograd
+        from torch._C import _profiler as native
+
+        self._torch, self._autograd = torch, _autograd
+        self.stacks = stacks
+        self.all_threads = False
+        self.cuda = torch.cuda.is_initialized()
+        if self.cuda:
+            _keep_cupti(torch)
+        self._functions = sys.getprofile(), threading._profile_hook
+        activities = self._activities(native)
+        config = self._config(native)
+        _autograd._prepare_profiler(config, activities)
+        _told(torch, "_run_on_profiler_start")
+        try:
+            _autograd._enable_profiler(config, activities)
+        except BaseException:
+            _told(torch, "_run_on_profiler_stop")
+            raise
+
+    def _activities(self, native: Any) -> set[Any]:
+        kinds = {native.ProfilerActivity.CPU}
+        device = native.ProfilerActivity.CUDA
+        if self.cuda and device in self._autograd._supported_activities():
+            kinds.add(device)
+        return kinds
+
+    def _config(self, native: Any) -> Any:
+        extras = self._extras(native)
+        basis = (native.ProfilerState.KINETO, True, False, self.stacks, False, False, extras)
+        try:
+            return native.ProfilerConfig(*basis, f"{os.getpid():08X}{time.monotonic_ns():024X}")
+        except TypeError:  # before torch 2.6
+            return native.ProfilerConfig(*basis)
+
+    def _extras(self, native: Any) -> Any:
+        for names in ((_SYNCS, ALL_THREADS), (_SYNCS,), ()):
+            try:
+                made = native._ExperimentalConfig(**dict.fromkeys(names, True))
+            except TypeError:
+                continue
+            self.all_threads = ALL_THREADS in names
+            return made
+        return native._ExperimentalConfig()
+
+    def describe(self, values: dict[str, Any]) -> None:
+        """Write into the trace file what the window is, and the ranks of the job."""
+        add = self._autograd._add_metadata_json
+        add(OWN_KEY, json.dumps(values))
+        add("record_shapes", "1")
+        if self.stacks:
+            add("with_stack", "1")
+        ranks = ranks_of_job()
+        if ranks is not None:
+            add("distributedInfo", json.dumps(ranks))
+
+    def stop(self) -> Any:
+        """Stop the profiler and give its result; what else looked at calls is there as before."""
+        try:
+            return self._autograd._disable_profiler()
+        finally:
+            _told(self._torch, "_run_on_profiler_stop")
+            if self.stacks:
+                self._restore()
+
+    def _restore(self) -> None:
+        function, hook = self._functions
+        if sys.getprofile() is not function:
+            sys.setprofile(function)
+        if threading._profile_hook is not hook:
+            threading._profile_hook = hook
+
+
+def ranks_of_job() -> dict[str, Any] | None:
+    """Give backend, rank and world size as torch's profiler writes them; ``None`` without a job."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return {
+        "backend": distributed.get_backend(),
+        "rank": distributed.get_rank(),
+        "world_size": distributed.get_world_size(),
+    }
+
+
+def _told(torch: Any, name: str) -> None:
+    """Let torch's own Python know, as its profiler does: compiled code adds ranges then."""
+    told = getattr(torch.autograd.profiler, name, None)
+    if told is not None:
+        told()
+
+
+def _keep_cupti(torch: Any) -> None:
+    """Keep CUPTI attached between windows where to attach it again breaks CUDA graphs.
+
+    As torch.profiler does below CUDA 12.6; for the C library alone, ``os.environ`` stays as it is.
+    """
+    version = tuple(int(part) for part in str(torch.version.cuda or "99.0").split(".")[:2])
+    if version >= (12, 6):
+        return
+    for name, value in (("TEARDOWN_CUPTI", "0"), ("DISABLE_CUPTI_LAZY_REINIT", "1")):
+        if name not in os.environ:
+            os.putenv(name, value)

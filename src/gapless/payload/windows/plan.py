@@ -1,0 +1,145 @@
+"""When windows open and how many steps they hold.
+
+One process: the first window opens at the first steady step, the later ones at doubling distances
+and never so early that all windows together cost more than a fiftieth of the run. Several ranks:
+by step numbers alone, so that all open theirs at the same step without a word between them.
+A *probe* of one step comes first: it is not kept. It pays for the first start of the profiler, and
+tells how many events a step makes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+PROBE, WINDOW, STACKS = "probe", "window", "stacks"
+EARLIEST, LATEST = 5, 20  # steps seen before the first window
+STEADY = 3  # successive steps that differ by at most a tenth
+LEAST = 3  # whole steps; fewer explain nothing
+REST = 2  # steps between two windows in a row: the first after a stop is slow
+SHARE = 50  # of the run, one part is what windows may cost
+STACKS_EVENTS = 50_000  # of one step; with stacks it makes about ten times as many
+HOPELESS = 1_000_000  # events of one step: three would hold the training for a minute
+SLOW_NS = 1_000_000_000  # a stop that took longer makes the next windows shorter
+MOST_FAILURES = 5
+RANKS_PROBE, RANKS_FIRST, RANKS_FACTOR = 8, 12, 4
+
+
+class Plan:
+    """What to open after which step."""
+
+    def __init__(self, options: dict[str, Any], world: int) -> None:
+        self.window_steps = max(1, int(options.get("window_steps") or 6))
+        self.every = options.get("every")
+        self.most = int(options.get("most_windows", 6))
+        self.events = int(options.get("events") or 100_000)
+        self.ranks = world > 1
+        self.next: str | None = PROBE if self.most > 0 else None
+        self.at = RANKS_PROBE if self.ranks else EARLIEST  # no earlier than after this step
+        self.not_before = 0  # nor than this time
+        self.seen = 0
+        self.last = 0
+        self.recent: list[int] = []  # lengths of the last steps
+        self.per_step: int | None = None
+        self.limit = self.window_steps
+        self.kept = self.failures = self.spent = self.first_at = 0
+        self.begun = 0  # when the first window opened
+        self.stacks_due = True
+
+    def edge(self, step: int, at: int) -> str | None:
+        """Give what is to be opened after this step, which ended ``at``; usually nothing."""
+        if self.last:
+            self.recent = [*self.recent[1 - STEADY :], at - self.last]
+        self.last = at
+        self.seen += 1
+        if self.next is None or step < self.at or at < self.not_before:
+            return None
+        if self.next is PROBE and not self.ranks and not self._steady():
+            return None
+        return self.next
+
+    def _steady(self) -> bool:
+        if self.seen >= LATEST:
+            return True
+        few = self.seen < EARLIEST or len(self.recent) < STEADY
+        return not few and max(self.recent) * 10 <= min(self.recent) * 11
+
+    def steps(self, what: str) -> int:
+        """Give how many whole steps such a window is to hold."""
+        if what is PROBE:
+            return 1
+        per_step = max(1, self.per_step or 1)
+        if what is STACKS:
+            return LEAST if per_step * 10 * LEAST <= self.events else 2
+        fit = self.events // per_step
+        return min(self.window_steps, self.limit, max(LEAST, fit))
+
+    def probed(self, step: int, events: int, cost: int) -> str | None:
+        """Learn from the probe; give why there will be no windows, if so."""
+        self.per_step = events
+        self.spent += cost
+        if events > HOPELESS:
+            self.next = None
+            return f"one step makes {events} events, too many to record"
+        self.next, self.at = WINDOW, RANKS_FIRST if self.ranks else step + REST
+        return None
+
+    def opened(self, step: int, at: int) -> None:
+        """Note that a window was opened: later ones are planned from the first."""
+        if not self.begun:
+            self.begun = at
+        if self.next is WINDOW and not self.first_at:
+            self.first_at = step
+
+    def closed(self, step: int, steps: int, stop: int, cost: int) -> None:
+        """Plan what follows a window that was kept, and was stopped in ``stop`` ns."""
+        self.spent += cost
+        if stop > SLOW_NS:
+            self.limit = max(LEAST, steps * SLOW_NS // stop)
+        if self.next is STACKS:
+            self.stacks_due = False
+        else:
+            self.kept += 1
+        self._after(step)
+
+    def failed(self, step: int, cost: int) -> str | None:
+        """Plan what follows a window that was not kept; give why there will be none, if so."""
+        self.spent += cost
+        self.failures += 1
+        if self.failures >= MOST_FAILURES:
+            self.next = None
+            return f"{self.failures} windows were cut short"
+        if self.next is STACKS:
+            self.stacks_due = False
+        if self.next is PROBE:
+            self.at = step + 10
+        else:
+            self._after(step)
+        return None
+
+    def without_stacks(self, step: int) -> None:
+        """Go on without the window with stacks."""
+        self.stacks_due = False
+        self._after(step)
+
+    def _after(self, step: int) -> None:
+        self.stacks_due = self.stacks_due and (self.per_step or 0) <= STACKS_EVENTS
+        if self.kept and self.stacks_due:
+            self.next = STACKS
+            self.at = self.first_at + self.window_steps + REST + 2 if self.ranks else step + REST
+            return
+        self.next = WINDOW if self.kept < self.most else None
+        self.at = self._position(step)
+        if not self.ranks and not self.every:
+            self.not_before = self.begun + self.spent * SHARE
+
+    def _position(self, step: int) -> int:
+        """Give the next planned step: every so many, at doubling, for ranks at fourfold steps."""
+        at = max(1, self.first_at)
+        if self.every:
+            every = max(int(self.every), self.window_steps + REST)
+            return at + every * max(1, -(-(step + REST - at) // every))
+        if not self.ranks:
+            return max(2 * step, step + 10)
+        while at < step + self.window_steps + REST:
+            at *= RANKS_FACTOR
+        return at
