@@ -6,7 +6,13 @@ import numpy as np
 
 from gapless.accounting.nesting import parents
 from gapless.accounting.tags import NOT_A_FRAME
-from gapless.accounting.threads import OPTIMIZER_STEP, PROFILER_STEP, Threads, user_ranges
+from gapless.accounting.threads import (
+    OPTIMIZER_STEP,
+    OWN_STEP,
+    PROFILER_STEP,
+    Threads,
+    user_ranges,
+)
 from gapless.model import category
 from gapless.model.trace import Int64, Trace
 
@@ -27,11 +33,21 @@ def profiler_steps(trace: Trace) -> Int64:
 
 def find_steps(threads: Threads) -> Steps | None:
     """Find the steps by the first rule that applies; ``None`` without any interval."""
-    for rule in (_by_profiler, _by_optimizer, _by_user_range, _whole):
+    for rule in (_by_own_marks, _by_profiler, _by_optimizer, _by_user_range, _whole):
         steps = rule(threads)
         if steps is not None:
             return steps
     return None
+
+
+def _by_own_marks(threads: Threads) -> Steps | None:
+    """Take the recorder's marks of own windows: it knows which optimizer makes a step."""
+    events = threads.trace.events
+    found = user_ranges(threads.trace, OWN_STEP)
+    found = found[events.track[found] == threads.main]
+    if len(found) < 2:  # noqa: PLR2004 - one edge bounds nothing
+        return None
+    return Steps(events.end[found], tuple(range(1, len(found))), "gapless:step")
 
 
 def _by_profiler(threads: Threads) -> Steps | None:

@@ -41,6 +41,11 @@ _SYNC = r"^(cuda|hip)(Device|Stream|Event)Synchronize$|^cu(Ctx|Stream|Event)Sync
 _NAMES: Final = tuple(
     (tag, LEAF[leaf], re.compile(pattern))
     for tag, leaf, pattern in (
+        (GC, "idle.gc", r"^gapless:gc$"),  # own windows mark what no operator shows
+        (DATA, "idle.data.start-up", r"^gapless:iter$"),
+        (IO, "idle.io_main.checkpoint", r"^gapless:save$"),
+        (IO, "idle.io_main.logging", r"^gapless:logging$"),
+        (IO, "idle.io_main.eval", r"^gapless:eval$"),
         (
             PROFILER,
             "idle.profiler",

@@ -14,6 +14,7 @@ from gapless.model import category
 from gapless.model.trace import Int64, Trace
 
 Bool = npt.NDArray[np.bool_]
+OWN_STEP = re.compile(r"^gapless:step$")
 PROFILER_STEP = re.compile(r"^ProfilerStep#(\d+)$")
 OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 
@@ -108,9 +109,9 @@ def user_ranges(trace: Trace, pattern: re.Pattern[str]) -> Int64:
 
 
 def _main(trace: Trace) -> int:
-    """Find the training thread: of ProfilerStep#, of Optimizer.step#, of the most operators."""
+    """Find the training thread: of step marks, of Optimizer.step#, of the most operators."""
     track = trace.events.track
-    for pattern in (PROFILER_STEP, OPTIMIZER_STEP):
+    for pattern in (OWN_STEP, PROFILER_STEP, OPTIMIZER_STEP):
         found = user_ranges(trace, pattern)
         if len(found):
             return int(np.bincount(track[found]).argmax())

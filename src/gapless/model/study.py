@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from gapless.model.account import Account, RowAccount
 from gapless.model.ledger import Row
 from gapless.model.notebook import page
+from gapless.model.run import Recorded
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
 
@@ -98,6 +99,10 @@ class Study:
     tables: Tables
     leaf: Leaf | None = None  # where one was asked for
     stragglers: tuple[Straggler, ...] = ()
+    # What devices still had to do when the training thread began to wait for data (where it never
+    # did: when a step ended), median; None without devices.
+    backlog_ns: int | None = None
+    recorded: Recorded | None = None  # of a run that gapless recorded
 
     def _repr_html_(self) -> str:
         """Show the account in a notebook."""

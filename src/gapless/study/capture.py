@@ -9,6 +9,7 @@ import numpy as np
 from gapless.accounting import Joined, account
 from gapless.accounting.memory import give_back
 from gapless.accounting.steps import find_steps
+from gapless.accounting.tags import DATA
 from gapless.accounting.threads import Threads
 from gapless.errors import UsageError
 from gapless.model import category
@@ -40,6 +41,7 @@ def summarise(joined: Joined, ledger: Ledger, options: Options) -> Part:
         tables=build(view, by_shape=options.by_shape),
         leaf=look_into(view, options),
         stragglers=_stragglers(view),
+        backlog_ns=_backlog(view),
     )
 
 
@@ -129,3 +131,22 @@ def _stragglers(view: View) -> tuple[Straggler, ...]:
         Straggler(rank, int(length[peer == rank].sum()), int((peer == rank).sum()))
         for rank in np.unique(peer).tolist()
     )
+
+
+def _backlog(view: View) -> int | None:
+    """Give how long devices had still to work when main began to wait for data, median.
+
+    Where it never waits in a counted step: when a step ends.
+    """
+    acts, side = view.acts, view.side
+    if not len(acts):
+        return None
+    main = side.of(side.main)
+    starts = view.trace.events.start[main[side.tags.order[main] == DATA]]
+    starts = starts[view.inside(starts)]
+    asked = starts if len(starts) else view.ends
+    order = np.argsort(acts.call_start, kind="stable")
+    reach = np.maximum.accumulate(acts.end[order])
+    before = np.searchsorted(acts.call_start[order], asked)
+    left = np.where(before > 0, reach[before - 1] - asked, 0).clip(0)
+    return int(np.sort(left)[(len(left) - 1) // 2]) if len(left) else None

@@ -49,7 +49,12 @@ def assemble(parts: Sequence[Part], missing: Sequence[Missing], options: Options
         tables=merge_tables([part.tables for part in parts]),
         leaf=merge_leaves([part.leaf for part in parts if part.leaf], options.pieces),
         stragglers=merge_stragglers(one for part in parts for one in part.stragglers),
+        backlog_ns=_middle([part.backlog_ns for part in parts if part.backlog_ns is not None]),
     )
+
+
+def _middle(values: Sequence[int]) -> int | None:
+    return sorted(values)[(len(values) - 1) // 2] if values else None
 
 
 def _alone(path: str, options: Options, tell: Say) -> Part:

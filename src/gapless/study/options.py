@@ -55,6 +55,7 @@ class Options:
     leaf: str | None = None  # a leaf or a prefix of leaves
     pieces: int = 10  # how many of the leaf's longest pieces
     cache: bool = True
+    price: float | None = None  # of a GPU for an hour
 
     def __post_init__(self) -> None:
         """Refuse what cannot be followed. Raises ``UsageError``."""
@@ -63,6 +64,8 @@ class Options:
                 selection(text, what)
         if self.pieces < 1:
             raise UsageError(f"{self.pieces} pieces are none; ask for one at least")
+        if self.price is not None and not self.price >= 0:
+            raise UsageError(f"a price of {self.price} an hour is none; give a number from 0 on")
         if self.leaf is not None and not leaves_below(self.leaf):
             tops = sorted({".".join(leaf.split(".")[:2]) for leaf in LEAVES})
             raise UsageError(f"no leaf begins with {self.leaf!r}; there are: {', '.join(tops)}")

@@ -52,6 +52,7 @@ class Part:
     tables: Tables
     leaf: Leaf | None
     stragglers: tuple[Straggler, ...]
+    backlog_ns: int | None = None  # Study.backlog_ns, of this capture
 
 
 @dataclass(frozen=True)

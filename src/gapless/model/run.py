@@ -1,0 +1,206 @@
+"""What a recorded run adds to a study: the whole command, its steps, loaders, workers, machine.
+
+Times are integer nanoseconds, shares fractions; ``None`` is what was not observed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gapless.model.account import Account
+from gapless.model.recording import Unseen
+
+
+@dataclass(frozen=True)
+class RunLife:
+    """How the command was started and how it ended."""
+
+    id: str
+    path: str
+    command: tuple[str, ...]
+    status: str  # running | finished | failed | killed
+    exit_code: int | None
+    stopped_by: str | None  # "check": gapless ended it, as asked
+    wall_ns: int | None  # from the command's start to its end; None while it runs
+    started_unix_ns: int
+
+
+@dataclass(frozen=True)
+class ProcessTime:
+    """The life of one training process, charged to run leaves that sum to ``wall_ns``."""
+
+    rank: int | None
+    pid: int
+    wall_ns: int
+    leaves: Mapping[str, int]
+    steps: int  # that ended
+    mean_ns: int | None  # of its un-profiled steps
+    median_ns: int | None
+    first_step_ns: int | None  # from the start of the process to the end of its first step
+    first_batch_ns: int | None  # how long the first hand-over of a batch took, workers' start too
+    to_first_batch_ns: int | None  # from the start of the process to that hand-over
+    killed: bool  # it wrote no end: what came after its last record is unknown
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All training processes from start to exit; leaves sum to ``wall_ns`` exactly."""
+
+    wall_ns: int
+    leaves: Mapping[str, int]
+    processes: tuple[ProcessTime, ...]
+
+
+@dataclass(frozen=True)
+class RunSteps:
+    """Step times outside the windows of any profiler, over all ranks."""
+
+    count: int  # steps of the rank that made most
+    regular: int  # un-profiled steps that the figures are of, all ranks together
+    mean_ns: int
+    median_ns: int
+    p10_ns: int
+    p90_ns: int
+    noise: float | None  # half-width of the 90 % interval of the median; None below 50 steps
+    samples_per_s: float | None  # of all ranks together
+    device_median_ns: int | None  # between the ends of two steps on the device
+    rule: str  # "optimizer", "loader"
+    anchor: str  # what ends a step: "SGD.step, train.py:41"
+    profiled_only: bool  # every step lay in a window: the figures are of those
+
+
+@dataclass(frozen=True)
+class StepAccount:
+    """Where an un-profiled step goes: run rows for what is lumpy, device rows for the rest.
+
+    ``account`` sums to the un-profiled steps exactly. ``refined_by`` counts the steps (rows of a
+    device, or of the training thread) of windows that part "the step itself"; 0: none did.
+    """
+
+    account: Account
+    refined_by: int
+    on_device: bool  # the windows saw a device at work
+    hidden_ns: int  # of waits: the device still had work, so that they cost nothing
+    backlog_ns: int | None  # that work, where a wait began: median of the windows
+    excess_ns: int  # of what is unknown: longer than the steps of the windows explain
+
+
+@dataclass(frozen=True)
+class StageUse:
+    """One stage of loading, per sample; of the fetches in which stages were measured."""
+
+    name: str
+    wall_ns: float
+    cpu_ns: float
+    share: float  # of a fetch, without waiting for a processor where that is known
+
+
+@dataclass(frozen=True)
+class WorkerUse:
+    """What makes the batches of a loader: its workers together, or the training process."""
+
+    processes: int  # 0: the training process itself
+    fetches: int
+    samples: int | None
+    fetch_median_ns: int
+    lifetime_ns: int  # of all workers, from their first fetch of an iteration to their last
+    busy: float | None  # shares of that life; None in the training process
+    on_cpu: float | None
+    run_queue: float | None
+    blocked: float | None
+    cpu_per_sample_ns: float | None
+    bytes_per_sample: float | None
+    from_disk_per_sample: float | None
+    faults_per_sample: float | None
+    random: bool | None  # a fetch advanced a random generator
+    stages: tuple[StageUse, ...]  # the most expensive first
+    staged: int  # fetches in which stages were measured
+
+
+@dataclass(frozen=True)
+class LoaderUse:
+    """One loader, all ranks together: how long it was waited for, and what made its batches."""
+
+    id: int
+    file: str | None
+    line: int | None
+    function: str | None
+    settings: Mapping[str, object]
+    waits: int
+    wait_ns: int
+    share: float | None  # of the time of steps; None: it was never used between two steps
+    mean_ns: int | None
+    p95_ns: int | None
+    longest_ns: int | None
+    first_ns: int | None  # the first hand-over of an iteration, the mean of them
+    hand_over_ns: int  # of the waits: the batch was made already
+    stages: Mapping[str, int]  # of the waits, by run leaf; sums to ``wait_ns``
+    iterations: int
+    restart_ns: int  # of all iterations: iter(loader), workers' start and end
+    workers: WorkerUse | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """A sampled quantity over the command, in equal stretches of time."""
+
+    name: str
+    title: str
+    unit: str
+    mean: float
+    low: float
+    high: float
+    points: tuple[float | None, ...]
+    ceiling: float | None  # the most it can be
+
+
+@dataclass(frozen=True)
+class Energy:
+    """What the devices drew over the run."""
+
+    joules: float
+    idle_joules: float | None  # while no kernel ran (by the sampled utilisation)
+    source: str  # "energy counter" | "sampled power"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the devices cost at a price per hour; ``idle`` while they did not work."""
+
+    price: float  # per device and hour
+    devices: int
+    whole: float
+    idle: float | None
+    idle_share: float | None
+    source: str | None  # where the share is from
+
+
+@dataclass(frozen=True)
+class HotLine:
+    """A line of the user's source, and how often a sampled stack stood in it."""
+
+    thread: str  # "training" | "worker"
+    file: str
+    line: int
+    function: str
+    count: int
+    share: float  # of the samples of such threads
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """All that the recorder of a run tells beside what its windows hold."""
+
+    life: RunLife
+    timeline: Timeline
+    steps: RunSteps | None
+    account: StepAccount | None
+    loaders: tuple[LoaderUse, ...]
+    machine: tuple[Series, ...]
+    energy: Energy | None
+    cost: Cost | None
+    lines: tuple[HotLine, ...]
+    unseen: tuple[Unseen, ...]
+    device: str | None
+    devices: int | None  # that the training used; None: not known
+    windows: int  # that were kept and read
+    notes: tuple[str, ...]

@@ -1,0 +1,137 @@
+"""Where an un-profiled step goes: run rows joined with what the windows saw.
+
+Docs: the account, a recorded run. All sums are integers over the counted steps of all ranks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gapless.model.account import Account
+from gapless.model.leaf import GROUPS, group_of
+from gapless.model.rounding import apportion
+from gapless.model.run import StepAccount
+from gapless.model.study import Study
+
+STEP: Final = "step"  # the group and leaf of what no window parts
+_LUMPY: Final = {  # run leaf → leaf of the account
+    "observer": "idle.profiler",
+    "collector": "idle.gc",
+    "checkpoint": "idle.io_main.checkpoint",
+    "logging": "idle.io_main.logging",
+    "evaluation": "idle.io_main.eval",
+    "epoch-turn": "idle.data.start-up",
+    "unknown": "idle.unknown",
+}
+_FROM_RUN_ROWS: Final = ("data", "io", "observer")  # groups of a window that run rows give
+_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.device.peer", "idle.graph")
+_UNSEEN: Final = ("unknown", "idle.unknown")
+Key = tuple[str, str]  # group, leaf
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Un-profiled steps: how many, their length together, and that by run leaf."""
+
+    count: int
+    wall_ns: int
+    exposed: Mapping[str, int]  # what the device's backlog hides is part of ``step``
+    whole: Mapping[str, int]
+
+
+def step_account(steps: Steps, windows: Study | None) -> StepAccount:
+    """Join run rows with the windows' rows; the parts sum to ``steps.wall_ns``."""
+    lumps = {_leaf(leaf): ns for leaf, ns in steps.exposed.items() if leaf != STEP}
+    rows = len(windows.account.rows) if windows and windows.account.steps else 0
+    on_device = windows is not None and any(
+        one.row.device is not None for one in windows.account.rows
+    )
+    excess = 0
+    if windows is None or not rows:
+        parts = {**lumps, (STEP, STEP): steps.wall_ns - sum(lumps.values())}
+    elif on_device:
+        parts, excess = _on_device(steps, lumps, _seen(windows), rows)
+    else:
+        inside = steps.wall_ns - sum(lumps.values())
+        parts = _added(lumps, _scaled(_seen(windows), inside) or {_UNSEEN: inside})
+    return StepAccount(
+        account=_account(steps, parts),
+        refined_by=rows,
+        on_device=on_device,
+        hidden_ns=_waited(steps.whole) - _of_group("data", parts),
+        backlog_ns=windows.backlog_ns if windows else None,
+        excess_ns=excess,
+    )
+
+
+def _on_device(
+    steps: Steps, lumps: Mapping[Key, int], seen: Mapping[Key, int], rows: int
+) -> tuple[dict[Key, int], int]:
+    """Part the time of a device: its work first, then lumps, then the host, then what is left.
+
+    Work takes on the device what it took in the windows. Lumps (what the backlog does not hide) get
+    what they need of the rest, and the host no more than in the windows, in which it was slower.
+    """
+    work = {key: ns for key, ns in seen.items() if key[1].startswith(_WORK)}
+    other = {key: ns for key, ns in seen.items() if key not in work}
+    room = steps.wall_ns
+    parts: dict[Key, int] = {}
+    for some, need in (
+        (work, sum(work.values()) * steps.count // rows),
+        (lumps, sum(lumps.values())),
+        (other, sum(other.values()) * steps.count // rows),
+    ):
+        given = min(room, need)
+        scaled = _scaled(some, given)
+        parts = _added(parts, scaled)
+        room -= sum(scaled.values())
+    return _added(parts, {_UNSEEN: room}), room
+
+
+def _seen(windows: Study) -> dict[Key, int]:
+    """Give what the windows' rows hold beside what run rows give."""
+    return {
+        (group, leaf): ns
+        for group, leaves in windows.account.parts.items()
+        for leaf, ns in leaves.items()
+        if group not in _FROM_RUN_ROWS and leaf != "idle.gc"
+    }
+
+
+def _scaled(parts: Mapping[Key, int], total: int) -> dict[Key, int]:
+    return dict(zip(parts, apportion(list(parts.values()), total), strict=True)) if parts else {}
+
+
+def _added(one: Mapping[Key, int], other: Mapping[Key, int]) -> dict[Key, int]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in (*one, *other)}
+
+
+def _leaf(run_leaf: str) -> Key:
+    leaf = _LUMPY.get(run_leaf) or f"idle.{run_leaf}"
+    return group_of(leaf), leaf
+
+
+def _waited(leaves: Mapping[str, int]) -> int:
+    return sum(ns for leaf, ns in leaves.items() if leaf != STEP and _leaf(leaf)[0] == "data")
+
+
+def _of_group(name: str, parts: Mapping[Key, int]) -> int:
+    return sum(ns for (group, _), ns in parts.items() if group == name)
+
+
+def _account(steps: Steps, parts: Mapping[Key, int]) -> Account:
+    below: dict[str, dict[str, int]] = {}
+    leaves: dict[str, int] = {}
+    for (group, leaf), ns in parts.items():
+        if ns:
+            below.setdefault(group, {})[leaf] = ns
+            leaves[leaf] = leaves.get(leaf, 0) + ns
+    groups = {group: sum(below.get(group, {}).values()) for group in _groups(below)}
+    if not steps.wall_ns == sum(leaves.values()) == sum(groups.values()):
+        msg = f"steps of {steps.wall_ns} ns sum to {sum(leaves.values())} ns over their leaves"
+        raise AssertionError(msg)
+    return Account(steps.wall_ns, steps.count, leaves, groups, below, rows=())
+
+
+def _groups(below: Mapping[str, object]) -> Sequence[str]:
+    return [*GROUPS, *(group for group in below if group not in GROUPS)]

@@ -1,0 +1,36 @@
+"""Lines of the user's source in which sampled stacks stood."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from gapless.model.recording import Process, StackCount
+from gapless.model.run import HotLine
+from gapless.study.source import is_library
+
+_MOST: Final = 20
+_LEAST: Final = 0.01  # of the samples
+Place = tuple[str, int, str]
+
+
+def hot_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
+    """Count sampled stacks by the innermost line that is no library's, most samples first."""
+    counts: dict[str, Counter[Place]] = {}
+    whole = Counter[str]()
+    for process in processes:
+        for stack in process.stacks:
+            whole[stack.thread] += stack.count
+            place = _place(stack)
+            if place is not None:
+                counts.setdefault(stack.thread, Counter())[place] += stack.count
+    return tuple(
+        HotLine(thread, *place, count, count / whole[thread])
+        for thread in sorted(counts)
+        for place, count in counts[thread].most_common(_MOST)
+        if count >= _LEAST * whole[thread]
+    )
+
+
+def _place(stack: StackCount) -> Place | None:
+    own = (frame for frame in stack.frames if not is_library(frame[0]))
+    return next(own, None)

@@ -1,0 +1,219 @@
+"""A recorded run, from the values of its folder to its study."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gapless import wire
+from gapless.errors import GaplessError, NotFoundError
+from gapless.model.account import Account
+from gapless.model.leaf import GROUPS
+from gapless.model.recording import Recording, Unseen
+from gapless.model.run import Cost, Recorded, RunLife, StepAccount
+from gapless.model.study import RunInfo, Study, StudyHealth
+from gapless.model.tables import Tables
+from gapless.study.making import make_study
+from gapless.study.options import Options, Say
+from gapless.study.recorded.account import Steps, step_account
+from gapless.study.recorded.lines import hot_lines
+from gapless.study.recorded.loaders import Waited, loader_uses
+from gapless.study.recorded.machine import cost, energy, gpus, machine_series, utilisation
+from gapless.study.recorded.rows import added, stepping
+from gapless.study.recorded.steps import counted, run_steps
+from gapless.study.recorded.timeline import timeline
+from gapless.study.recorded.training import Training, steppers, trainings
+from gapless.study.recorded.waits import waits
+
+
+def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
+    """Give the study of a run: its light marks joined with its windows. Raises ``GaplessError``."""
+    tell("charging waits")
+    every = _chosen(trainings(recording), options)
+    waited = [(one, waits(one)) for one in every]
+    windows, notes = _windows(recording, every, options, tell)
+    stepping_ones = steppers(every)
+    steps = run_steps(stepping_ones, waited)
+    account = _account([one for one in waited if one[0] in stepping_ones], windows)
+    span = _span(recording, every)
+    base = windows or _nothing(recording, every)
+    recorded = Recorded(
+        life=_life(recording),
+        timeline=timeline(waited),
+        steps=steps,
+        account=account,
+        loaders=loader_uses(waited),
+        machine=machine_series(recording.samples, span),
+        energy=energy(recording.samples),
+        cost=_cost(recording, options, account, every, span),
+        lines=hot_lines(process for one in every for process in (one.process, *one.workers)),
+        unseen=_unseen(recording),
+        device=base.run.device,
+        devices=_devices(recording, account, every),
+        windows=_kept(every),
+        notes=notes,
+    )
+    return replace(base, run=_run(recording, every, base.run), recorded=recorded)
+
+
+def _chosen(every: Sequence[Training], options: Options) -> tuple[Training, ...]:
+    ranks = options.ranks()
+    if ranks is None:
+        return tuple(every)
+    found = tuple(
+        one for one in every if one.process.rank is not None and one.process.rank in ranks
+    )
+    if not found:
+        have = sorted({one.process.rank for one in every if one.process.rank is not None})
+        known = f"there are {', '.join(map(str, have))}" if have else "no process named its rank"
+        raise NotFoundError(f"there is no rank {options.rank}: {known}")
+    return found
+
+
+def _account(waited: Sequence[Waited], windows: Study | None) -> StepAccount | None:
+    """Join the run rows of all ranks that step with the windows; ``None`` without two steps."""
+    backlog = (windows.backlog_ns if windows else None) or 0
+    exposed, whole = list[dict[str, int]](), list[dict[str, int]]()
+    count = 0
+    for training, each in waited:
+        rows = counted(training)
+        count += int(rows.sum())
+        whole.append(stepping(training, each, rows))
+        exposed.append(stepping(training, each, rows, backlog) if backlog else whole[-1])
+    if not count:
+        return None
+    wall = sum(sum(one.values()) for one in whole)
+    return step_account(Steps(count, wall, added(exposed), added(whole)), windows)
+
+
+def _windows(
+    recording: Recording, every: Sequence[Training], options: Options, tell: Say
+) -> tuple[Study | None, tuple[str, ...]]:
+    """Study the windows that were kept; those with stacks give lines of source only."""
+    notes: list[str] = []
+    found: dict[bool, Study | None] = {}
+    for stacks in (False, True):
+        files = [
+            Path(recording.path) / one.path
+            for training in every
+            for one in training.process.windows
+            if one.path is not None and one.discarded is None and one.stacks is stacks
+        ]
+        found[stacks] = None
+        if files:
+            try:
+                found[stacks] = make_study(files, replace(options, rank=None), tell)
+            except GaplessError as error:
+                notes.append(f"a window cannot be read: {error}")
+    study, stacked = found[False], found[True]
+    if study is not None and stacked is not None:
+        study = replace(study, tables=replace(study.tables, lines=stacked.tables.lines))
+    return study, tuple(notes)
+
+
+def _kept(every: Sequence[Training]) -> int:
+    return sum(
+        one.path is not None and one.discarded is None and not one.stacks
+        for training in every
+        for one in training.process.windows
+    )
+
+
+def _life(recording: Recording) -> RunLife:
+    told = recording.manifest
+    return RunLife(
+        id=told.id,
+        path=recording.path,
+        command=told.command,
+        status=told.status,
+        exit_code=told.exit_code,
+        stopped_by=told.stopped_by,
+        wall_ns=None if told.ended is None else told.ended - told.started,
+        started_unix_ns=told.started_unix_ns,
+    )
+
+
+def _span(recording: Recording, every: Sequence[Training]) -> tuple[int, int]:
+    told = recording.manifest
+    ends = [int(at.max()) for at, _ in recording.samples.series.values() if len(at)]
+    last = max([told.started, *(one.end for one in every), *ends])
+    return told.started, told.ended if told.ended is not None else last
+
+
+def _run(recording: Recording, every: Sequence[Training], base: RunInfo) -> RunInfo:
+    versions: dict[str, str] = {}
+    for one in every:
+        versions = {**{key: str(text) for key, text in one.process.versions.items()}, **versions}
+    worlds = [one.process.world for one in every if one.process.world is not None]
+    return replace(
+        base,
+        paths=(recording.path,),
+        ranks=tuple(sorted({one.process.rank for one in every if one.process.rank is not None})),
+        world=max(worlds, default=base.world),
+        versions=tuple(versions.items()) or base.versions,
+    )
+
+
+def _nothing(recording: Recording, every: Sequence[Training]) -> Study:
+    """Give the study of no window."""
+    records = sum(len(one.process.marks) + len(one.process.batches) for one in every)
+    return Study(
+        run=RunInfo((recording.path,), (), None, None, ()),
+        health=StudyHealth("recorder", records, 0, 0, False, 1, None, 0, (), ()),  # noqa: FBT003
+        steps=None,
+        account=Account(0, None, {}, dict.fromkeys(GROUPS, 0), {}, rows=()),
+        tables=Tables((), (), (), (), (), (), ()),
+    )
+
+
+def _devices(
+    recording: Recording, account: StepAccount | None, every: Sequence[Training]
+) -> int | None:
+    """Count the GPUs that the run used; ``None`` where nothing tells."""
+    on_device = any((one.process.marks.kind == wire.DEVICE_STEP).any() for one in every)
+    if not on_device and not (account and account.on_device):
+        return None
+    return max(len({one.process.rank for one in every}), len(gpus(recording.samples)))
+
+
+def _cost(
+    recording: Recording,
+    options: Options,
+    account: StepAccount | None,
+    every: Sequence[Training],
+    span: tuple[int, int],
+) -> Cost | None:
+    if options.price is None:
+        return None
+    devices = _devices(recording, account, every) or len(gpus(recording.samples))
+    return cost(options.price, devices, span[1] - span[0], _worked(recording, account, every))
+
+
+def _worked(
+    recording: Recording, account: StepAccount | None, every: Sequence[Training]
+) -> tuple[float, str] | None:
+    """Give the share of the run in which GPUs worked: as sampled, else by the account of steps."""
+    sampled = utilisation(recording.samples)
+    if sampled is not None:
+        return sampled, "sampled: a kernel ran"
+    if account is None or not account.on_device:
+        return None
+    busy = account.account.busy_ns() / account.account.wall_ns
+    lives = sum(one.end - one.start for one in every)
+    stepped = sum(one.span[1] - one.span[0] for one in every if one.span)
+    return busy * stepped / lives, "steps by the account, else idle"
+
+
+def _unseen(recording: Recording) -> tuple[Unseen, ...]:
+    """Add up what was not observed, by what and why."""
+    counts = Counter[tuple[str, str]]()
+    for one in _told(recording):
+        counts[one.what, one.why] += one.count
+    return tuple(Unseen(what, why, count) for (what, why), count in counts.items())
+
+
+def _told(recording: Recording) -> Iterable[Unseen]:
+    yield from recording.unseen
+    yield from recording.samples.unseen
+    for process in recording.processes:
+        yield from process.unseen

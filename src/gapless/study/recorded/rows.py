@@ -1,0 +1,120 @@
+"""Run rows: the life of a training process, and its steps, charged by its light marks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from gapless import wire
+from gapless.accounting.intervals import Lane, overlap
+from gapless.accounting.run_row import RUN_LEAF, RUN_LEAVES, Marks, RunRow, run_row
+from gapless.model.trace import Int64
+from gapless.study.recorded.edges import Bool
+from gapless.study.recorded.training import Training
+from gapless.study.recorded.waits import Waits
+
+_SIMPLE: Final = {  # kinds of marks that are charged as they are
+    wire.OBSERVER: "observer",
+    wire.COLLECTOR: "collector",
+    wire.CHECKPOINT: "checkpoint",
+    wire.LOGGING: "logging",
+    wire.ITER: "epoch-turn",
+    wire.CLOSE: "epoch-turn",
+}
+_HIDEABLE: Final = ("collector", "logging", "epoch-turn")  # beside waits for data
+
+
+def light(training: Training, waits: Sequence[Waits], backlog: int = 0) -> Marks:
+    """Give the marks of a process as run leaves.
+
+    With a ``backlog`` the first so many ns of each wait and interruption are left out: the device
+    still had that much to do.
+    """
+    parts = [*_simple(training, backlog), *(_data(one, backlog) for one in waits)]
+    parts += [_evaluations(training), _exhausted(training), _lost(training)]
+    return Marks(
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.end for part in parts]),
+        np.concatenate([part.leaf for part in parts]),
+    )
+
+
+def life(training: Training, waits: Sequence[Waits]) -> RunRow:
+    """Charge the whole life of a process."""
+    return run_row((training.start, training.end), training.span, light(training, waits))
+
+
+def stepping(
+    training: Training, waits: Sequence[Waits], counted: Bool, backlog: int = 0
+) -> dict[str, int]:
+    """Sum the time of the counted steps (stretches between ends) by run leaf."""
+    ends = training.edges.ends
+    span = int(ends[0]), int(ends[-1])
+    row = run_row(span, span, light(training, waits, backlog))
+    lane = Lane(ends[:-1][counted], ends[1:][counted], np.flatnonzero(counted))
+    length = overlap(lane, row.start, row.end)
+    return RunRow(row.start, row.start + length, row.leaf, row.culprit).parts()
+
+
+def added(rows: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Add sums by leaf up, in the order of the leaves."""
+    return {
+        leaf: total for leaf in RUN_LEAVES if (total := sum(row.get(leaf, 0) for row in rows)) > 0
+    }
+
+
+def _simple(training: Training, backlog: int) -> list[Marks]:
+    marks = training.process.marks
+    own = marks.thread == training.edges.thread
+    found: list[Marks] = []
+    for kind, leaf in _SIMPLE.items():
+        rows = np.flatnonzero((marks.kind == kind) & (own | (kind == wire.COLLECTOR)))
+        held = backlog if leaf in _HIDEABLE else 0
+        found.append(_marks(marks.start[rows] + held, marks.end[rows], leaf))
+    return found
+
+
+def _data(waits: Waits, backlog: int) -> Marks:
+    pieces = waits.pieces
+    start = np.maximum(pieces.start, waits.start[pieces.wait] + backlog)
+    return Marks(start, pieces.end, pieces.leaf)
+
+
+def _exhausted(training: Training) -> Marks:
+    """Give the calls of next() that handed over nothing: the end of an iteration."""
+    marks = training.process.marks
+    rows = np.flatnonzero(
+        (marks.kind == wire.NEXT)
+        & ((marks.flags & wire.EXHAUSTED) != 0)
+        & (marks.thread == training.edges.thread)
+    )
+    return _marks(marks.start[rows], marks.end[rows], "epoch-turn")
+
+
+def _evaluations(training: Training) -> Marks:
+    """Give the spans from a model's eval() to its next train() in which nothing stepped."""
+    marks, ends = training.process.marks, training.edges.ends
+    rows = np.flatnonzero((marks.kind == wire.MODE) & (marks.thread == training.edges.thread))
+    rows = rows[np.lexsort((marks.start[rows], marks.subject[rows]))]
+    if not len(rows) or training.edges.rule != "optimizer":
+        return _marks(rows[:0], rows[:0], "evaluation")
+    subject, value, start = marks.subject[rows], marks.value[rows], marks.start[rows]
+    change = np.concatenate(([True], (subject[1:] != subject[:-1]) | (value[1:] != value[:-1])))
+    subject, value, start = subject[change], value[change], start[change]
+    same = np.append(subject[1:] == subject[:-1], [False])
+    end = np.where(same, np.append(start[1:], 0), training.end)
+    idle = np.searchsorted(ends, start, side="right") == np.searchsorted(ends, end)
+    # A model that never trained (a teacher) evaluates nothing by being told so before training.
+    begun = start > (ends[0] if len(ends) else training.end)
+    spans = (value == 0) & idle & begun
+    return _marks(start[spans], end[spans], "evaluation")
+
+
+def _lost(training: Training) -> Marks:
+    """Give the time from the last record of a process that was killed to its end."""
+    at = [training.last] if training.killed else []
+    return _marks(np.array(at, np.int64), np.array([training.end] * len(at), np.int64), "unknown")
+
+
+def _marks(start: Int64, end: Int64, leaf: str) -> Marks:
+    return Marks(start, end, np.full(len(start), RUN_LEAF[leaf]))

@@ -1,0 +1,92 @@
+"""Step times of a run, of the steps that no profiler touched."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gapless import wire
+from gapless.accounting.intervals import Lane, piece_at
+from gapless.model.run import RunSteps
+from gapless.model.trace import Int64
+from gapless.study.recorded.edges import Bool, fact_of, logging_period, noise, unprofiled
+from gapless.study.recorded.loaders import Waited
+from gapless.study.recorded.training import Training
+from gapless.study.recorded.waits import Waits
+
+_MANY_DEVICE_STEPS = 5  # marks from which their median is given
+
+
+def counted(training: Training) -> Bool:
+    """Tell which steps are counted: those that no profiler touched, all where it touched all."""
+    free = unprofiled(training.process, training.edges.ends)
+    return free if free.any() else np.ones(len(free), bool)
+
+
+def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps | None:
+    """Give the step times of all ranks; ``None`` where none made two steps."""
+    if not every:
+        return None
+    first = every[0]
+    lengths = np.concatenate([np.diff(one.edges.ends)[counted(one)] for one in every])
+    if not len(lengths) or not int(lengths.sum()):
+        return None
+    low, middle, high = np.quantile(lengths, (0.1, 0.5, 0.9))
+    own = np.diff(first.edges.ends)[counted(first)]
+    return RunSteps(
+        count=max(len(one.edges.ends) for one in every),
+        regular=len(lengths),
+        mean_ns=round(int(lengths.sum()) / len(lengths)),
+        median_ns=round(float(middle)),
+        p10_ns=round(float(low)),
+        p90_ns=round(float(high)),
+        noise=noise(own, logging_period(first.process, first.edges.ends)),
+        samples_per_s=_rate(every, waited),
+        device_median_ns=_on_device(every),
+        rule=first.edges.rule,
+        anchor=first.edges.anchor,
+        profiled_only=not any(unprofiled(one.process, one.edges.ends).any() for one in every),
+    )
+
+
+def _rate(every: Sequence[Training], waited: Sequence[Waited]) -> float | None:
+    """Add up the samples a second of all ranks; ``None`` where one of them does not tell."""
+    rates = [_rate_of(one, waits) for one, waits in waited if one in every]
+    known = [one for one in rates if one is not None]
+    return sum(known) if known and len(known) == len(rates) else None
+
+
+def _rate_of(training: Training, waits: Sequence[Waits]) -> float | None:
+    """Give the samples a second that the loader with most hand-overs gave in counted steps."""
+    ends, rows = training.edges.ends, counted(training)
+    lane = Lane(ends[:-1][rows], ends[1:][rows], np.flatnonzero(rows))
+    handed = {one.loader: int((piece_at(lane, one.end - 1) >= 0).sum()) for one in waits}
+    loader = max(handed, key=lambda one: handed[one], default=None)
+    wall = int((lane.end - lane.start).sum())
+    if loader is None or not handed[loader] or not wall:
+        return None
+    size = _batch_size(training, loader)
+    return None if size is None else handed[loader] * size / wall * 1e9
+
+
+def _batch_size(training: Training, loader: int) -> float | None:
+    """Give the mean batch that was fetched, else what the loader was told."""
+    own = training.process.batches.columns
+    sizes = [own["samples"][own["loader"] == loader]]
+    sizes += [one.batches.columns["samples"] for one in training.workers if one.loader == loader]
+    every = np.concatenate(sizes)
+    known = every[every > 0]
+    if len(known):
+        return float(known.mean())
+    fact = fact_of(training.process, "loader", loader)
+    told = fact.values.get("batch_size") if fact else None
+    return float(told) if isinstance(told, int) else None
+
+
+def _on_device(every: Sequence[Training]) -> int | None:
+    found = list[Int64]()
+    for one in every:
+        marks = one.process.marks
+        rows = (marks.kind == wire.DEVICE_STEP) & (marks.value > 0)
+        found.append(marks.value[rows])
+    lengths = np.concatenate(found)
+    return round(float(np.median(lengths))) if len(lengths) >= _MANY_DEVICE_STEPS else None

@@ -1,0 +1,56 @@
+"""The whole command: the life of each training process, charged to run leaves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gapless import wire
+from gapless.model.run import ProcessTime, Timeline
+from gapless.study.recorded.loaders import Waited
+from gapless.study.recorded.rows import added, life
+from gapless.study.recorded.steps import counted
+from gapless.study.recorded.training import Training
+from gapless.study.recorded.waits import Waits
+
+
+def timeline(waited: Sequence[Waited]) -> Timeline:
+    """Charge the lives of all training processes; the sums are checked here."""
+    processes = tuple(_process(training, waits) for training, waits in waited)
+    wall = sum(one.wall_ns for one in processes)
+    leaves = added([one.leaves for one in processes])
+    if wall != sum(leaves.values()):
+        msg = f"lives of {wall} ns sum to {sum(leaves.values())} ns over their leaves"
+        raise AssertionError(msg)
+    return Timeline(wall, leaves, processes)
+
+
+def _process(training: Training, waits: Sequence[Waits]) -> ProcessTime:
+    ends = training.edges.ends
+    lengths = np.diff(ends)[counted(training)] if len(ends) > 1 else np.empty(0, np.int64)
+    first = _first_batch(training)
+    return ProcessTime(
+        rank=training.process.rank,
+        pid=training.process.pid,
+        wall_ns=training.end - training.start,
+        leaves=life(training, waits).parts(),
+        steps=len(ends),
+        mean_ns=round(int(lengths.sum()) / len(lengths)) if len(lengths) else None,
+        median_ns=round(float(np.median(lengths))) if len(lengths) else None,
+        first_step_ns=int(ends[0]) - training.start if len(ends) else None,
+        first_batch_ns=first[1] if first else None,
+        to_first_batch_ns=first[0] if first else None,
+        killed=training.killed,
+    )
+
+
+def _first_batch(training: Training) -> tuple[int, int] | None:
+    """Give when the first batch was handed over, and how long it took with the workers' start."""
+    marks = training.process.marks
+    handed = (marks.kind == wire.NEXT) & ((marks.flags & (wire.EXHAUSTED | wire.RAISED)) == 0)
+    rows = np.flatnonzero(handed & (marks.thread == training.edges.thread))
+    if not len(rows):
+        return None
+    row = rows[np.argmin(marks.end[rows])]
+    turns = (marks.kind == wire.ITER) & (marks.subject == marks.subject[row])
+    begun = [*marks.start[turns & (marks.end <= marks.start[row])].tolist(), int(marks.start[row])]
+    return int(marks.end[row]) - training.start, int(marks.end[row]) - min(begun)

@@ -1,0 +1,202 @@
+"""Waits for data, charged to what the batch was waiting for (docs: the account, waiting for data).
+
+Of a fetch only the length of each stage is known, not where it lay: the part of a fetch that falls
+into a wait is shared out among its stages in proportion to those lengths.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gapless import wire
+from gapless.accounting.intervals import Lane, cover, empty, union
+from gapless.accounting.run_row import RUN_LEAF
+from gapless.model.recording import Marks
+from gapless.model.trace import Int64
+from gapless.study.recorded.edges import Bool, fact_of
+from gapless.study.recorded.fetches import (
+    Fetches,
+    Made,
+    fetches,
+    iterations,
+    made_by_workers,
+    made_in_process,
+)
+from gapless.study.recorded.training import Training
+
+_STAGES: Final = np.array([RUN_LEAF[f"data.{stage}"] for stage in wire.STAGES])
+_FIRST: Final = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces that tile waits: which wait, from when to when, which run leaf."""
+
+    wait: Int64
+    start: Int64
+    end: Int64
+    leaf: Int64
+
+    def take(self, rows: Int64 | Bool) -> "Pieces":
+        """Select pieces."""
+        return Pieces(self.wait[rows], self.start[rows], self.end[rows], self.leaf[rows])
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The waits for one loader on the training thread, and their pieces."""
+
+    loader: int
+    start: Int64
+    end: Int64
+    first: Bool  # the first of its iteration
+    pieces: Pieces
+
+
+def taken(marks: Marks, rows: Int64) -> Marks:
+    """Select marks."""
+    return Marks(**{name: column[rows] for name, column in vars(marks).items()})
+
+
+def waits(training: Training) -> tuple[Waits, ...]:
+    """Give the waits of a process for each of its loaders, in the order of their numbers."""
+    marks = training.process.marks
+    asked = (marks.kind == wire.NEXT) & (marks.thread == training.edges.thread)
+    loaders: list[int] = np.unique(marks.subject[asked]).tolist()
+    return tuple(_waits(training, loader) for loader in loaders)
+
+
+def _waits(training: Training, loader: int) -> Waits:
+    marks, mine = training.process.marks, training.process.marks.subject == loader
+    handed = (marks.kind == wire.NEXT) & ((marks.flags & wire.EXHAUSTED) == 0)
+    rows = np.flatnonzero(handed & mine & (marks.thread == training.edges.thread))
+    rows = rows[np.argsort(marks.start[rows], kind="stable")]
+    ask, got, position = marks.start[rows], marks.end[rows], marks.value[rows]
+    turns = np.sort(marks.start[mine & (marks.kind == wire.ITER)])
+    found = fetches(loader, training.process, training.workers, turns)
+    turn = iterations(turns, ask)
+    dispatched = taken(marks, np.flatnonzero(mine & (marks.kind == wire.DISPATCH)))
+    made = _either(
+        made_by_workers(found, dispatched, turns, (turn, position)),
+        made_in_process(found, ask, got),
+    )
+    pinned = mine & (marks.kind == wire.PIN)
+    pin = union(marks.start[pinned], marks.end[pinned])
+    pieces = _cut((ask, got), made, found, pin, _default(training, loader))
+    first = np.concatenate(([True], turn[1:] != turn[:-1]))[: len(turn)]
+    return Waits(loader, ask, got, first, pieces)
+
+
+def _either(one: Made, other: Made) -> Made:
+    known = one.fetch >= 0
+    return Made(
+        np.where(known, one.fetch, other.fetch),
+        np.where(one.dispatched >= 0, one.dispatched, other.dispatched),
+    )
+
+
+def _default(training: Training, loader: int) -> int:
+    """Give the leaf of a wait of which nothing is known."""
+    fact = fact_of(training.process, "loader", loader)
+    at_home = fact is not None and fact.values.get("num_workers") == 0
+    return RUN_LEAF["data.main" if at_home else "data.unstaged"]
+
+
+def _cut(asked: tuple[Int64, Int64], made: Made, found: Fetches, pin: Lane, default: int) -> Pieces:
+    """Cut waits by the rules, going back from the consumer."""
+    ask, got = asked
+    wait = np.arange(len(ask))
+    known = made.fetch >= 0
+    rows, strange = wait[known], wait[~known]
+    fetch = made.fetch[rows]
+    ready = np.clip(found.end[fetch], ask[rows], got[rows]) if len(rows) else empty()
+    parts = [
+        Pieces(strange, ask[strange], got[strange], np.full(len(strange), default)),
+        _after(rows, ready, got[rows], pin),
+    ]
+    for slot in np.unique(found.worker[fetch]).tolist():
+        here = np.flatnonzero(found.worker[fetch] == slot)
+        before = Pieces(rows[here], ask[rows[here]], ready[here], fetch[here])
+        parts += _before(before, found, slot, made.dispatched)
+    return _stacked(parts)
+
+
+def _after(wait: Int64, ready: Int64, got: Int64, pin: Lane) -> Pieces:
+    """Charge what came after the fetch: pinning where a batch was pinned, else the hand-over."""
+    cut = cover(pin, ready, got)
+    leaf = np.where(cut.piece >= 0, RUN_LEAF["data.pin"], RUN_LEAF["data.hand-over"])
+    return Pieces(wait[cut.query], cut.start, cut.end, leaf)
+
+
+def _before(asked: Pieces, found: Fetches, slot: int, dispatched: Int64) -> list[Pieces]:
+    """Charge what came before the end of the fetch; ``asked.leaf`` is the fetch of each wait.
+
+    The worker runs it, or another one before it: its stages. Else the worker has not begun its
+    first fetch (start-up), was not yet told of this one (dispatch), or was told and idle (queue).
+    """
+    rows = np.flatnonzero(found.worker == slot)
+    reach = np.maximum.accumulate(np.concatenate(([_FIRST], found.end[rows][:-1])))
+    begin = np.maximum(found.start[rows], reach)
+    runs = begin < found.end[rows]
+    lane = Lane(begin[runs], found.end[rows][runs], rows[runs])
+    cut = cover(lane, asked.start, asked.end)
+    wait, inside = asked.wait[cut.query], cut.piece >= 0
+    running = Pieces(wait, cut.start, cut.end, lane.owner[cut.piece]).take(inside)
+    fetch = asked.leaf[cut.query][~inside]
+    idle = Pieces(wait, cut.start, cut.end, wait).take(~inside)
+    own = slot < 0
+    begun = np.full(len(fetch), _FIRST) if own else found.first[fetch]
+    told = np.maximum(dispatched[idle.wait], begun)
+    return [_staged(running, found.stages), *_thirds(idle, begun, told)]
+
+
+def _thirds(idle: Pieces, begun: Int64, told: Int64) -> list[Pieces]:
+    """Cut idle stretches at two instants into start-up, dispatch and queue."""
+    bounds = (np.full(len(begun), _FIRST), begun, told, np.full(len(begun), np.iinfo(np.int64).max))
+    leaves = ("data.start-up", "data.dispatch", "data.queue")
+    return [
+        Pieces(
+            idle.wait,
+            np.maximum(idle.start, bounds[at]),
+            np.minimum(idle.end, bounds[at + 1]),
+            np.full(len(begun), RUN_LEAF[leaf]),
+        )
+        for at, leaf in enumerate(leaves)
+    ]
+
+
+def _staged(running: Pieces, weights: Int64) -> Pieces:
+    """Share the pieces of fetches (``running.leaf``) out among their stages."""
+    mine = weights[running.leaf].astype(np.float64)
+    sums = mine.sum(axis=1, keepdims=True)
+    length = (running.end - running.start)[:, None]
+    share = np.cumsum(mine, axis=1) / np.where(sums > 0, sums, 1)
+    upto = np.floor(share * length).astype(np.int64)
+    upto[:, -1:] = np.where(sums > 0, length, 0)
+    upto = np.maximum.accumulate(upto, axis=1)
+    bounds = running.start[:, None] + np.concatenate((np.zeros_like(upto[:, :1]), upto), axis=1)
+    count = len(_STAGES)
+    known = Pieces(
+        np.repeat(running.wait, count),
+        bounds[:, :-1].ravel(),
+        bounds[:, 1:].ravel(),
+        np.tile(_STAGES, len(mine)),
+    )
+    dark = sums[:, 0] <= 0
+    unstaged = np.full(len(mine), RUN_LEAF["data.unstaged"])
+    unknown = Pieces(running.wait, running.start, running.end, unstaged).take(dark)
+    return _stacked([known, unknown])
+
+
+def _stacked(parts: Sequence[Pieces]) -> Pieces:
+    """Put pieces together in order of time; those of no length are dropped."""
+    every = Pieces(
+        np.concatenate([part.wait for part in parts]).astype(np.int64),
+        np.concatenate([part.start for part in parts]).astype(np.int64),
+        np.concatenate([part.end for part in parts]).astype(np.int64),
+        np.concatenate([part.leaf for part in parts]).astype(np.int64),
+    )
+    real = every.take(every.end > every.start)
+    return real.take(np.lexsort((real.start, real.wait)))

@@ -1,0 +1,125 @@
+"""What makes a loader's batches: how busy its workers were, what a sample costs, and where."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gapless import wire
+from gapless.model.recording import Process
+from gapless.model.run import StageUse, WorkerUse
+from gapless.model.trace import Int64
+from gapless.study.recorded.edges import Bool
+
+Columns = Mapping[str, Int64]
+
+
+def worker_use(loader: int, own: Sequence[Process], workers: Sequence[Process]) -> WorkerUse | None:
+    """Describe who fetched for a loader: workers, else the training process; ``None``: nobody."""
+    made = [one for one in workers if one.loader == loader and len(one.batches)]
+    columns = [one.batches.columns for one in made]
+    if not made:
+        columns = [_rows(one.batches.columns, loader) for one in own]
+    every = _joined([one for one in columns if len(one["start"])])
+    if every is None:
+        return None
+    life = sum(int(one["end"].max() - one["start"].min()) for one in columns if len(one["start"]))
+    samples = _known_sum(every["samples"])
+    return WorkerUse(
+        processes=len(made),
+        fetches=len(every["start"]),
+        samples=samples,
+        fetch_median_ns=int(np.median(every["end"] - every["start"])),
+        lifetime_ns=life,
+        **_shares(every, life, home=not made),
+        cpu_per_sample_ns=_per(every, "cpu"),
+        bytes_per_sample=_per(every, "bytes_read"),
+        from_disk_per_sample=_per(every, "bytes_from_disk"),
+        faults_per_sample=_per(every, "minor_faults"),
+        random=_random(every["random"]),
+        stages=_stages(every),
+        staged=int((every["detailed"] == 1).sum()),
+    )
+
+
+def _rows(columns: Columns, loader: int) -> Columns:
+    mine = columns["loader"] == loader
+    return {name: column[mine] for name, column in columns.items()}
+
+
+def _joined(parts: Sequence[Columns]) -> Columns | None:
+    if not parts:
+        return None
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _known_sum(column: Int64) -> int | None:
+    known = column[column >= 0]
+    return int(known.sum()) if len(known) else None
+
+
+def _per(every: Columns, name: str) -> float | None:
+    """Give a quantity a sample, over the fetches in which both were observed."""
+    rows = (every[name] >= 0) & (every["samples"] > 0)
+    samples = int(every["samples"][rows].sum())
+    return float(every[name][rows].sum()) / samples if samples else None
+
+
+def _shares(every: Columns, life: int, *, home: bool) -> dict[str, float | None]:
+    """Part the workers' life: of the wall time of fetches what ran, waited to run, was blocked."""
+    wall = every["end"] - every["start"]
+    known = every["cpu"] >= 0
+    waited = known & (every["run_queue"] >= 0)
+    busy = None if home or not life else float(wall.sum()) / life
+    scale = 1.0 if busy is None else busy
+    on_cpu = _share(every["cpu"], wall, known)
+    queue = _share(every["run_queue"], wall, waited)
+    off = None if on_cpu is None or queue is None else max(0.0, 1.0 - on_cpu - queue)
+    return {
+        "busy": busy,
+        "on_cpu": None if on_cpu is None else on_cpu * scale,
+        "run_queue": None if queue is None else queue * scale,
+        "blocked": None if off is None else off * scale,
+    }
+
+
+def _share(part: Int64, wall: Int64, rows: Bool) -> float | None:
+    whole = int(wall[rows].sum())
+    return float(part[rows].sum()) / whole if whole else None
+
+
+def _random(column: Int64) -> bool | None:
+    known = column[column >= 0]
+    return bool((known == 1).any()) if len(known) else None
+
+
+def _stages(every: Columns) -> tuple[StageUse, ...]:
+    """Rank the stages by what they cost without waiting for a processor.
+
+    How long a stage waited for one is not known, only the whole fetch: its time off the processor
+    is scaled by the share of that which was blocked. Without run queues it is the wall time.
+    """
+    rows = every["detailed"] == 1
+    samples = int(every["samples"][rows & (every["samples"] > 0)].sum())
+    walls = {stage: int(every[f"{stage}_wall"][rows].clip(0).sum()) for stage in wire.STAGES}
+    spent = {stage: int(every[f"{stage}_cpu"][rows].clip(0).sum()) for stage in wire.STAGES}
+    whole = int((every["end"] - every["start"])[rows].sum())
+    walls["other"] += max(0, whole - sum(walls.values()))
+    blocked = _blocked(every)
+    cost = {
+        stage: spent[stage] + max(0, walls[stage] - spent[stage]) * blocked for stage in wire.STAGES
+    }
+    total = sum(cost.values())
+    if not total or not samples:
+        return ()
+    ranked = sorted((stage for stage in wire.STAGES if cost[stage]), key=lambda one: -cost[one])
+    return tuple(
+        StageUse(one, walls[one] / samples, spent[one] / samples, cost[one] / total)
+        for one in ranked
+    )
+
+
+def _blocked(every: Columns) -> float:
+    rows = (every["detailed"] == 1) & (every["cpu"] >= 0) & (every["run_queue"] >= 0)
+    off = (every["end"] - every["start"] - every["cpu"])[rows].clip(0)
+    whole = int(off.sum())
+    return 1.0 - min(1.0, float(every["run_queue"][rows].sum()) / whole) if whole else 1.0

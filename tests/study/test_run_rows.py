@@ -1,0 +1,268 @@
+"""Run rows of recordings made by hand: every ns to one run leaf."""
+
+import pytest
+
+from gapless import wire
+from gapless.study.recorded.account import Steps, step_account
+from gapless.study.recorded.edges import noise
+from gapless.study.recorded.rows import life, stepping
+from gapless.study.recorded.steps import counted
+from gapless.study.recorded.training import Training, trainings
+from gapless.study.recorded.waits import waits
+from tests.study.recording import MS, Log, recording
+
+
+def training(*logs: Log, ended: float | None = 1000) -> Training:
+    return trainings(recording(*logs, ended=ended))[0]
+
+
+def in_ms(leaves: dict[str, int]) -> dict[str, float]:
+    return {leaf: ns / MS for leaf, ns in leaves.items()}
+
+
+def whole(*logs: Log, ended: float | None = 1000) -> dict[str, float]:
+    one = training(*logs, ended=ended)
+    return in_ms(life(one, waits(one)).parts())
+
+
+def r1() -> Log:
+    """Give the run of golden vector R1."""
+    log = Log()
+    log.steps(300, 400, 500, 600, 760, 900)
+    log.fact("loader", 0, ("train.py", 41), num_workers=0)
+    log.mark("next", 200, 250, value=0)
+    log.fetch(200, 250, read=1)
+    log.rows[-1]["read_wall"] = 50 * MS
+    for start, end in ((400, 460), (610, 620)):
+        log.mark("next", start, end, value=1, subject=1)
+    log.fact("loader", 1, ("train.py", 42), num_workers=0)
+    log.mark("collector", 440, 450, value=2)
+    log.mark("mode", 600, value=0)
+    log.mark("mode", 700, value=1)
+    log.mark("checkpoint", 890, 920)
+    return log
+
+
+def test_golden_vector_r1() -> None:
+    assert whole(r1()) == {
+        "set-up": 250,
+        "data.read": 50,
+        "data.main": 60,
+        "step": 430,
+        "evaluation": 90,
+        "checkpoint": 30,
+        "collector": 10,
+        "tear-down": 80,
+    }
+
+
+def test_a_model_in_eval_mode_while_others_step_is_no_evaluation() -> None:
+    log = Log()
+    log.steps(100, 200, 300)
+    log.mark("mode", 120, value=0, subject=7)
+    assert "evaluation" not in whole(log)
+
+
+def test_a_last_evaluation_lasts_to_the_end() -> None:
+    log = Log(end=500)
+    log.steps(100, 200, 300)
+    log.mark("mode", 320, value=0)
+    assert whole(log)["evaluation"] == 180
+    assert whole(log)["tear-down"] == 20
+
+
+def test_what_a_killed_process_did_last_is_unknown() -> None:
+    log = Log(end=None)
+    log.steps(100, 200, 300)
+    assert whole(log, ended=400) == {"set-up": 100, "step": 200, "unknown": 100}
+
+
+def test_the_end_of_an_iteration_and_its_start_are_epoch_turns() -> None:
+    log = Log(end=400)
+    log.steps(100, 200, 300)
+    log.mark("iter", 110, 120)
+    log.mark("next", 250, 270, flags=wire.EXHAUSTED)
+    log.mark("close", 255, 269)
+    assert whole(log)["epoch-turn"] == 30
+
+
+def test_marks_of_other_threads_are_not_charged_but_collections_are() -> None:
+    log = Log(end=400)
+    log.steps(100, 200, 300)
+    log.mark("checkpoint", 210, 220, thread=9)
+    log.mark("collector", 230, 240, thread=9)
+    assert whole(log) == {"set-up": 100, "step": 190, "collector": 10, "tear-down": 100}
+
+
+def two_workers() -> list[Log]:
+    """Give a loader whose two workers each make one batch of two, the second one late."""
+    log = Log(end=400)
+    log.steps(100, 200, 300)
+    log.mark("iter", 90, 101, subject=0)
+    for position, worker in ((0, 0), (1, 1)):
+        log.mark("dispatch", 100 + position, value=position << 16 | worker)
+    log.mark("dispatch", 150, value=2 << 16 | 0)
+    log.mark("next", 105, 130, value=0)
+    log.mark("next", 140, 200, value=1)
+    log.mark("next", 210, 290, value=2)
+    first = Log("worker", pid=11, worker=0, loader=0, start=95, end=300)
+    first.fetch(110, 128, sequence=0, read=6, decode=12)
+    first.fetch(240, 280, sequence=1, decode=30)
+    second = Log("worker", pid=12, worker=1, loader=0, start=95, end=300)
+    second.fetch(115, 195, sequence=0)
+    return [log, first, second]
+
+
+def pieces(*logs: Log) -> list[tuple[int, str, float, float]]:
+    from gapless.accounting.run_row import RUN_LEAVES  # noqa: PLC0415
+
+    (one,) = waits(training(*logs))
+    found = one.pieces
+    return [
+        (wait, RUN_LEAVES[leaf].removeprefix("data."), start / MS, end / MS)
+        for wait, leaf, start, end in zip(
+            found.wait.tolist(),
+            found.leaf.tolist(),
+            found.start.tolist(),
+            found.end.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def test_waits_are_cut_by_what_the_batch_was_waiting_for() -> None:
+    found = pieces(*two_workers())
+    assert [piece for piece in found if piece[0] == 0] == [
+        (0, "start-up", 105, 110),
+        (0, "read", 110, 116),
+        (0, "decode", 116, 128),
+        (0, "hand-over", 128, 130),
+    ]
+    assert [piece for piece in found if piece[0] == 2] == [
+        (2, "queue", 210, 240),
+        (2, "decode", 240, 270),
+        (2, "other", 270, 280),
+        (2, "hand-over", 280, 290),
+    ]
+
+
+def test_a_fetch_without_stages_is_parted_as_the_others_of_its_loader() -> None:
+    second = [piece for piece in pieces(*two_workers()) if piece[0] == 1]
+    assert [leaf for _, leaf, _, _ in second] == ["read", "decode", "other", "hand-over"]
+    read, decode, other = (end - start for _, _, start, end in second[:3])
+    assert (read, decode, other) == pytest.approx((55 * 6 / 58, 55 * 42 / 58, 55 * 10 / 58))
+
+
+def test_a_wait_for_a_batch_behind_another_is_charged_to_the_stages_of_that() -> None:
+    log = Log(end=400)
+    log.steps(100, 200, 300)
+    log.mark("iter", 90, 101)
+    for position in (0, 1):
+        log.mark("dispatch", 100, value=position << 16)
+    log.mark("next", 110, 190, value=1)
+    worker = Log("worker", pid=11, worker=0, loader=0, start=95, end=300)
+    worker.fetch(105, 140, sequence=0, read=35)
+    worker.fetch(140, 180, sequence=1, decode=40)
+    log.mark("pin", 181, 189, value=1, thread=5)
+    assert pieces(log, worker) == [
+        (0, "read", 110, 140),
+        (0, "decode", 140, 180),
+        (0, "hand-over", 180, 181),
+        (0, "pin", 181, 189),
+        (0, "hand-over", 189, 190),
+    ]
+
+
+def test_a_batch_that_was_not_dispatched_in_time_waits_for_that() -> None:
+    log = Log(end=400)
+    log.steps(100, 200, 300)
+    log.mark("iter", 90, 101)
+    log.mark("dispatch", 100, value=0)
+    log.mark("dispatch", 150, value=1 << 16)
+    log.mark("next", 120, 190, value=1)
+    worker = Log("worker", pid=11, worker=0, loader=0, start=95, end=300)
+    worker.fetch(101, 110, sequence=0, read=9)
+    worker.fetch(160, 185, sequence=1, read=25)
+    assert pieces(log, worker) == [
+        (0, "dispatch", 120, 150),
+        (0, "queue", 150, 160),
+        (0, "read", 160, 185),
+        (0, "hand-over", 185, 190),
+    ]
+
+
+def test_workers_of_the_next_epoch_are_counted_anew() -> None:
+    log = Log(end=600)
+    log.steps(100, 200, 300, 400, 500)
+    workers: list[Log] = []
+    for epoch in (0, 1):
+        at = 200 * epoch
+        log.mark("iter", at + 100, at + 105)
+        log.mark("dispatch", at + 104, value=0)
+        log.mark("next", at + 110, at + 150, value=0)
+        workers.append(
+            Log("worker", pid=20 + epoch, worker=0, loader=0, start=at + 101, end=at + 190)
+        )
+        workers[-1].fetch(at + 120, at + 150, sequence=0, read=30)
+    assert pieces(log, *workers) == [
+        (0, "start-up", 110, 120),
+        (0, "read", 120, 150),
+        (1, "start-up", 310, 320),
+        (1, "read", 320, 350),
+    ]
+
+
+def test_a_batch_made_by_nobody_known_is_unstaged_or_main() -> None:
+    log = Log(end=400)
+    log.steps(100, 200, 300)
+    log.mark("next", 110, 150, value=0)
+    assert [leaf for _, leaf, _, _ in pieces(log)] == ["unstaged"]
+    log.fact("loader", 0, None, num_workers=0)
+    assert [leaf for _, leaf, _, _ in pieces(log)] == ["main"]
+
+
+def test_steps_outside_windows_are_counted_and_their_leaves_sum() -> None:
+    log = Log(end=1000)
+    log.steps(*range(100, 700, 100))
+    log.mark("next", 110, 140, value=0)
+    log.mark("next", 310, 390, value=1)
+    log.mark("observer", 290, 395, value=wire.OBSERVER_WINDOW)
+    one = training(log)
+    rows = counted(one)
+    assert rows.tolist() == [True, False, False, True, True]
+    parts = stepping(one, waits(one), rows)
+    assert in_ms(parts) == {"data.unstaged": 30, "step": 270}
+
+
+def test_without_an_unprofiled_step_all_are_counted() -> None:
+    log = Log()
+    log.steps(100, 200, 300)
+    log.mark("user-profiler", 50, 400)
+    assert counted(training(log)).all()
+
+
+def test_a_backlog_hides_the_start_of_each_wait() -> None:
+    log = Log()
+    log.steps(100, 200, 300)
+    log.mark("next", 110, 140, value=0)
+    log.mark("next", 210, 215, value=1)
+    one = training(log)
+    rows = counted(one)
+    assert in_ms(stepping(one, waits(one), rows, 10 * MS)) == {"data.unstaged": 20, "step": 180}
+
+
+def test_without_a_window_the_step_is_one_part() -> None:
+    made = step_account(Steps(2, 200, {"step": 150, "data.read": 50}, {}), None)
+    assert made.account.leaves == {"idle.data.read": 50, "step": 150}
+    assert made.account.groups["step"] == 150
+    assert made.refined_by == 0
+
+
+def test_noise_needs_fifty_steps_and_is_small_for_even_ones() -> None:
+    import numpy as np  # noqa: PLC0415
+
+    even = np.full(60, 100, np.int64)
+    assert noise(even[:49], None) is None
+    assert noise(even, None) == 0.0
+    rough = np.random.default_rng(1).integers(50, 150, 200)
+    assert 0.0 < (noise(rough, None) or 0.0) < 0.2
