@@ -27,6 +27,7 @@ class Document:
     """What ``run.json`` holds; ``spool`` and ``launcher`` while the run lasts."""
 
     manifest: Manifest
+    version: int
     spool: Path | None
     launcher: int | None  # process
     found: bool  # else it is lost, or no JSON, and all that is known is the folder
@@ -34,13 +35,18 @@ class Document:
 
 def read(folder: Path) -> Document:
     """Give what ``run.json`` of a run folder says. Raises ``RunFolderError`` if it is newer."""
-    found = _object(folder)
-    version = integer(found.get("version")) or VERSION
-    if version > VERSION:
+    document = peek(folder)
+    if document.version > VERSION:
         raise RunFolderError(
-            f"{folder / NAME} is of version {version}; this gapless reads up to {VERSION}. "
-            "Upgrade gapless to read it"
+            f"{folder / NAME} is of version {document.version}; this gapless reads up to "
+            f"{VERSION}. Upgrade gapless to read it"
         )
+    return document
+
+
+def peek(folder: Path) -> Document:
+    """Give what is understood of ``run.json``, whatever its version: enough for a list."""
+    found = _object(folder)
     status = text(found.get("status"))
     spool = text(found.get("spool"))
     manifest = Manifest(
@@ -57,7 +63,8 @@ def read(folder: Path) -> Document:
         stopped_by=text(found.get("stopped_by")),
     )
     where = Path(spool) if spool else None
-    return Document(manifest, where, integer(found.get("launcher")), found=bool(found))
+    version = integer(found.get("version")) or VERSION
+    return Document(manifest, version, where, integer(found.get("launcher")), bool(found))
 
 
 def _object(folder: Path) -> Mapping[str, Any]:

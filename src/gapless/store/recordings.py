@@ -96,6 +96,8 @@ def _completed(found: Manifest, processes: Sequence[Process]) -> Manifest:
 
 
 def _with_windows(process: Process, folder: Path) -> Process:
+    if not process.windows:
+        return process
     return replace(process, windows=tuple(_kept(window, folder) for window in process.windows))
 
 

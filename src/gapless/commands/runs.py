@@ -1,0 +1,68 @@
+"""List, show, delete and pack the runs of .gapless/runs in the current folder.
+
+A run is named by its id, by the beginning of it, or as "last". A packed run is one file to send:
+its logs and windows, with ~ for your home folder; the command line is in it as you typed it.
+
+Examples:
+  gapless runs                                newest first
+  gapless runs show last
+  gapless runs delete 2026-11-20 --force
+  gapless runs pack last -o slow.tar.zst      then: gapless runs unpack slow.tar.zst
+  gapless runs --json | jq '.runs[0].path'
+
+"""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "list the recorded runs; show, delete, pack and unpack them"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the acts of ``gapless runs`` and their options."""
+    parser.set_defaults(act="list")
+    _add_place(parser, None)
+    acts = parser.add_subparsers(metavar="ACT")
+
+    def act(name: str, summary: str) -> argparse.ArgumentParser:
+        below = acts.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+        below.error = parser.error
+        below.set_defaults(act=name)
+        _add_place(below, argparse.SUPPRESS)
+        return below
+
+    act("list", "list the runs, newest first; also without ACT")
+    act("show", "show what a run holds").add_argument("run", metavar="ID")
+    delete = act("delete", "delete runs with all that they hold")
+    delete.add_argument("runs", metavar="ID", nargs="+")
+    delete.add_argument("--force", action="store_true", help="also runs that go on")
+    pack = act("pack", "write a run into one file to send, and list what is in it")
+    pack.add_argument("run", metavar="ID")
+    pack.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help=".tar.zst or .zip (ID.tar.zst)"
+    )
+    act("unpack", "add a packed run to the others").add_argument("file", metavar="FILE", type=Path)
+
+
+def _add_place(parser: argparse.ArgumentParser, default: str | None) -> None:
+    """Add the options that stand before the act as well as behind it."""
+    parser.add_argument(
+        "--in", metavar="DIR", dest="place", type=Path, default=default,
+        help="the folder of runs (.gapless/runs)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=default or False,
+        help="print one JSON object (docs/json.md)",
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Do what was asked for, and print it."""
+    from gapless.commands import runs_acts, runs_text
+    from gapless.store import runs
+
+    done = runs_acts.do(arguments, arguments.place or runs.home())
+    runs_text.write(done, as_json=arguments.json)
+    return 0
