@@ -17,12 +17,14 @@ from typing import Final, NoReturn
 
 from gapless.errors import GaplessError, UsageError
 
-COMMANDS: Final = ("open", "compare")
+COMMANDS: Final = ("run", "check", "open", "compare", "runs")
 _BUG: Final = 70
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
 _EPILOG: Final = """\
 examples:
+  gapless run python train.py            run a training as it is, then: where its time went
+  gapless check python train.py          the same in the first minute; ends the training
   gapless open trace.json.gz             where the GPU's time went, in one screen
   gapless open ./log                     a folder that tensorboard_trace_handler wrote, all ranks
   gapless compare before.json after.json

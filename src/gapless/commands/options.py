@@ -18,7 +18,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top",
         metavar="N",
-        type=_positive,
+        type=positive,
         default=10,
         help="rows of a table (10); JSON and CSV give all",
     )
@@ -34,10 +34,11 @@ def add_forms(parser: argparse.ArgumentParser, *, of_study: bool = False) -> Non
         form.add_argument(
             "--csv", metavar="TABLE", help="print one table as CSV: operators, kernels, …"
         )
-    parser.add_argument("--width", metavar="N", type=_positive, help="columns (of the terminal)")
+    parser.add_argument("--width", metavar="N", type=positive, help="columns (of the terminal)")
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """Read a positive number. Raises what argparse turns into a usage error."""
     if not text.isascii() or not text.isdigit() or not int(text[:10]) > 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
     return int(text[:10])

@@ -1,0 +1,38 @@
+"""Run a training until its first windows are recorded, stop it, and print where the time went.
+
+The answer comes within the first minute. The training is ended in the middle: with SIGTERM, and
+after ten seconds with SIGKILL; do not check a command that must not be ended so.
+
+Exit code: 0, or the command's own if it failed before; 2 if nothing was seen.
+
+Examples:
+  gapless check python train.py
+  gapless check --seconds 120 python train.py     if its first steps take longer than a minute
+  gapless check torchrun --nproc-per-node 8 train.py
+
+"""
+
+import argparse
+
+SUMMARY = "run the first minute of a training, and print where its time goes"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gapless check``."""
+    from gapless.commands.options import positive
+    from gapless.commands.recording import add_recording
+
+    parser.add_argument(
+        "--seconds", metavar="S", type=positive, default=60, help="to wait for a window (60)"
+    )
+    add_recording(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Check the command and give the exit code."""
+    from gapless.commands.recording import command_of, record
+    from gapless.launch import Order, Settings
+
+    settings = Settings(check=True, window_steps=arguments.window_steps)
+    order = Order(command_of(arguments), arguments.out, settings, float(arguments.seconds))
+    return record(order, arguments)

@@ -1,0 +1,46 @@
+"""Run a training as it is, record it, and print at its end where the time went.
+
+Everything after the options is the command: a Python script, torchrun, accelerate, a shell
+script. It runs unchanged, and gapless ends with its exit code. What is recorded goes into
+.gapless/runs; the report is printed on standard error, after all that the command prints.
+
+Examples:
+  gapless run python train.py --epochs 90
+  gapless run torchrun --nproc-per-node 8 train.py
+  gapless run bash train.sh
+  gapless run --no-windows python train.py        without torch.profiler, at no cost at all
+  gapless run --early python train.py             a first verdict after a minute
+  gapless run --quiet --out /data/runs python train.py
+  gapless run --price 2.5 python train.py         what the waiting costs
+
+"""
+
+import argparse
+
+SUMMARY = "run a training as it is, and print where its time went"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gapless run``."""
+    from gapless.commands.options import positive
+    from gapless.commands.recording import add_recording
+
+    parser.add_argument("--early", action="store_true", help="a first verdict in one line, early")
+    parser.add_argument("--no-windows", action="store_true", help="record without torch.profiler")
+    parser.add_argument(
+        "--every", metavar="N", type=positive, help="a window each N steps (at doubling distances)"
+    )
+    add_recording(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the command and give its exit code."""
+    from gapless.commands.recording import command_of, record
+    from gapless.launch import Order, Settings
+
+    settings = Settings(
+        windows=not arguments.no_windows,
+        window_steps=arguments.window_steps,
+        every=arguments.every,
+    )
+    return record(Order(command_of(arguments), arguments.out, settings), arguments)

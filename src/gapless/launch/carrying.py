@@ -1,0 +1,123 @@
+"""Carry what the processes wrote, from the spool on a local disk into the run folder.
+
+The run folder may be slow, full, gone, and come back: a log there is always the beginning of the
+one in the spool, so that carrying goes on from its length, whatever happened meanwhile.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from isal import igzip
+
+from gapless.launch.unseen import Journal
+
+_PIECE: Final = 1 << 20
+_TRY_AGAIN_S: Final = 30.0  # a window that could not be saved: packing it again costs a second
+UNFINISHED: Final = ".part"
+
+
+@dataclass
+class Carrier:
+    """What is carried from where to where, and how far."""
+
+    spool: Path
+    folder: Path
+    journal: Journal
+    _carried: dict[str, int] = field(default_factory=dict[str, int])
+    _later: dict[str, float] = field(default_factory=dict[str, float])
+
+    def sweep(self, *, last: bool = False) -> bool:
+        """Carry what is new; tell whether nothing is left behind."""
+        logs = [self._log(entry.name, entry.stat().st_size) for entry in _files(self.spool, ".log")]
+        windows = [
+            self._window(Path(entry.path), last)
+            for entry in _files(self.spool / "windows")
+            if not entry.name.endswith(UNFINISHED)
+        ]
+        return all(logs) and all(windows)
+
+    def again(self) -> None:
+        """Look at every log again, new or not: the folder may have lost it."""
+        self._carried.clear()
+
+    def _log(self, name: str, size: int) -> bool:
+        if self._carried.get(name) == size:
+            return True
+        try:
+            self._carried[name] = append(self.spool / name, self.folder / "logs" / name)
+        except OSError as error:
+            self.journal.note("run folder", f"{error.strerror}: {self.folder}")
+            return False
+        return True
+
+    def _window(self, path: Path, last: bool) -> bool:  # noqa: FBT001
+        if not last and self._later.get(path.name, 0.0) > time.monotonic():
+            return False
+        try:
+            pack(path, self.folder / "windows")
+            path.unlink()
+        except OSError as error:
+            self._later[path.name] = time.monotonic() + _TRY_AGAIN_S
+            self.journal.note("windows", f"{error.strerror}: {self.folder / 'windows'}")
+            return False
+        return True
+
+
+def _files(folder: Path, suffix: str = "") -> Iterator[os.DirEntry[str]]:
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        yield from (each for each in entries if each.name.endswith(suffix) and each.is_file())
+
+
+def append(source: Path, target: Path) -> int:
+    """Append to the target what the source has more of; give its length. Raises ``OSError``."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    reading = os.open(source, os.O_RDONLY)
+    try:
+        writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            length = os.fstat(writing).st_size
+            while piece := os.pread(reading, _PIECE, length):
+                length += os.write(writing, piece)
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)
+    return length
+
+
+def pack(path: Path, folder: Path) -> None:
+    """Write a file compressed into a folder, whole or not at all. Raises ``OSError``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / (path.name + ".gz" + UNFINISHED)
+    try:
+        with (
+            path.open("rb") as source,
+            igzip.IGzipFile(unfinished, "wb", compresslevel=1) as target,
+        ):
+            while piece := source.read(_PIECE):
+                target.write(piece)
+        unfinished.replace(folder / (path.name + ".gz"))
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
+
+
+def saving(spool: Path) -> int:
+    """Give the bytes so far of windows that are being saved; 0 if none is."""
+    return sum(entry.stat().st_size + 1 for entry in _files(spool / "windows", UNFINISHED))
+
+
+def remove(spool: Path) -> None:
+    """Remove a spool, all of which was carried. Raises ``OSError``."""
+    for folder, folders, files in os.walk(spool, topdown=False):
+        for name in files:
+            (Path(folder) / name).unlink(missing_ok=True)
+        for name in folders:
+            (Path(folder) / name).rmdir()
+    spool.rmdir()

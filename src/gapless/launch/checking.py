@@ -1,0 +1,120 @@
+"""End a command once enough was recorded of it: ``gapless check``."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from gapless import wire
+from gapless.launch import tree
+
+_LOOK_S: Final = 0.25
+_AFTER_WINDOW_S: Final = 30.0  # for the window of stacks, and for the other ranks
+_GRACE_S: Final = 10.0  # between SIGTERM and SIGKILL
+
+
+@dataclass
+class Progress:
+    """What the logs in a spool say of the processes that write them."""
+
+    windows: int = 0
+    training: dict[int, bool] = field(default_factory=dict[int, bool])  # number → ended in order
+    workers: set[int] = field(default_factory=set[int])
+    _read: dict[str, int] = field(default_factory=dict[str, int])
+    _writer: dict[str, int] = field(default_factory=dict[str, int])
+
+    def look(self, spool: Path) -> None:
+        """Read what was appended since the last look."""
+        for path in sorted(spool.glob("rank*.log")):
+            with suppress(OSError), path.open("rb") as file:
+                file.seek(self._read.get(path.name, 0))
+                frames, length = wire.frames(file.read())
+                self._read[path.name] = self._read.get(path.name, 0) + length
+                for frame in frames:
+                    if frame.kind not in wire.PACKED:
+                        self._take(path.name, frame.kind, frame.text())
+
+    def _take(self, log: str, kind: int, told: dict[str, Any]) -> None:
+        if kind == wire.PROCESS:
+            self._writer[log] = told["pid"]
+            if told["role"] == "worker":
+                self.workers.add(told["pid"])
+            else:
+                self.training[told["pid"]] = False
+        elif kind == wire.WINDOW:
+            self.windows += told.get("discarded") is None
+        elif kind == wire.END and self._writer.get(log) in self.training:
+            self.training[self._writer[log]] = True
+
+    def done(self) -> bool:
+        """Tell whether a process has left as it was asked to, and none is to be waited for."""
+        ended = [number for number, in_order in self.training.items() if in_order]
+        return bool(ended) and all(
+            in_order or tree.read(Path("/proc"), number) is None
+            for number, in_order in self.training.items()
+        )
+
+
+def wait_for_enough(stop: threading.Event, spool: Path, seconds: float) -> bool:
+    """Wait until enough is recorded or the time is over; ``False`` if told to stop meanwhile."""
+    progress = Progress()
+    until = time.monotonic() + seconds
+    while not stop.wait(_LOOK_S):
+        before = progress.windows
+        progress.look(spool)
+        if progress.windows and not before:
+            until = time.monotonic() + _AFTER_WINDOW_S
+        if progress.done() or time.monotonic() > until:
+            return True
+    return False
+
+
+def end_tree(spool: Path, others: Callable[[], Iterable[int]]) -> None:
+    """End the processes of a run: SIGTERM, but to workers, which end with their training; SIGKILL.
+
+    ``others`` are processes of the run that do not show our environment.
+    """
+    progress = Progress()
+    progress.look(spool)
+    number_of = _alive(spool, others())
+    for number, started in number_of.items():
+        if number not in progress.workers:
+            _send(number, started, signal.SIGTERM)
+    until = time.monotonic() + _GRACE_S
+    while _alive(spool, others()) and time.monotonic() < until:
+        time.sleep(0.1)
+    for number, started in _alive(spool, others()).items():
+        _send(number, started, signal.SIGKILL)
+
+
+def _alive(spool: Path, others: Iterable[int]) -> dict[int, int]:
+    proc = Path("/proc")
+    found = tree.left(spool)
+    for number in others:
+        status = tree.read(proc, number)
+        if status is not None and status.threads > 0 and not _is_zombie(number):
+            found[number] = status.started
+    return found
+
+
+def _is_zombie(number: int) -> bool:
+    with suppress(OSError):
+        return b") Z " in Path(f"/proc/{number}/stat").read_bytes()
+    return True
+
+
+def _send(number: int, started: int, signal_number: int) -> None:
+    """Send a signal to a process, and surely not to another that got its number meanwhile."""
+    with suppress(OSError):
+        process = os.pidfd_open(number)
+        try:
+            status = tree.read(Path("/proc"), number)
+            if status is not None and status.started == started:
+                signal.pidfd_send_signal(process, signal_number)
+        finally:
+            os.close(process)

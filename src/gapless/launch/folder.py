@@ -1,0 +1,79 @@
+"""The run folder and its manifest, ``run.json``."""
+
+import os
+import platform
+import secrets
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gapless.model.recording import Manifest
+
+VERSION: Final = 1  # of run.json
+_HOME: Final = Path(".gapless") / "runs"
+
+
+def make_spool() -> Path:
+    """Give a new folder on a local disk, for this user alone. Raises ``OSError``."""
+    return Path(tempfile.mkdtemp(prefix="gapless-spool-"))
+
+
+def make(out: Path | None) -> Path:
+    """Give a new run folder in ``out``, else in ``.gapless/runs`` here. Raises ``OSError``."""
+    home = Path.cwd() / (_HOME if out is None else out)
+    home.mkdir(parents=True, exist_ok=True)
+    if out is None:
+        _hide(home.parent)
+    while True:
+        name = f"{time.strftime('%Y-%m-%dT%H-%M-%S', time.gmtime())}-{secrets.token_hex(2)}"
+        with suppress(FileExistsError):
+            (home / name).mkdir()
+            return home / name
+
+
+def make_elsewhere() -> Path:
+    """Give a run folder beside the spool, for where the proper place cannot be written."""
+    return make(Path(tempfile.gettempdir()) / f"gapless-{os.getuid()}")
+
+
+def _hide(folder: Path) -> None:
+    """Keep runs out of version control, as virtual environments do."""
+    with suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as file:
+        file.write("*\n")
+
+
+def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> Manifest:
+    """Give the manifest of a command started at (CLOCK_MONOTONIC, Unix time), both in ns."""
+    monotonic, unix = started
+    return Manifest(
+        id=name,
+        command=tuple(command),
+        folder=str(Path.cwd()),
+        host=platform.node(),
+        gapless=version("gapless"),
+        started_unix_ns=unix,
+        started=monotonic,
+        ended=None,
+        exit_code=None,
+        status="running",
+    )
+
+
+def write(folder: Path, manifest: Manifest, spool: Path | None) -> None:
+    """Write ``run.json`` whole; it names the spool until all is carried. Raises ``OSError``."""
+    beside = {
+        "version": VERSION,
+        "spool": None if spool is None else str(spool),
+        "launcher": os.getpid(),
+    }
+    text = msgspec.json.encode({**msgspec.to_builtins(manifest), **beside})
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / "run.json.unfinished"
+    unfinished.write_bytes(msgspec.json.format(text, indent=2) + b"\n")
+    unfinished.replace(folder / "run.json")

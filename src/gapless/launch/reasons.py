@@ -1,0 +1,91 @@
+"""Why a run recorded nothing, as far as that can be known from outside."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Final
+
+from gapless import wire
+from gapless.launch.tree import Tree
+
+_SHUT: Final = {  # options of Python that keep the recorder out
+    "I": "-I (isolated): it ignores PYTHONPATH",
+    "E": "-E: it ignores PYTHONPATH",
+    "S": "-S: it does not import site",
+}
+_WITH_VALUE: Final = "WX"  # options that take a value, in the same word or in the next
+_LAST: Final = "cm"  # what follows is the program's
+_MOST: Final = 16  # processes that are examined at a time
+_LOOKS: Final = 40  # at a process: it may become another program, and load PyTorch late
+
+
+@dataclass
+class Sightings:
+    """What was noticed of the processes of a run."""
+
+    python: bool = False
+    torch: bool = False
+    shut: set[str] = field(default_factory=set[str])
+    without: set[str] = field(default_factory=set[str])  # names of those that lack our variables
+    _lines: dict[int, str] = field(default_factory=dict[int, str])
+    _looks: dict[int, int] = field(default_factory=dict[int, int])
+
+    def look(self, tree: Tree) -> None:
+        """Examine the processes that run now; again if one has become another program."""
+        running = [each for each in tree.members if self._looks.get(each, 0) < _LOOKS]
+        for number in sorted(running, key=lambda each: self._looks.get(each, 0))[:_MOST]:
+            self._looks[number] = self._looks.get(number, 0) + 1
+            folder = tree.proc / str(number)
+            with suppress(OSError):
+                line = (folder / "cmdline").read_bytes().decode(errors="replace")
+                if self._lines.get(number) != line:
+                    self._lines[number] = line
+                    self._examine(line.split("\0")[:-1], folder)
+                if not self.torch and is_python(line.partition("\0")[0]):
+                    self.torch = b"libtorch" in (folder / "maps").read_bytes()
+
+    def _examine(self, argv: list[str], folder: Path) -> None:
+        if argv and is_python(argv[0]):
+            self.python = True
+            self.shut |= shut_out(argv)
+            if f"{wire.SPOOL}=".encode() not in (folder / "environ").read_bytes():
+                self.without.add(PurePath(argv[0]).name)
+
+
+def is_python(name: str) -> bool:
+    """Tell whether a program is a Python interpreter, by its name."""
+    return PurePath(name).name.startswith(("python", "pypy"))
+
+
+def shut_out(argv: Sequence[str]) -> set[str]:
+    """Give the options of a command line of Python that keep the recorder out."""
+    found: set[str] = set()
+    words = iter(argv[1:])
+    for word in words:
+        if not word.startswith("-") or word in {"-", "--"} or word.startswith("--"):
+            break
+        letters = word[1:]
+        for place, letter in enumerate(letters):
+            found |= {letter} & set(_SHUT)
+            if letter in _LAST:
+                return found
+            if letter in _WITH_VALUE:
+                if place == len(letters) - 1:
+                    next(words, None)
+                break
+    return found
+
+
+def why_nothing(command: Sequence[str], seen: Sightings) -> str:
+    """Give one sentence that says why nothing was recorded."""
+    shut = seen.shut or (shut_out(command) if is_python(command[0]) else set())
+    if shut:
+        return f"Python was started with {_SHUT[min(shut)]}"
+    if seen.without or (PurePath(command[0]).name == "env" and "-i" in command[1:2]):
+        return "Python was started without the environment (env -i, sudo, a container)"
+    if seen.torch:
+        return "PyTorch was loaded, but no optimizer stepped and no DataLoader was read"
+    if seen.python or is_python(command[0]):
+        return "no Python process was seen to load PyTorch"
+    return "no Python process was seen"

@@ -1,0 +1,46 @@
+"""What the machine does meanwhile, seen from outside the training. One file a source.
+
+A sampler is a function from the time (ns) to values by name. It is made by ``open_sampler``, which
+raises ``AbsentError`` where there is nothing to read; what fails later is noted and given up.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+Values = dict[str, float]
+Sampler = Callable[[int], Mapping[str, float]]
+_S: Final = 10**9
+
+
+class AbsentError(Exception):
+    """A machine without such a source of figures."""
+
+
+@dataclass
+class Growth:
+    """How fast counters grow; a counter's first reading says nothing yet."""
+
+    _last: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
+
+    def rate(self, name: str, now: int, value: float) -> float | None:
+        """Give how much a counter grew a second since its last reading."""
+        last = self._last.get(name)
+        self._last[name] = (now, value)
+        if last is None or now <= last[0] or value < last[1]:  # a counter that began anew
+            return None
+        return (value - last[1]) / (now - last[0]) * _S
+
+    def keep(self, names: set[str]) -> None:
+        """Forget the counters that are not among these."""
+        self._last = {name: last for name, last in self._last.items() if name in names}
+
+
+def present(values: Mapping[str, float | None]) -> Values:
+    """Give the values that were observed, with as many digits as they are worth."""
+    return {name: shortened(value) for name, value in values.items() if value is not None}
+
+
+def shortened(value: float) -> float:
+    """Give a value with at most three decimals; a whole number without any."""
+    return int(value) if value == int(value) or abs(value) >= 10_000 else round(value, 3)  # noqa: PLR2004

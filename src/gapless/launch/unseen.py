@@ -1,0 +1,56 @@
+"""What the launcher could not observe: kept, and written where the reader finds it."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gapless import wire
+from gapless.model.recording import Unseen
+
+LOG = "samples.log"  # the launcher's own log, in the spool like those of the training
+
+
+@dataclass
+class Journal:
+    """The launcher's log. Whatever fails beside the training ends here, and goes no further."""
+
+    spool: Path
+    _noted: dict[str, str] = field(default_factory=dict[str, str])
+
+    def write(self, frame: bytes) -> None:
+        """Append a frame; a full disk loses it, and the training does not notice."""
+        with suppress(OSError):
+            log = os.open(self.spool / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                before = os.fstat(log).st_size
+                if os.write(log, frame) < len(frame):
+                    os.ftruncate(log, before)  # half a frame would hide those after it
+            finally:
+                os.close(log)
+
+    def note(self, what: str, why: str) -> None:
+        """Write down, once, what is not observed, and why."""
+        if what in self._noted:
+            return
+        self._noted[what] = why
+        self.write(wire.text_frame(wire.UNSEEN, {"what": what, "why": why, "count": 1}))
+
+    def noted(self) -> tuple[Unseen, ...]:
+        """Give what was not observed so far."""
+        return tuple(Unseen(what, why) for what, why in dict(self._noted).items())
+
+    @contextmanager
+    def guard(self, what: str) -> Generator[None]:
+        """Let nothing that fails inside reach the training: it is noted instead."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - the border between our work and the training
+            self.note(what, said(error))
+
+
+def said(error: BaseException) -> str:
+    """Give one line of what an error says."""
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(f"{type(error).__name__}: {words}".split())
