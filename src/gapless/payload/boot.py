@@ -1,0 +1,123 @@
+"""Enter a Python process of the user's: almost nothing until torch is looked for."""
+
+from __future__ import annotations
+
+import sys
+
+from . import imports, lineage
+
+TYPE_CHECKING = False  # typing itself costs milliseconds in every Python process of the user's
+
+HOOKS = (
+    "hooks.optimizer",
+    "hooks.loader",
+    "hooks.collector",
+    "hooks.fetch",
+    "hooks.stages",
+    "hooks.files",
+    "hooks.saving",
+    "hooks.logging",
+    "hooks.evaluation",
+    "hooks.syncs",
+    "hooks.models",
+    "hooks.precision",
+    "hooks.distributed",
+    "hooks.allocator",
+    "hooks.device_steps",
+    "windows",
+)
+_process: dict[str, bool] = {"loaded": False, "prepared": False}
+
+
+def enter() -> None:
+    """Wait for torch: no more is done in a process that never looks for it."""
+    imports.when_sought("torch", load)
+    imports.when_imported("multiprocessing.spawn", lineage.watch_spawn)
+
+
+def load() -> None:
+    """Install the hooks; each waits for the module that it is about."""
+    if _process["loaded"]:
+        return
+    _process["loaded"] = True
+    import importlib
+
+    from . import recorder, stacks
+
+    stacks.install()
+    recorder.on_first(_watch_exit)
+    for name in HOOKS:
+        whole = f"{__package__}.{name}"
+        try:
+            importlib.import_module(whole).install()
+        except ModuleNotFoundError as error:
+            if error.name != whole:
+                imports.failed.append((name, error))
+        except Exception as error:
+            imports.failed.append((name, error))
+    _prepare()
+
+
+def leave(how: str) -> None:
+    """Undo everything in this process: it is as if we had never been there."""
+    from . import recorder
+
+    imports.forget_all()
+    recorder.stop_everything(how)
+    _process["loaded"] = False
+
+
+def _prepare() -> None:
+    """Be told of forks and of the end, once a process: neither can be taken back before 3.14."""
+    if _process["prepared"]:
+        return
+    _process["prepared"] = True
+    import atexit
+    import os
+
+    atexit.register(_at_exit)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child
+        )
+
+
+def _at_exit() -> None:
+    _finish("exit")
+
+
+def _finish(how: str) -> None:
+    from . import recorder, stacks
+
+    stacks.finish()
+    recorder.end(how)
+
+
+def _watch_exit() -> None:
+    """Be told of ``os._exit`` too: workers leave by it, and many a script."""
+    import os
+
+    from . import patching
+
+    if hasattr(os._exit, "__wrapped__"):  # a forked child has its parent's
+        return
+
+    def before(_args: tuple, _kwargs: dict) -> None:
+        _finish("os._exit")
+
+    patching.replace(os, "_exit", patching.around("exit", before, None))
+
+
+def _before_fork() -> None:
+    sys.modules[f"{__package__}.stacks"].pause()
+
+
+def _after_fork() -> None:
+    sys.modules[f"{__package__}.stacks"].resume()
+
+
+def _in_child() -> None:
+    from . import recorder
+
+    lineage.forked()
+    recorder.forked()  # and with it those who asked for it

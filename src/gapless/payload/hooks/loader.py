@@ -1,0 +1,157 @@
+"""Mark what a training asks of its DataLoaders: iterations, batches, dispatches, pinning."""
+
+from __future__ import annotations
+
+import _thread
+from typing import Any
+
+from ... import wire
+from .. import imports, lineage, loaderfacts, patching, places, recorder, stepping
+
+_iterations: dict[int, int] = {}  # by loader
+_pinning = _thread._local()  # depth of pin_memory on this thread; the queue that it empties
+
+
+def install() -> None:
+    """Wait for ``torch.utils.data``."""
+    imports.when_imported("torch.utils.data.dataloader", _watch)
+    imports.when_imported("torch.utils.data._utils.pin_memory", _watch_pinning)
+
+
+def _watch(module: Any) -> None:
+    around, replace = patching.around, patching.replace
+    replace(module.DataLoader, "__init__", around("loader", None, _constructed))
+    replace(module.DataLoader, "__iter__", around("iter", _before_iter, _after_iter))
+    iterator = around("iterator", _before_iterator, _after_iterator)
+    replace(module.DataLoader, "_get_iterator", iterator)
+    replace(module._BaseDataLoaderIter, "__next__", around("next", _before_next, _after_next))
+    workers = module._MultiProcessingDataLoaderIter
+    replace(workers, "_try_put_index", around("dispatch", _before_put, _after_put))
+    replace(workers, "_shutdown_workers", around("close", _before_close, _after_close))
+
+
+def _watch_pinning(module: Any) -> None:
+    around, replace = patching.around, patching.replace
+    replace(module, "pin_memory", around("pin", _before_pin, _after_pin))
+    replace(module, "_pin_memory_loop", around("pin", _pins, None))
+
+
+# ── A loader ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
+    if raised is None:
+        loader = args[0]
+        recorder.fact("loader", loader, loaderfacts.values(loader), places.users_line())
+
+
+def _before_iter(_args: tuple, _kwargs: dict) -> int:
+    return recorder.now()
+
+
+def _after_iter(start: int | None, args: tuple, result: Any, raised: Any) -> None:
+    end, loader = recorder.now(), args[0]
+    number = recorder.fact("loader", loader, loaderfacts.values(loader))
+    if raised is None:
+        _know(result, number)
+    count = _iterations.get(number, 0)
+    _iterations[number] = count + 1
+    if start is not None:
+        recorder.mark(wire.ITER, start, end, number, count, wire.RAISED if raised else 0)
+    recorder.flush_when_due()
+
+
+def _before_iterator(args: tuple, _kwargs: dict) -> Any:
+    """Let workers that are now started know their loader."""
+    loader = args[0]
+    number = recorder.identify("loader", loader)
+    if number is None:
+        number = recorder.fact("loader", loader, loaderfacts.values(loader))
+    if loader.num_workers > 0:
+        recorder.begin()
+        lineage.creating = number
+    return number
+
+
+def _after_iterator(number: int | None, _args: tuple, result: Any, raised: Any) -> None:
+    lineage.creating = None
+    if raised is None and number is not None:
+        _know(result, number)
+
+
+def _know(iterator: Any, number: int) -> None:
+    recorder.alias("loader", iterator, number)
+    queue = getattr(iterator, "_worker_result_queue", None)
+    if queue is not None:
+        recorder.alias("queue", queue, number)
+
+
+# ── A batch ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _before_next(args: tuple, _kwargs: dict) -> tuple[int, int]:
+    return args[0]._num_yielded, recorder.now()
+
+
+def _after_next(state: tuple[int, int] | None, args: tuple, _result: Any, raised: Any) -> None:
+    end = recorder.now()
+    if state is None:
+        return
+    position, start = state
+    number = recorder.identify("loader", args[0])
+    flags = 0
+    if raised is not None:
+        flags = wire.EXHAUSTED if isinstance(raised, StopIteration) else wire.RAISED
+    recorder.mark(wire.NEXT, start, end, wire.NOBODY if number is None else number, position, flags)
+    if number is not None and raised is None:
+        stepping.handed_over(number, start, end)
+    else:
+        recorder.flush_when_due()
+
+
+def _before_put(args: tuple, _kwargs: dict) -> tuple[int, int]:
+    return args[0]._send_idx, recorder.now()
+
+
+def _after_put(state: tuple[int, int] | None, args: tuple, _result: Any, _raised: Any) -> None:
+    end, iterator = recorder.now(), args[0]
+    if state is None or iterator._send_idx == state[0]:
+        return
+    position, start = state
+    number = recorder.identify("loader", iterator)
+    if number is None:  # it is being built, in `_get_iterator`
+        number = wire.NOBODY if lineage.creating is None else lineage.creating
+    worker = iterator._task_info[position][0]
+    recorder.mark(wire.DISPATCH, start, end, number, position << 16 | worker)
+
+
+def _before_close(args: tuple, _kwargs: dict) -> int | None:
+    return None if getattr(args[0], "_shutdown", True) else recorder.now()
+
+
+def _after_close(start: int | None, args: tuple, _result: Any, _raised: Any) -> None:
+    if start is None:
+        return
+    number = recorder.identify("loader", args[0])
+    recorder.mark(wire.CLOSE, start, recorder.now(), wire.NOBODY if number is None else number)
+
+
+# ── Pinning: in a thread of its own, or in next() without workers ───────────────────────────────
+
+
+def _pins(args: tuple, _kwargs: dict) -> None:
+    _pinning.queue = args[0]
+
+
+def _before_pin(_args: tuple, _kwargs: dict) -> int | None:
+    depth = _pinning.depth = getattr(_pinning, "depth", 0) + 1
+    return recorder.now() if depth == 1 else None
+
+
+def _after_pin(start: int | None, _args: tuple, _result: Any, _raised: Any) -> None:
+    _pinning.depth -= 1
+    if start is None:
+        return
+    queue = getattr(_pinning, "queue", None)
+    number = None if queue is None else recorder.identify("queue", queue)
+    recorder.mark(wire.PIN, start, recorder.now(), wire.NOBODY if number is None else number)

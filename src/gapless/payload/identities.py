@@ -1,0 +1,112 @@
+"""Number loaders, optimizers, models and lines of the user's, without touching them.
+
+A thing is known by its identity as long as it lives; nothing is set on it, nothing keeps it alive.
+What dies is noticed by a C function (``deque.append``), so that no Python of ours runs in the
+middle of the user's clean-up.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_PLACES = 10_000
+
+
+class _Ref(weakref.ref):
+    __slots__ = ("key",)
+
+
+_things: dict[tuple[str, int], tuple[_Ref | None, int]] = {}
+_dead: deque[_Ref] = deque()
+_counts: dict[str, Iterator[int]] = {}
+_places: dict[tuple, int] = {}
+_known: dict[tuple[str, int], dict[str, Any]] = {}  # (noun, id): what a FACT frame says
+_written: set[tuple[str, int]] = set()
+
+
+def told(noun: str, thing: object, values: dict[str, Any], at: tuple | None) -> tuple[int, bool]:
+    """Give the id of ``thing``, and whether what is told of it is new."""
+    number = find(noun, thing)
+    if number is None:
+        number = next(_counts.setdefault(noun, itertools.count()))
+        alias(noun, thing, number)
+    return number, _learn(noun, number, values, at)
+
+
+def find(noun: str, thing: object) -> int | None:
+    """Give the id of ``thing``, or None."""
+    entry = _things.get((noun, id(thing)))
+    if entry is None or (entry[0] is not None and entry[0]() is not thing):
+        return None
+    return entry[1]
+
+
+def known(noun: str) -> bool:
+    """Tell whether there is any thing of this noun."""
+    return noun in _counts
+
+
+def alias(noun: str, thing: object, number: int) -> None:
+    """Let ``thing`` have this id."""
+    _bury()
+    key = (noun, id(thing))
+    try:
+        ref: _Ref | None = _Ref(thing, _dead.append)
+        ref.key = key
+    except TypeError:  # of a type without weak references: known by its address alone
+        ref = None
+    _things[key] = (ref, number)
+
+
+def place(at: tuple) -> tuple[int, bool]:
+    """Give the id of a line in the source, and whether it is new; −1 … once there are too many."""
+    number = _places.get(at)
+    if number is None:
+        if len(_places) >= MOST_PLACES:
+            return 0xFFFFFFFF, False
+        number = _places[at] = len(_places)
+    return number, _learn("site", number, {}, at)
+
+
+def description(noun: str, number: int) -> dict[str, Any]:
+    """Give the value of a FACT frame."""
+    return _known[noun, number]
+
+
+def forked() -> None:
+    """Let everything be told again: another log begins. The ids stay."""
+    _written.clear()
+
+
+def _learn(noun: str, number: int, values: dict[str, Any], at: tuple | None) -> bool:
+    key = (noun, number)
+    before = _known.get(key)
+    if before is not None and before["values"] == values and key in _written:
+        return False
+    if before is not None and before["file"] is not None:  # where it was made, not where it is used
+        at = before["file"], before["line"], before["function"]
+    file, line, function = at or (None, None, None)
+    _known[key] = {
+        "noun": noun,
+        "id": number,
+        "file": file,
+        "line": line,
+        "function": function,
+        "values": values,
+    }
+    _written.add(key)
+    return True
+
+
+def _bury() -> None:
+    while _dead:
+        ref = _dead.popleft()
+        entry = _things.get(ref.key)
+        if entry is not None and entry[0] is ref:
+            del _things[ref.key]

@@ -1,0 +1,127 @@
+"""Do something as soon as a module has been imported, or is looked for.
+
+A finder in ``sys.meta_path`` finds nothing itself: it asks the others, and sets ``exec_module`` on
+the loader's instance for the length of one import. What the user sees of a module, its spec and
+its loader are the objects that they would be.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from . import tracebacks
+
+TYPE_CHECKING = False  # typing itself costs milliseconds in every Python process of the user's
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+_wanted: dict[str, list[Callable[[Any], None]]] = {}
+_sought: dict[str, list[Callable[[], None]]] = {}
+_busy: set[str] = set()
+failed: list[
+    tuple[str, BaseException]
+] = []  # (name, error) of actions; the recorder writes them down
+
+
+class _Finder:
+    """Notices that a module is looked for."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name in _sought:
+            for action in _sought.pop(name):
+                _run(name, action)
+        if name not in _wanted or name in _busy:
+            return None
+        _busy.add(name)
+        try:
+            spec = _ask_others(self, name, path, target)
+        finally:
+            _busy.discard(name)
+        if spec is not None:
+            _attach(name, spec.loader)
+        return spec
+
+
+_finder = _Finder()
+
+
+def when_imported(name: str, action: Callable[[Any], None]) -> None:
+    """Call ``action(module)`` once module ``name`` is imported: at once if it is already."""
+    module = sys.modules.get(name)
+    if module is not None and name not in _wanted:
+        _run(name, action, module)
+        return
+    _wanted.setdefault(name, []).append(action)
+    _watch()
+
+
+def when_sought(name: str, action: Callable[[], None]) -> None:
+    """Call ``action()`` when module ``name`` is first looked for: at once if it is imported."""
+    if name in sys.modules:
+        _run(name, action)
+        return
+    _sought.setdefault(name, []).append(action)
+    _watch()
+
+
+def forget_all() -> None:
+    """Want nothing any more, and leave ``sys.meta_path``."""
+    _wanted.clear()
+    _sought.clear()
+    _leave()
+
+
+def _watch() -> None:
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def _leave() -> None:
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+
+
+def _ask_others(finder: _Finder, name: str, path: Any, target: Any) -> Any:
+    for other in list(sys.meta_path):
+        find = getattr(other, "find_spec", None)
+        spec = None if find is None or other is finder else find(name, path, target)
+        if spec is not None:
+            return spec
+    return None
+
+
+def _attach(name: str, loader: Any) -> None:
+    if isinstance(loader, type) or not hasattr(loader, "exec_module"):
+        return
+    original = loader.exec_module
+
+    def exec_module(module: Any) -> None:
+        wanted = getattr(module, "__name__", None) == name
+        if wanted and vars(loader).get("exec_module") is exec_module:
+            del loader.exec_module
+        try:
+            original(module)
+        except BaseException as error:
+            tracebacks.strip(error)
+            raise
+        if wanted:
+            _fire(name, module)
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError as error:  # a loader of somebody's without a dictionary
+        failed.append((name, error))
+
+
+def _fire(name: str, module: Any) -> None:
+    for action in _wanted.pop(name, ()):
+        _run(name, action, module)
+    if not _wanted and not _sought:
+        _leave()
+
+
+def _run(name: str, action: Callable[..., None], *args: Any) -> None:
+    try:
+        action(*args)
+    except Exception as error:
+        failed.append((name, error))

@@ -1,0 +1,148 @@
+"""Replace functions of torch's and put them back, the same objects; nothing of ours gets out."""
+
+from __future__ import annotations
+
+import functools
+
+from . import tracebacks
+
+TYPE_CHECKING = False  # typing itself costs milliseconds in every Python process of the user's
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional
+
+    Before = Optional[Callable[[tuple, dict], Any]]
+    After = Optional[Callable[[Any, tuple, Any, Optional[BaseException]], None]]
+
+# `warnings` and `logging` pass over frames of such a name when they count for their `stacklevel`,
+# so that a warning names the line of the user's which it would name without us.
+SKIPPED = __file__ + ":importlib_bootstrap"
+FAILURES = 3  # of one hook, after which it is left off
+_MISSING = object()
+_replaced: list[tuple[Any, str, Any, Any]] = []  # owner, attribute, what was there, what is ours
+_guards: list[_Hook] = []  # of functions: on again when recording begins again
+_patches: list[_Hook] = []  # of what is replaced: off for good
+notes: list[tuple[str, str]] = []  # (what, why) that could not be observed; the recorder takes them
+
+
+class _Hook:
+    """Whether a hook is on; it goes off when it has failed too often."""
+
+    __slots__ = ("failures", "name", "on")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.failures, self.on = name, 0, True
+
+    def call(self, part: Callable[..., Any] | None, *values: Any) -> Any:
+        """Call our part, if the hook is on; give None where it failed."""
+        if part is None or not self.on:
+            return None
+        try:
+            return part(*values)
+        except BaseException as error:
+            if self.failed(error):
+                raise
+            return None
+
+    def failed(self, error: BaseException) -> bool:
+        """Write down that our part failed; tell whether the error is the user's to have."""
+        if not isinstance(error, Exception) or tracebacks.from_a_signal_handler(error):
+            tracebacks.strip(error)
+            return True
+        self.failures += 1
+        self.on = self.failures < FAILURES
+        notes.append((self.name, _told(error)))
+        return False
+
+
+def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a decorator: what fails inside is written down as not observed, and None is given back.
+
+    After three failures the function is not called any more.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        hook = _Hook(name)
+        _guards.append(hook)
+
+        @functools.wraps(function)
+        def safe(*args: Any, **kwargs: Any) -> Any:
+            if not hook.on:
+                return None
+            try:
+                return function(*args, **kwargs)
+            except BaseException as error:
+                if hook.failed(error):
+                    raise
+                return None
+
+        return safe
+
+    return decorate
+
+
+def around(name: str, before: Before, after: After) -> Callable[[Callable], Callable]:
+    """Give a make-function for ``replace``: something before the original, something after it.
+
+    ``before(args, kwargs)`` gives a state; ``after(state, args, result, raised)`` gets it, or None
+    where ``before`` failed. The original is called once whatever happens to ours, its result is
+    given back and its exceptions keep their traceback.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        hook = _Hook(name)
+        _patches.append(hook)
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            state = hook.call(before, args, kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as raised:
+                tracebacks.strip(raised)
+                hook.call(after, state, args, None, raised)
+                raise
+            hook.call(after, state, args, result, None)
+            return result
+
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=SKIPPED)
+        return wrapper
+
+    return make
+
+
+def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
+    """Set ``owner.attribute`` to ``make(original)``, and remember what was there."""
+    own = vars(owner).get(attribute, _MISSING)
+    original = getattr(owner, attribute) if own is _MISSING else own
+    kind = type(original) if isinstance(original, (staticmethod, classmethod)) else None
+    ours = make(original) if kind is None else kind(make(original.__func__))
+    setattr(owner, attribute, ours)
+    _replaced.append((owner, attribute, own, ours))
+
+
+def restore_all() -> None:
+    """Put everything back, last first; what somebody has replaced since is left, ours inert."""
+    for hook in (*_guards, *_patches):
+        hook.on = False
+    _patches.clear()
+    while _replaced:
+        owner, attribute, own, ours = _replaced.pop()
+        if vars(owner).get(attribute, _MISSING) is not ours:
+            continue
+        if own is _MISSING:
+            delattr(owner, attribute)
+        else:
+            setattr(owner, attribute, own)
+
+
+def resume() -> None:
+    """Let guarded functions run again, after ``restore_all``."""
+    for hook in _guards:
+        hook.on, hook.failures = True, 0
+
+
+def _told(error: BaseException) -> str:
+    try:
+        return repr(error)[:300]
+    except Exception:
+        return type(error).__name__

@@ -1,0 +1,59 @@
+"""Find the line of the user's that a call came from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from .tracebacks import OURS
+
+Place = tuple[str, int, str]  # file, line, function
+
+MOST = 20_000  # files that are remembered; code can be made from text all the time
+_USERS, _LIBRARYS, _TORCHS = range(3)
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_whose: dict[str, int] = {}  # by file; scripts have few
+
+
+def users_line(depth: int = 0) -> Place | None:
+    """Give file, line and function of the innermost frame that is the user's.
+
+    That is neither ours, nor torch's, nor of the standard library or a site-packages folder. None
+    such: the innermost that is neither ours nor torch's. ``depth`` frames are left out first.
+    """
+    frame: Any = sys._getframe(depth + 1)
+    second: Any = None
+    while frame is not None:
+        whose = _whose_file(frame.f_code.co_filename)
+        if whose == _USERS:
+            return _place(frame)
+        if whose == _LIBRARYS and second is None:
+            second = frame
+        frame = frame.f_back
+    return None if second is None else _place(second)
+
+
+def _place(frame: Any) -> Place:
+    return frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name
+
+
+def _whose_file(name: str) -> int:
+    whose = _whose.get(name)
+    if whose is None:
+        if len(_whose) > MOST:
+            _whose.clear()
+        whose = _whose[name] = _classify(name)
+    return whose
+
+
+def _classify(name: str) -> int:
+    if name.startswith(OURS) or "/site-packages/torch/" in name or "/dist-packages/torch/" in name:
+        return _TORCHS
+    torch = sys.modules.get("torch")
+    path = getattr(torch, "__file__", None)
+    if path is not None and name.startswith(os.path.dirname(path) + os.sep):
+        return _TORCHS
+    if name.startswith(("<frozen", _LIBRARY)) or "-packages/" in name:
+        return _LIBRARYS
+    return _USERS

@@ -1,0 +1,108 @@
+"""Tell who this process is: its role, rank, worker, and the name of its log."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+from . import lineage
+
+_worker: tuple[bool, int | None] = (False, None)  # looked, number
+
+
+def worker() -> int | None:
+    """Give the number of this worker of a DataLoader; None: it is none."""
+    global _worker
+    if not _worker[0]:
+        module = sys.modules.get("torch.utils.data._utils.worker")
+        if module is None:
+            return None
+        info = getattr(module, "_worker_info", None)
+        if info is None and lineage.inherited is not None:
+            return None  # it may still become one
+        _worker = (True, None if info is None else info.id)
+    return _worker[1]
+
+
+def forked() -> None:
+    """Look again: a child may be a worker."""
+    global _worker
+    _worker = (False, None)
+
+
+def stems() -> list[str]:
+    """Give names for this process's log, the preferred one first; the last one is nobody else's."""
+    number = worker()
+    if number is None:
+        first = f"rank{rank()}"
+    else:
+        loader, parent = lineage.inherited or (-1, f"rank{rank()}")
+        first = f"{parent}-loader{loader}-worker{number}"
+    return [first, f"{first}-pid{os.getpid()}"]
+
+
+def rank() -> int:
+    """Give the rank: torch.distributed's if it is initialised, else the environment's, or 0."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and worker() is None:
+        try:
+            if distributed.is_available() and distributed.is_initialized():
+                return int(distributed.get_rank())
+        except (AttributeError, RuntimeError, ValueError):
+            pass
+    return _number("RANK") or 0
+
+
+def description() -> dict[str, Any]:
+    """Give the value of a PROCESS frame."""
+    number = worker()
+    return {
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "role": "training" if number is None else "worker",
+        "rank": rank(),
+        "local_rank": _number("LOCAL_RANK"),
+        "world": _number("WORLD_SIZE"),
+        "worker": number,
+        "loader": None if lineage.inherited is None else lineage.inherited[0],
+        "argv": [*getattr(sys, "argv", [])],
+        "executable": sys.executable,
+        "start_ns": _started(),
+        "monotonic_ns": time.monotonic_ns(),
+        "unix_ns": time.time_ns(),
+        "versions": _versions(),
+        "hostname": os.uname().nodename,
+    }
+
+
+def _number(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def _started() -> int | None:
+    """Give when the process started, on the monotonic clock: to 10 ms, as the kernel keeps it."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        booted = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        asleep = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+    return min(booted - asleep, time.monotonic_ns())
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        versions["torch"] = str(getattr(torch, "__version__", None))
+        cuda = getattr(getattr(torch, "version", None), "cuda", None)
+        compiled = getattr(getattr(torch._C, "_cudnn", None), "getCompileVersion", None)
+        if cuda:
+            versions["cuda"] = str(cuda)
+        if compiled is not None:
+            versions["cudnn"] = ".".join(map(str, compiled()))
+    return versions

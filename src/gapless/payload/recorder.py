@@ -1,0 +1,308 @@
+"""Note what happens, in memory, and write it to the spool now and then.
+
+One per process; module functions over module state. Every function may be called from any thread
+and raises nothing. Nothing is written by a process that neither steps nor loads.
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import struct
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable
+
+from .. import wire
+from . import identities, imports, lineage, patching, process, sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EVERY_NS = 100_000_000  # a flush is due when the last one is older
+MANY = (64 << 10) // wire.MARK.size  # or when so many marks wait
+MOST = 1 << 17  # marks that wait in a process that never flushes; the oldest go
+ACTIVE = frozenset((wire.STEP, wire.NEXT, wire.ITER))
+
+now = time.monotonic_ns
+
+_marks: deque[tuple[int, int, int, int, int, int, int]] = deque(maxlen=MOST)
+_batches: deque[tuple] = deque(maxlen=MOST)
+_texts: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST)
+_unseen: dict[str, list[Any]] = {}  # what: [why, count, count written]
+_local = _thread._local()
+_flushing = _thread.allocate_lock()
+_edges: list[Callable[[int, int, int], None]] = []
+_stops: list[Callable[[], None]] = []
+_firsts: list[Callable[[], None]] = []  # when this process is first known to step or load
+_children: list[Callable[[], None]] = []
+_state: dict[str, Any] = {"started": False, "ended": False, "flushed": 0, "thread": -1}
+_options: dict[str, Any] | None = None
+
+
+def mark(  # noqa: PLR0913, PLR0917 - the fields of a mark
+    kind: int, start: int, end: int, subject: int = wire.NOBODY, value: int = -1, flags: int = 0
+) -> None:
+    """Note that something of ``kind`` (``wire``) took place on this thread."""
+    try:
+        thread = _local.id
+    except AttributeError:
+        thread = _local.id = _thread.get_native_id()
+    _marks.append((kind, flags, subject, thread, start, end, value))
+
+
+def batch(values: tuple) -> None:
+    """Note one fetch: the values of ``wire.BATCH_FIELDS``. In a worker: flush if it is due."""
+    _batches.append(values)
+    if is_worker():
+        flush_when_due()
+
+
+def fact(noun: str, thing: object, values: dict[str, Any], place: tuple | None = None) -> int:
+    """Give the id of ``thing`` among those of its noun, and write what is known of it.
+
+    It is written once, and again when ``values`` have changed. ``place``: where the user made it.
+    """
+    number, changed = identities.told(noun, thing, values, place)
+    if changed:
+        write(wire.FACT, identities.description(noun, number))
+    return number
+
+
+def identify(noun: str, thing: object) -> int | None:
+    """Give the id of ``thing`` if it is known."""
+    return identities.find(noun, thing)
+
+
+def known(noun: str) -> bool:
+    """Tell whether any thing of this noun has been told of."""
+    return identities.known(noun)
+
+
+def alias(noun: str, thing: object, number: int) -> None:
+    """Let ``thing`` (an iterator) go by the id of another (its loader)."""
+    identities.alias(noun, thing, number)
+
+
+def site(place: tuple | None) -> int:
+    """Give the id of a line of the user's: (file, line, function); NOBODY for None."""
+    if place is None:
+        return wire.NOBODY
+    number, changed = identities.place(place)
+    if changed:
+        write(wire.FACT, identities.description("site", number))
+    return number
+
+
+def unseen(what: str, why: str) -> None:
+    """Write down, once, that something could not be observed, and count how often."""
+    entry = _unseen.setdefault(what, [why, 0, 0])
+    entry[1] += 1
+
+
+def write(kind: int, value: dict[str, Any]) -> None:
+    """Queue a frame of JSON."""
+    _texts.append((kind, value))
+
+
+def options() -> dict[str, Any]:
+    """Give what the command line asked for (``GAPLESS_OPTIONS``)."""
+    global _options
+    if _options is None:
+        try:
+            _options = dict(json.loads(os.environ.get(wire.OPTIONS) or "{}"))
+        except (ValueError, TypeError):
+            _options = {}
+    return _options
+
+
+def is_worker() -> bool:
+    """Tell whether this process is a worker of a DataLoader."""
+    return process.worker() is not None
+
+
+def own_loader() -> int:
+    """Give the id, in the parent, of the loader that this worker belongs to; −1: unknown."""
+    return -1 if lineage.inherited is None else lineage.inherited[0]
+
+
+def on_edge(action: Callable[[int, int, int], None]) -> None:
+    """Call ``action(step_number, start, end)`` after each step edge, on the thread that steps.
+
+    ``step_number``: how often the anchor was called before (``stepping``).
+    """
+    _edges.append(patching.guarded(f"edge: {action.__module__}")(action))
+
+
+def on_first(action: Callable[[], None]) -> None:
+    """Call ``action()`` once, when this process is known to step or load (again in a child)."""
+    _firsts.append(patching.guarded(f"first: {action.__module__}")(action))
+
+
+def on_stop(action: Callable[[], None]) -> None:
+    """Call ``action()`` when the recorder leaves this process, to undo what a hook did."""
+    _stops.append(patching.guarded(f"stop: {action.__module__}")(action))
+
+
+def on_child(action: Callable[[], None]) -> None:
+    """Call ``action()`` in each forked child, to forget what is the parent's."""
+    _children.append(patching.guarded(f"child: {action.__module__}")(action))
+
+
+def edge(number: int, start: int, end: int) -> None:
+    """Do what waits for step edges (for ``stepping``)."""
+    for action in _edges:
+        action(number, start, end)
+
+
+def step_thread() -> None:
+    """Let this be the thread that steps; marks of others are flagged."""
+    _state["thread"] = _thread.get_native_id()
+    _state["ident"] = _thread.get_ident()
+
+
+def stepping_ident() -> int | None:
+    """Give ``threading``'s ident of the thread that steps, if it is known."""
+    return _state.get("ident")
+
+
+def flush_when_due() -> None:
+    """Flush if the last flush is 0.1 s old or 64 KiB wait."""
+    if time.monotonic_ns() - _state["flushed"] >= EVERY_NS or len(_marks) >= MANY:
+        flush()
+
+
+def flush() -> None:
+    """Write what waits, by one ``os.write``. Does nothing where nothing steps or loads."""
+    if _state["ended"] or not _flushing.acquire(blocking=False):
+        return
+    try:
+        start = time.monotonic_ns()
+        _state["flushed"] = start
+        if _flushed():
+            mark(wire.OBSERVER, start, time.monotonic_ns(), value=wire.OBSERVER_FLUSH)
+    except Exception as error:
+        unseen("records", repr(error))
+    finally:
+        _flushing.release()
+
+
+def begin() -> bool:
+    """Open this process's log, if it is not open: it steps or loads. Tell whether it is open."""
+    if sink.is_open():
+        return True
+    folder = os.environ.get(wire.SPOOL)
+    stem = sink.claim(folder, process.stems()) if folder else None
+    if stem is None:
+        return False
+    lineage.stem = stem
+    sink.append([wire.text_frame(wire.PROCESS, process.description())])
+    if not _state["started"]:
+        _state["started"] = True
+        for action in _firsts:
+            action()
+    return True
+
+
+def end(how: str) -> None:
+    """Write everything and that the process ended in good order; nothing is written after it."""
+    if _state["ended"]:
+        return
+    flush()
+    _state["ended"] = True
+    if _state["started"] and sink.is_open():
+        sink.append([wire.text_frame(wire.END, {"ns": now(), "how": how})])
+    sink.close()
+
+
+def stop_everything(how: str) -> None:
+    """Undo every hook, put everything back and end."""
+    for action in reversed(_stops):
+        action()
+    end(how)
+    patching.restore_all()
+    for waiting in (_edges, _firsts, _stops, _children, _marks, _batches, _texts, _unseen):
+        waiting.clear()
+
+
+def forked() -> None:
+    """Begin anew in a forked child: empty buffers, another log."""
+    global _flushing, _local
+    _flushing, _local = _thread.allocate_lock(), _thread._local()
+    for waiting in (_marks, _batches, _texts, _unseen):
+        waiting.clear()
+    patching.notes.clear()
+    _state.update(started=False, flushed=0, thread=-1, ident=None)
+    sink.forget()
+    identities.forked()
+    process.forked()
+    for action in _children:
+        action()
+
+
+def resume() -> None:
+    """Record again after ``stop_everything`` (a second ``gapless.record()``)."""
+    global _options
+    _options = None
+    patching.resume()
+    _state.update(started=False, ended=False, flushed=0, thread=-1, ident=None)
+    identities.forked()
+
+
+def _flushed() -> bool:
+    if not (_state["started"] or _batches or any(one[0] in ACTIVE for one in list(_marks))):
+        return False
+    if not begin():
+        _drop()
+        return False
+    frames = [*_notes(), *_text_frames()]
+    for kind, waiting in ((wire.MARKS, _marks), (wire.BATCHES, _batches)):
+        body = _packed(wire.RECORDS[kind], waiting)
+        if body:
+            frames.append(wire.frame(kind, body))
+    return bool(frames) and sink.append(frames)
+
+
+def _text_frames() -> Iterator[bytes]:
+    for _ in range(len(_texts)):
+        yield wire.text_frame(*_texts.popleft())
+
+
+def _packed(layout: struct.Struct, waiting: deque[tuple]) -> bytes:
+    thread, parts = _state["thread"], []
+    for _ in range(len(waiting)):
+        one = waiting.popleft()
+        if layout is wire.MARK and thread not in (-1, one[3]):
+            one = (one[0], one[1] | wire.NOT_MAIN, *one[2:])
+        try:
+            parts.append(layout.pack(*one))
+        except struct.error as error:
+            unseen("record", repr(error))
+    return b"".join(parts)
+
+
+def _notes() -> list[bytes]:
+    """Give frames of what is newly unseen; of the same (what, why) the highest count holds."""
+    for notes in (patching.notes, imports.failed):
+        while notes:
+            what, why = notes.pop()
+            unseen(what, why if isinstance(why, str) else repr(why))
+    if sink.lost:
+        unseen("records", f"not written: {sink.why_lost}")
+        _unseen["records"][1] += sink.lost - 1
+        sink.lost = 0
+    frames = []
+    for what, entry in list(_unseen.items()):
+        why, count, told = entry
+        if count >= 2 * told or _state["ended"]:  # a count that grows is told at 1, 2, 4, …
+            entry[2] = count
+            frames.append(wire.text_frame(wire.UNSEEN, {"what": what, "why": why, "count": count}))
+    return frames
+
+
+def _drop() -> None:
+    """Drop what waits, since there is no log to write it to; things and facts are kept."""
+    sink.lost += len(_marks) + len(_batches)
+    _marks.clear()
+    _batches.clear()

@@ -1,0 +1,83 @@
+"""Know the steps while they happen: which calls are step edges.
+
+The anchor is the optimizer with the fewest calls among those called at least five times (ties: the
+one seen first). Where none steps, it is the loader with the most hand-overs. What is recorded does
+not depend on it: the study decides again, over the whole run.
+"""
+
+from __future__ import annotations
+
+from . import recorder
+
+ENOUGH = 5
+PERIOD = 64  # calls after which the anchor is chosen anew among those that still step
+LONELY = 200  # hand-overs without a step, before a loader anchors though there is an optimizer
+
+
+class _Anchor:
+    """Counts of calls, and whose are the edges."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}  # by id, in the order in which they were first seen
+        self.recent: dict[int, int] = {}
+        self.calls = 0
+        self.chosen: int | None = None
+
+    def called(self, number: int, *, most: bool) -> bool:
+        """Count a call; tell whether it is the anchor's."""
+        count = self.counts[number] = self.counts.get(number, 0) + 1
+        recent = self.recent[number] = self.recent.get(number, 0) + 1
+        self.calls += 1
+        if self.calls >= max(PERIOD, 20 * len(self.counts)):
+            self._choose(self.recent, most=most)
+            self.recent, self.calls = {}, 0
+        elif number != self.chosen and ENOUGH in (count, recent):
+            self._choose(self.recent if self.chosen in self.recent else self.counts, most=most)
+        return number == self.chosen
+
+    def _choose(self, counts: dict[int, int], *, most: bool) -> None:
+        order = list(self.counts)
+        able = [one for one in order if counts.get(one, 0) >= ENOUGH]
+        if able:
+            self.chosen = min(able, key=lambda one: -counts[one] if most else counts[one])
+
+
+_state = {"optimizers": _Anchor(), "loaders": _Anchor()}
+
+
+def stepped(optimizer: int, start: int, end: int) -> None:
+    """Take note of a call of ``optimizer.step``; do what waits for an edge if it is one."""
+    anchor = _state["optimizers"]
+    if anchor.called(optimizer, most=False):
+        _edge(anchor.counts[optimizer], start, end)
+    recorder.flush_when_due()
+
+
+def handed_over(loader: int, start: int, end: int) -> None:
+    """Take note of a batch that ``loader`` handed over; likewise."""
+    anchor = _state["loaders"]
+    edge = anchor.called(loader, most=True)
+    if edge and _state["optimizers"].chosen is None and _alone(anchor.counts[loader]):
+        _edge(anchor.counts[loader], start, end)
+    recorder.flush_when_due()
+
+
+def count(optimizer: int | None) -> int:
+    """Give how often ``optimizer`` has stepped."""
+    return 0 if optimizer is None else _state["optimizers"].counts.get(optimizer, 0)
+
+
+def forget() -> None:
+    """Count from the beginning."""
+    _state.update(optimizers=_Anchor(), loaders=_Anchor())
+
+
+def _alone(count: int) -> bool:
+    if _state["optimizers"].counts:
+        return False
+    return count >= LONELY or not recorder.known("optimizer")
+
+
+def _edge(count: int, start: int, end: int) -> None:
+    recorder.step_thread()
+    recorder.edge(count - 1, start, end)

@@ -1,0 +1,46 @@
+"""Take our own frames out of the tracebacks of exceptions that are not ours."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # typing itself costs milliseconds in every Python process of the user's
+if TYPE_CHECKING:
+    from typing import Any
+
+OURS = __file__[: -len("tracebacks.py")]  # the folder of the payload
+
+
+def strip(error: BaseException) -> None:
+    """Remove our frames at the outer end of ``error``'s traceback.
+
+    A bare ``raise`` after it adds none (Python 3.11 and later; before, it takes the traceback from
+    the interpreter's own copy, and our one frame stays).
+    """
+    error.__traceback__ = _users(error.__traceback__)
+
+
+def from_a_signal_handler(error: BaseException) -> bool:
+    """Tell whether a signal handler of the user's raised ``error`` while we were running."""
+    signal = sys.modules.get("signal")
+    if signal is None:
+        return False
+    codes = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    at: Any | None = error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code in codes:
+            return True
+        at = at.tb_next
+    return False
+
+
+def _users(at: Any | None) -> Any | None:
+    while at is not None and at.tb_frame.f_code.co_filename.startswith(OURS):
+        at = at.tb_next
+    return at
+
+
+def _code(handler: Any) -> Any:
+    function = getattr(handler, "__func__", handler)
+    call = function if hasattr(function, "__code__") else getattr(type(function), "__call__", None)  # noqa: B004
+    return getattr(call, "__code__", None)
