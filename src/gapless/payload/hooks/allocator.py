@@ -6,6 +6,7 @@ The counters are kept by torch; reading them takes its lock and asks nothing of 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from ... import wire
 from .. import patching, recorder
@@ -29,7 +30,7 @@ def install() -> None:
 
 
 @patching.guarded("allocator")
-def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Write the counters if a second is over and CUDA is in use."""
     global _last
     if end - _last < _EVERY:
@@ -43,7 +44,7 @@ def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's ac
     recorder.write(wire.COUNTERS, counters(end, device, c._cuda_memoryStats(device)))
 
 
-def counters(now, device, statistics):
+def counters(now: int, device: Any, statistics: Any) -> Any:
     """Give the frame of one reading; what this torch does not count is left out."""
     frame = {"ns": now, "device": device}
     for name, ours in _BYTES + _MORE:
@@ -53,7 +54,7 @@ def counters(now, device, statistics):
     return frame
 
 
-def _current(statistics, name, ours):
+def _current(statistics: Any, name: str, ours: Any) -> Any:
     whole = statistics.get(name, {}).get("all")
     if whole is None:
         return {}

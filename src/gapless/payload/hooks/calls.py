@@ -1,4 +1,4 @@
-"""Calls of other people's functions that become marks: unseen by traceback, warning and compiler."""
+"""Calls of other people's functions as marks: unseen by traceback, warning and compiler."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import functools
 import os
 import sys
 from _thread import get_ident
+from typing import Any
 
 from ... import wire
-from .. import patching, places, recorder
+from .. import patching, places, recorder, tracebacks
 
 # Warnings pass over frames whose file has both words in its name (``warnings.warn``, stacklevel),
 # as they pass over the import system: a warning names the user's line, not our wrapper.
-_FILE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "importlib_bootstrap.py")
+_FILE = os.path.join(tracebacks.OURS, "importlib_bootstrap.py")
 _PAYLOAD = __name__.rpartition(".hooks.")[0]
 _WINDOWS = _PAYLOAD + ".windows"
-_inside: set = set()  # (kind, thread) of the marked calls that are under way
+_inside: set[Any] = set()  # (kind, thread) of the marked calls that are under way
 
 
-def around(name, before, after):
+def around(name: str, before: Any, after: Any) -> Any:
     """Give a make-function for ``patching.replace``, for what torch.compile may meet.
 
     ``before(args, kwargs)`` gives a state; ``after(state, args, result, raised)`` is called when
@@ -27,24 +28,26 @@ def around(name, before, after):
     before = patching.guarded(name)(before)
     after = patching.guarded(name)(after)
 
-    def make(original):
+    def make(original: Any) -> Any:
         if getattr(getattr(original, "__code__", None), "co_filename", None) == _FILE:
             return original  # wrapped already, under another name
         tracing = _tracing()
 
         @functools.wraps(original)
-        def call(*args, **kwargs):
+        def call(*args: Any, **kwargs: Any) -> Any:
             if tracing():
                 return original(*args, **kwargs)
-            state = before(args, kwargs)
             try:
-                result = original(*args, **kwargs)
+                state = before(args, kwargs)
+                try:
+                    result = original(*args, **kwargs)
+                except BaseException as raised:
+                    after(state, args, None, raised)
+                    raise
+                after(state, args, result, None)
             except BaseException as error:
-                after(state, args, None, error)
-                if error.__traceback__ is not None:
-                    error.__traceback__ = error.__traceback__.tb_next
+                tracebacks.strip(error)
                 raise
-            after(state, args, result, None)
             return result
 
         return transparent(call)
@@ -52,20 +55,20 @@ def around(name, before, after):
     return make
 
 
-def transparent(function):
+def transparent(function: Any) -> Any:
     """Give the function back, such that warnings do not name its file."""
     function.__code__ = function.__code__.replace(co_filename=_FILE)
     return function
 
 
-def outermost(kind, name, span=None, note=None, done=None):
+def outermost(kind: Any, name: str, span: Any = None, note: Any = None, done: Any = None) -> Any:
     """Give a make-function: each call that is not inside another of its kind is a mark.
 
     The subject is the site of the call; ``note(args, kwargs)`` looks at the arguments before the
     call, ``done(noted)`` gives the mark's value after it; ``span`` names the range in a window.
     """
 
-    def before(args, kwargs):
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = (kind, get_ident())
         if key in _inside or ours():
             return None
@@ -74,7 +77,7 @@ def outermost(kind, name, span=None, note=None, done=None):
         _inside.add(key)
         return key, scope, noted, recorder.now()
 
-    def after(state, args, result, raised):  # noqa: ARG001 - the form of `around`
+    def after(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> Any:  # noqa: ARG001 - the form of `around`
         if state is None:
             return
         end = recorder.now()
@@ -89,7 +92,7 @@ def outermost(kind, name, span=None, note=None, done=None):
     return around(name, before, after)
 
 
-def site():
+def site() -> Any:
     """Give the id of the user's line that led here, ``wire.NOBODY`` if there is none."""
     place = places.users_line(1)
     return wire.NOBODY if place is None else recorder.site(place)
@@ -105,18 +108,18 @@ def ours() -> bool:
     return False
 
 
-def replace_all(owner, names, make) -> None:
+def replace_all(owner: Any, names: Any, make: Any) -> None:
     """Replace those of the attributes that the owner itself defines as functions."""
     for name in names:
         if callable(vars(owner).get(name)):
             patching.replace(owner, name, make)
 
 
-def replace_everywhere(owners, attribute, make) -> None:
+def replace_everywhere(owners: Any, attribute: Any, make: Any) -> None:
     """Replace one function that several modules know, by one and the same wrapper."""
     made = {}
 
-    def once(original):
+    def once(original: Any) -> Any:
         if id(original) not in made:
             made[id(original)] = make(original)
         return made[id(original)]
@@ -126,7 +129,7 @@ def replace_everywhere(owners, attribute, make) -> None:
             patching.replace(owner, attribute, once)
 
 
-def _opened(span):
+def _opened(span: Any) -> Any:
     windows = sys.modules.get(_WINDOWS)
     if span is None or windows is None or not hasattr(windows, "range"):
         return None
@@ -136,7 +139,7 @@ def _opened(span):
     return scope
 
 
-def _tracing():
+def _tracing() -> Any:
     compiler = sys.modules.get("torch.compiler")
     return getattr(compiler, "is_compiling", None) or _never
 

@@ -1,4 +1,4 @@
-"""How long the device worked between two step edges: by its own events, read late, never waited for.
+"""How long the device worked between two step edges: by events, read late, never waited for.
 
 At each edge an event is put on the current stream; once the device has passed it, which is asked
 and not awaited, the time since the event before is a mark. Only where CUDA is already in use, and
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
+from typing import Any
 
 from ... import wire
 from .. import patching, recorder
@@ -18,8 +19,8 @@ _RING = 256  # events that the device may be behind; more are not put
 _ASKED = 2  # answers read at one edge, so that it costs the same at all of them
 _NS = 1_000_000  # of the milliseconds that events tell
 
-_waiting: deque = deque()  # (edge's end, device, event, follows the one before)
-_free: dict = {}  # by device: events to be used again
+_waiting: deque[Any] = deque()  # (edge's end, device, event, follows the one before)
+_free: dict[Any, Any] = {}  # by device: events to be used again
 _process = [0]
 _broken = [True]  # the next event follows none
 
@@ -27,10 +28,11 @@ _broken = [True]  # the next event follows none
 def install() -> None:
     """Look at step edges."""
     recorder.on_edge(edge)
+    recorder.on_stop(forget)
 
 
 @patching.guarded("device_steps")
-def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Put an event, and read those that the device has passed."""
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
@@ -55,7 +57,7 @@ def forget() -> None:
     _broken[0] = True
 
 
-def _put(cuda, end) -> None:
+def _put(cuda: Any, end: int) -> None:
     stream = cuda.current_stream()
     device = stream.device_index
     free = _free.get(device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from .. import imports, patching, places, recorder
 from . import calls, models
@@ -18,7 +19,7 @@ class _Group:
 
 
 _GROUP = _Group()
-_sharded: dict = {}  # by place: [thing, modules]
+_sharded: dict[Any, Any] = {}  # by place: [thing, modules]
 
 
 def install() -> None:
@@ -28,14 +29,14 @@ def install() -> None:
     recorder.on_edge(edge)
 
 
-def _torch(torch) -> None:
+def _torch(torch: Any) -> None:
     parallel = torch.nn.parallel
     watch = calls.around("distributed", _nothing, _spread)
     patching.replace(parallel.DistributedDataParallel, "__init__", watch)
     patching.replace(parallel.DataParallel, "__init__", watch)
 
 
-def _fsdp(module) -> None:
+def _fsdp(module: Any) -> None:
     whole = getattr(module, "FullyShardedDataParallel", None)
     if whole is not None:
         patching.replace(whole, "__init__", calls.around("distributed", _nothing, _spread))
@@ -44,11 +45,11 @@ def _fsdp(module) -> None:
     calls.replace_everywhere(owners, "fully_shard", calls.around("distributed", _nothing, _shard))
 
 
-def _nothing(args, kwargs) -> None:
+def _nothing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Look at nothing before the call."""
 
 
-def _spread(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+def _spread(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is not None or not args:
         return
     place = places.users_line(1)
@@ -63,7 +64,7 @@ def _spread(state, args, result, raised) -> None:  # noqa: ARG001 - the form of 
     models.meet(shell, place)
 
 
-def _ddp_values(shell):
+def _ddp_values(shell: Any) -> Any:
     names = (
         "find_unused_parameters",
         "gradient_as_bucket_view",
@@ -80,11 +81,11 @@ def _ddp_values(shell):
     }
 
 
-def _dp_values(shell):
+def _dp_values(shell: Any) -> Any:
     return {"devices": [str(one) for one in shell.device_ids or ()]}
 
 
-def _fsdp_values(shell):
+def _fsdp_values(shell: Any) -> Any:
     strategy = getattr(shell, "sharding_strategy", None)
     return {
         "sharding": getattr(strategy, "name", None),
@@ -97,7 +98,7 @@ def _fsdp_values(shell):
     }
 
 
-def _shard(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+def _shard(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     """Note sharding by ``fully_shard``: called for each layer, it is one fact a line."""
     if raised is not None:
         return
@@ -107,12 +108,12 @@ def _shard(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `
     recorder.fact("fsdp", known[0], {"class": "fully_shard", "modules": known[1]}, place)
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     return None if value is None else repr(value)
 
 
 @patching.guarded("distributed")
-def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Read the process group at the first edges; nothing is sent."""
     global _edges
     _edges += 1
@@ -134,10 +135,10 @@ def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's ac
     recorder.fact("distributed", _GROUP, values, None)
 
 
-def _nodes(world, local):
+def _nodes(world: Any, local: Any) -> Any:
     return None if not local else max(1, world // local)
 
 
-def _number(name):
+def _number(name: str) -> Any:
     text = os.environ.get(name, "")
     return int(text) if text.isdecimal() else None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import sys
+from typing import Any
 
-from .. import imports, patching, places, recorder
+from .. import imports, patching, places, recorder, tracebacks
 from . import calls, models
 
 _busy = False  # a call is under way; one of another thread meanwhile would be missed, no harm
@@ -20,27 +21,27 @@ def install() -> None:
     imports.when_imported("torch", _torch)
 
 
-def _torch(torch) -> None:
+def _torch(torch: Any) -> None:
     module = torch.nn.Module
     patching.replace(module, "train", _make)
     for name in ("to", "cuda"):
         patching.replace(module, name, calls.around("models", _nothing, _moved))
 
 
-def _make(original):
+def _make(original: Any) -> Any:
     compiling = getattr(sys.modules.get("torch.compiler"), "is_compiling", None)
     if compiling is None:
         recorder.unseen("evaluation", "this torch does not say when it compiles")
         return original
 
     @functools.wraps(original)
-    def train(*args, **kwargs):
+    def train(*args: Any, **kwargs: Any) -> Any:
         global _busy
         if _busy:
             try:
                 return original(*args, **kwargs)
             except BaseException as error:
-                _strip(error)
+                tracebacks.strip(error)
                 raise
         if compiling():
             return original(*args, **kwargs)
@@ -49,7 +50,7 @@ def _make(original):
             result = original(*args, **kwargs)
         except BaseException as error:
             _busy = False
-            _strip(error)
+            tracebacks.strip(error)
             raise
         _busy = False
         _told(result)
@@ -58,13 +59,8 @@ def _make(original):
     return calls.transparent(train)
 
 
-def _strip(error) -> None:
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next
-
-
 @patching.guarded("evaluation")
-def _told(module) -> None:
+def _told(module: Any) -> None:
     """Note the mode that an outermost call set; the place only of modules not met before."""
     now = recorder.now()
     if not models.met(module):
@@ -72,10 +68,10 @@ def _told(module) -> None:
     models.told(module, bool(module.training), now)
 
 
-def _nothing(args, kwargs) -> None:
+def _nothing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Look at nothing before the call."""
 
 
-def _moved(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+def _moved(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is None and args and not models.met(args[0]):
         models.meet(args[0], places.users_line(1))

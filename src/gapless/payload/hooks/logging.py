@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 from ... import wire
 from .. import imports, patching
@@ -29,8 +30,8 @@ def install() -> None:
         imports.when_imported(module, _action(owner, names))
 
 
-def _action(owner, names):
-    def action(module) -> None:
+def _action(owner: Any, names: Any) -> Any:
+    def action(module: Any) -> None:
         place = module if owner is None else getattr(module, owner, None)
         if place is None:
             return
@@ -41,7 +42,7 @@ def _action(owner, names):
     return action
 
 
-def _matching(attributes, names):
+def _matching(attributes: Any, names: Any) -> Any:
     """Give the names of the plain functions that are meant."""
     whole = {name for name in names if not name.endswith("*")}
     beginnings = tuple(name[:-1] for name in names if name.endswith("*"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
+from typing import Any
 
 from ... import wire
 from .. import imports, patching, recorder
@@ -20,9 +21,9 @@ _LOOKS = (1, 2, 3, 10, 50, 200)  # edges at which it is looked who owns what
 _SHELLS = {"DistributedDataParallel": "module", "DataParallel": "module"}
 _SHELLS["OptimizedModule"] = "_orig_mod"
 
-_modules: dict = {}  # by id
-_optimizers: dict = {}  # by id: weak references
-_handles: list = []
+_modules: dict[Any, Any] = {}  # by id
+_optimizers: dict[Any, Any] = {}  # by id: weak references
+_handles: list[Any] = []
 _edges = 0
 
 
@@ -31,7 +32,7 @@ class _Met:
 
     __slots__ = ("compiled", "mode", "modes", "part", "place", "reference", "subject")
 
-    def __init__(self, reference, place):
+    def __init__(self, reference: Any, place: Any) -> None:
         self.reference = reference
         self.place = place
         self.subject = None  # the id of its fact, once it is known to be a model
@@ -45,14 +46,21 @@ def install() -> None:
     """Look at the first step edges."""
     imports.when_imported("torch.optim.optimizer", _watch)
     recorder.on_edge(edge)
+    recorder.on_stop(leave)
 
 
-def met(module) -> bool:
+def leave() -> None:
+    """Look at optimizers no more."""
+    while _handles:
+        _handles.pop().remove()
+
+
+def met(module: Any) -> bool:
     """Tell whether the module was met before."""
     return id(inner(module)) in _modules
 
 
-def meet(module, place) -> None:
+def meet(module: Any, place: Any) -> None:
     """Remember a module, and the user's line where it was met."""
     shell = module
     module = inner(module)
@@ -64,7 +72,7 @@ def meet(module, place) -> None:
     _modules[key] = entry
 
 
-def told(module, mode, when) -> None:
+def told(module: Any, mode: Any, when: Any) -> None:
     """Note that a module was told to train or to evaluate; a mark if it is a model."""
     entry = _modules.get(id(inner(module)))
     if entry is None or entry.part or entry.mode == mode:
@@ -76,13 +84,13 @@ def told(module, mode, when) -> None:
         entry.modes.append((when, mode))
 
 
-def subject(module):
+def subject(module: Any) -> Any:
     """Give the id of the model that a module is or wraps, nothing if it is not known as one."""
     entry = _modules.get(id(inner(module)))
     return None if entry is None else entry.subject
 
 
-def inner(module):
+def inner(module: Any) -> Any:
     """Give the module inside the shells that spread or compile it."""
     while type(module).__name__ in _SHELLS:
         module = getattr(module, _SHELLS[type(module).__name__])
@@ -90,7 +98,7 @@ def inner(module):
 
 
 @patching.guarded("models")
-def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Find out at the first edges which modules are models."""
     global _edges
     _edges += 1
@@ -100,8 +108,7 @@ def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's ac
     with torch._C.DisableTorchFunction():  # no mode of the user's sees what we ask
         settle()
     if _edges == _LOOKS[-1]:
-        while _handles:
-            _handles.pop().remove()
+        leave()
 
 
 def settle() -> None:
@@ -118,7 +125,7 @@ def settle() -> None:
             _known(entry, module)
 
 
-def _watch(module) -> None:
+def _watch(module: Any) -> None:
     register = getattr(module, "register_optimizer_step_post_hook", None)
     if register is None:
         recorder.unseen("models", "this torch has no hook after every optimizer's step")
@@ -126,7 +133,7 @@ def _watch(module) -> None:
     _handles.append(register(_stepped))
 
 
-def _stepped(optimizer, args, kwargs) -> None:  # noqa: ARG001 - the form of torch's hooks
+def _stepped(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of torch's hooks
     if id(optimizer) not in _optimizers and len(_optimizers) < _MOST:
         try:
             key = id(optimizer)
@@ -136,11 +143,11 @@ def _stepped(optimizer, args, kwargs) -> None:  # noqa: ARG001 - the form of tor
             pass
 
 
-def _parameters(optimizer) -> set:
+def _parameters(optimizer: Any) -> set[int]:
     return {id(one) for group in optimizer.param_groups for one in group["params"]}
 
 
-def _inside(module) -> bool:
+def _inside(module: Any) -> bool:
     for entry in list(_modules.values()):
         whole = entry.reference() if entry.subject is not None else None
         if whole is not None and any(part is module for part in whole.modules()):
@@ -148,19 +155,21 @@ def _inside(module) -> bool:
     return False
 
 
-def _owns(module, owned) -> bool:
+def _owns(module: Any, owned: Any) -> bool:
     mine = {id(one) for one in module.parameters()}
     return any(2 * len(mine & tensors) >= len(tensors) for tensors in owned)
 
 
-def _known(entry, module) -> None:
-    entry.subject = recorder.fact("model", module, facts(module, entry.compiled), entry.place)
+def _known(entry: Any, module: Any) -> None:
+    entry.subject = recorder.fact(
+        "model", module, facts(module, compiled=entry.compiled), entry.place
+    )
     for when, mode in entry.modes:
         recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
     entry.modes = []
 
 
-def facts(module, compiled=False):
+def facts(module: Any, *, compiled: bool = False) -> Any:
     """Give what is known of a model; no tensor is read, only what describes it."""
     parameters = list(module.parameters())
     dtypes = Counter(str(one.dtype) for one in parameters)
@@ -181,7 +190,7 @@ def facts(module, compiled=False):
     }
 
 
-def _channels_last(parameters):
+def _channels_last(parameters: Any) -> Any:
     """Tell the layout of the images' weights: nothing if there are none where it shows."""
     form = sys.modules["torch"].channels_last
     found = [

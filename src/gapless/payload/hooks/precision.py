@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from .. import imports, patching, places, recorder
 from . import calls
@@ -53,9 +54,9 @@ class _Settings:
 
 
 _PRECISION, _MACHINE = _Settings(), _Settings()
-_autocast: dict = {}  # device: dtype, of the autocast regions that were entered
-_scalers: list = []  # (enabled, place)
-_written: dict = {}
+_autocast: dict[Any, Any] = {}  # device: dtype, of the autocast regions that were entered
+_scalers: list[Any] = []  # (enabled, place)
+_written: dict[Any, Any] = {}
 _edges = 0
 _last = 0
 
@@ -66,7 +67,7 @@ def install() -> None:
     recorder.on_edge(edge)
 
 
-def _torch(torch) -> None:
+def _torch(torch: Any) -> None:
     mode = sys.modules.get("torch.amp.autocast_mode")
     if mode is not None:
         patching.replace(mode.autocast, "__enter__", calls.around("autocast", _entered, _nothing))
@@ -79,27 +80,27 @@ def _torch(torch) -> None:
     del torch
 
 
-def _entered(args, kwargs) -> None:  # noqa: ARG001 - the form of `around`
+def _entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
     region = args[0]
     if region._enabled and region.device not in _autocast:
         _autocast[region.device] = (str(region.fast_dtype), places.users_line(1))
 
 
-def _nothing(state, args, result, raised) -> None:
+def _nothing(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:
     """Look at nothing after the call."""
 
 
-def _no_state(args, kwargs) -> None:
+def _no_state(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Look at nothing before the call."""
 
 
-def _scaler(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+def _scaler(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is None:
         _scalers.append((bool(getattr(args[0], "_enabled", True)), places.users_line(1)))
 
 
 @patching.guarded("precision")
-def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's action
+def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Read the settings at the first edges, then about every ten seconds; write what changed."""
     global _edges, _last
     _edges += 1
@@ -111,7 +112,7 @@ def edge(number, start, end) -> None:  # noqa: ARG001 - the form of an edge's ac
     _write("machine", _MACHINE, machine(torch))
 
 
-def _write(noun, thing, values) -> None:
+def _write(noun: Any, thing: Any, values: Any) -> None:
     if _written.get(noun) != values:
         _written[noun] = values
         place = None
@@ -120,7 +121,7 @@ def _write(noun, thing, values) -> None:
         recorder.fact(noun, thing, values, place)
 
 
-def precision(torch):
+def precision(torch: Any) -> Any:
     """Give the settings that decide how and how exactly torch computes."""
     c = torch._C
     return {
@@ -141,7 +142,7 @@ def precision(torch):
     }
 
 
-def _tf32(torch):
+def _tf32(torch: Any) -> Any:
     """Give what fp32 matrix products and convolutions may be rounded to."""
     ask = getattr(torch._C, "_get_fp32_precision_getter", None)
     if ask is None:
@@ -159,19 +160,19 @@ def _tf32(torch):
     }
 
 
-def _sync_debug(torch):
+def _sync_debug(torch: Any) -> Any:
     """Give the mode in which torch tells of syncs; asked only where CUDA is in use."""
     if not torch.cuda.is_initialized():
         return None
     return _ask(torch._C, "_cuda_get_sync_debug_mode")
 
 
-def _ask(owner, name):
+def _ask(owner: Any, name: str) -> Any:
     asked = getattr(owner, name, None)
     return None if asked is None else asked()
 
 
-def machine(torch):
+def machine(torch: Any) -> Any:
     """Give the threads that this process may use, and the settings that bear on them."""
     return {
         "intra_op_threads": torch.get_num_threads(),

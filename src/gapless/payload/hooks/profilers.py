@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from typing import Any
 
 from ... import wire
 from .. import imports, patching, recorder
@@ -17,10 +18,10 @@ from . import calls
 _OUTSIDE = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 _PRELOADED = ("libToolsInjection", "libTreeLauncher", "nsight", "libcuda-injection")
 
-_actions: list = []
-_seen: list = []  # what made us stop, at most one
-_own: list = []  # not empty: what is made now is ours
-_running: dict = {}  # by id of a profiler: when it started
+_actions: list[Any] = []
+_seen: list[Any] = []  # what made us stop, at most one
+_own: list[Any] = []  # not empty: what is made now is ours
+_running: dict[Any, Any] = {}  # by id of a profiler: when it started
 
 
 def install() -> None:
@@ -40,13 +41,13 @@ def user_profiler() -> bool:
     return bool(_seen)
 
 
-def on_user_profiler(action) -> None:
+def on_user_profiler(action: Any) -> None:
     """Have an action called, once, before the user's first profiler is made or started."""
     _actions.append(action)
 
 
 @contextmanager
-def own():
+def own() -> Any:
     """Make profilers that are not the user's: for our windows."""
     _own.append(True)
     try:
@@ -55,20 +56,20 @@ def own():
         _own.pop()
 
 
-def make_way(name) -> None:
+def make_way(name: str) -> None:
     """End what would be in the way of the user's profiler."""
     first = not _seen
     _seen.append(name)
     del _seen[1:]
     if not first:
         return
-    for action in list(_actions):
+    for action in tuple(_actions):
         patching.guarded("profilers")(action)()
     now = recorder.now()
     recorder.mark(wire.USER_PROFILER, now, now, calls.site(), 0)
 
 
-def _autograd(module) -> None:
+def _autograd(module: Any) -> None:
     making = _making()
     for name in ("profile", "emit_nvtx", "emit_itt"):
         owner = getattr(module, name, None)
@@ -85,61 +86,61 @@ def _autograd(module) -> None:
     _exporting(module.profile)
 
 
-def _kineto(module) -> None:
+def _kineto(module: Any) -> None:
     owner = module._KinetoProfile
     calls.replace_all(owner, ("__init__", "prepare_trace", "start_trace"), _making())
     _exporting(owner)
 
 
-def _legacy(module) -> None:
+def _legacy(module: Any) -> None:
     calls.replace_all(module.profile, ("__init__", "__enter__"), _making())
     _exporting(module.profile)
 
 
-def _cuda(module) -> None:
+def _cuda(module: Any) -> None:
     calls.replace_all(module, ("start",), _making())
 
 
-def _making():
+def _making() -> Any:
     return calls.around("profilers", _before, _nothing)
 
 
-def _before(args, kwargs) -> None:  # noqa: ARG001 - the form of `around`
+def _before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
     if not (_seen or _own or calls.ours()):
         thing = args[0] if args else None
         make_way("torch.cuda.profiler" if thing is None else type(thing).__qualname__)
 
 
-def _nothing(state, args, result, raised) -> None:
+def _nothing(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:
     """Look at nothing after the call."""
 
 
-def _note(args, kwargs):  # noqa: ARG001 - the form of `around`
+def _note(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - the form of `around`
     return None
 
 
-def _before_start(args, kwargs):
+def _before_start(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     _before(args, kwargs)
     return None if _own or calls.ours() else recorder.now()
 
 
-def _after_start(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+def _after_start(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if state is not None and raised is None:
         _running[id(args[0])] = state
 
 
-def _stopped(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+def _stopped(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     start = _running.pop(id(args[0]), None)
     if start is not None:
         recorder.mark(wire.USER_PROFILER, start, recorder.now(), calls.site(), 1)
 
 
-def _exporting(owner) -> None:
+def _exporting(owner: Any) -> None:
     watch = calls.around("profilers", _target, _exported)
     calls.replace_all(owner, ("export_chrome_trace",), watch)
 
 
-def _target(args, kwargs):
+def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Give the path of the outermost export that is the user's."""
     if _own or _exports or calls.ours():
         return None
@@ -150,10 +151,10 @@ def _target(args, kwargs):
     return os.path.abspath(os.fspath(path))
 
 
-_exports: list = []  # not empty: an export is under way
+_exports: list[Any] = []  # not empty: an export is under way
 
 
-def _exported(state, args, result, raised) -> None:  # noqa: ARG001 - the form of `around`
+def _exported(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if state is None:
         return
     _exports.clear()
@@ -161,7 +162,7 @@ def _exported(state, args, result, raised) -> None:  # noqa: ARG001 - the form o
         recorder.write(wire.FILES, {"read": {}, "written": [state], "kind": "trace"})
 
 
-def _observed_from_outside():
+def _observed_from_outside() -> Any:
     """Name what tells that a tool has put itself into this process, if anything does."""
     for name in _OUTSIDE:
         if os.environ.get(name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from ... import wire
 from .. import imports, patching, recorder
@@ -19,29 +20,29 @@ def install() -> None:
     imports.when_imported("safetensors.torch", _safetensors)
 
 
-def _torch(torch) -> None:
+def _torch(torch: Any) -> None:
     make = _make("f", 1)
     calls.replace_everywhere((torch.serialization, torch), "save", make)
     jit = sys.modules.get("torch.jit._serialization")
     calls.replace_everywhere((jit, getattr(torch, "jit", None)), "save", make)
 
 
-def _distributed(checkpoint) -> None:
+def _distributed(checkpoint: Any) -> None:
     saver = sys.modules.get(checkpoint.__name__ + ".state_dict_saver")
     make = _make("checkpoint_id", -1)
     for name in ("save", "async_save", "save_state_dict"):
         calls.replace_everywhere((saver, checkpoint), name, make)
 
 
-def _safetensors(module) -> None:
+def _safetensors(module: Any) -> None:
     make = _make("filename", 1)
     for name in ("save_file", "save_model"):
         if hasattr(module, name):
             patching.replace(module, name, make)
 
 
-def _make(argument, position):
-    def note(args, kwargs):
+def _make(argument: Any, position: Any) -> Any:
+    def note(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = kwargs.get(argument)
         if given is None and 0 <= position < len(args):
             given = args[position]
@@ -50,7 +51,7 @@ def _make(argument, position):
     return calls.outermost(wire.CHECKPOINT, "saving", _SPAN, note, _written)
 
 
-def _path(target):
+def _path(target: Any) -> Any:
     """Give the path of a file or of what is opened on one; nothing if it is in memory."""
     if not isinstance(target, (str, os.PathLike)):
         target = getattr(target, "name", None)
@@ -59,7 +60,7 @@ def _path(target):
     return os.path.abspath(os.fspath(target))
 
 
-def _written(path) -> int:
+def _written(path: Any) -> int:
     """Note the file; give its size in bytes, −1 where it cannot be known."""
     if not isinstance(path, str):
         return -1

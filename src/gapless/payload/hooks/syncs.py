@@ -6,6 +6,8 @@ them. Windows show those.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ... import wire
 from .. import imports, patching
 from . import calls
@@ -22,16 +24,16 @@ def install() -> None:
         imports.when_imported(module, _methods)
 
 
-def _functions(module) -> None:
+def _functions(module: Any) -> None:
     calls.replace_all(module, ("synchronize",), _make())
 
 
-def _methods(module) -> None:
+def _methods(module: Any) -> None:
     for name in ("Event", "Stream"):
         owner = getattr(module, name, None)
         if isinstance(owner, type) and "synchronize" in vars(owner):
             patching.replace(owner, "synchronize", _make())
 
 
-def _make():
+def _make() -> Any:
     return calls.outermost(wire.SYNC, "syncs")

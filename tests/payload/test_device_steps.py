@@ -1,0 +1,170 @@
+"""The device's own time between step edges: ``hooks/device_steps.py``."""
+
+import os
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gapless import wire
+from tests.payload import hooking
+
+
+class Device:
+    """A stand-in for torch.cuda: events pass when told, and nothing may wait."""
+
+    def __init__(self) -> None:
+        self.initialized = True
+        self.capturing = False
+        self.passed_until = -1.0
+        self.clock = 0.0  # ms
+        self.made: list[Event] = []
+        self.stream = SimpleNamespace(device_index=0)
+
+    def is_initialized(self) -> bool:
+        return self.initialized
+
+    def is_current_stream_capturing(self) -> bool:
+        return self.capturing
+
+    def current_stream(self) -> SimpleNamespace:
+        assert self.initialized
+        return self.stream
+
+    def Event(self, *, enable_timing: bool) -> "Event":  # noqa: N802 - torch's name
+        assert enable_timing
+        event = Event(self)
+        self.made.append(event)
+        return event
+
+
+class Event:
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.at = -1.0
+
+    def record(self, stream: object) -> None:
+        assert stream is self.device.stream
+        assert not self.device.capturing
+        self.at = self.device.clock
+
+    def query(self) -> bool:
+        assert not self.device.capturing
+        return self.at <= self.device.passed_until
+
+    def elapsed_time(self, other: "Event") -> float:
+        assert other.query()
+        return other.at - self.at
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    device = Device()
+    monkeypatch.setitem(sys.modules, "torch.cuda", device)
+    return device
+
+
+def test_the_time_between_two_edges_is_told_once_the_device_has_passed_them(
+    device: Device,
+) -> None:
+    with hooking.installed("device_steps") as recorder:
+        for step, clock in enumerate((0.0, 2.5, 6.0)):
+            device.clock = clock
+            recorder.edge(1000 * step)
+        assert recorder.of(wire.DEVICE_STEP) == []
+        device.passed_until = device.clock = 7.0
+        recorder.edge(3000)
+        device.passed_until = device.clock = 8.0
+        recorder.edge(4000)
+        recorder.edge(5000)
+    marks = recorder.of(wire.DEVICE_STEP)
+    assert [mark.value for mark in marks] == [2_500_000, 3_500_000, 1_000_000, 1_000_000]
+    assert [(mark.start, mark.end) for mark in marks][:2] == [(0, 1000), (1000, 2000)]
+
+
+def test_events_are_used_again(device: Device) -> None:
+    with hooking.installed("device_steps") as recorder:
+        for step in range(500):
+            device.clock = device.passed_until = float(step)
+            recorder.edge(step)
+    assert len(device.made) <= 4
+    assert {mark.value for mark in recorder.of(wire.DEVICE_STEP)} == {1_000_000}
+    assert len(recorder.of(wire.DEVICE_STEP)) >= 497
+
+
+def test_a_device_far_behind_leaves_a_gap_and_no_wrong_time(device: Device) -> None:
+    with hooking.installed("device_steps") as recorder:
+        for step in range(400):
+            device.clock = float(step)
+            recorder.edge(step)
+        assert len(device.made) == 256
+        device.passed_until = 400.0
+        for step in range(400, 1000):
+            device.clock = device.passed_until = float(step)
+            recorder.edge(step)
+    spans = [mark.end - mark.start for mark in recorder.of(wire.DEVICE_STEP)]
+    assert set(spans) == {1}
+    assert {mark.value for mark in recorder.of(wire.DEVICE_STEP)} == {1_000_000}
+    assert len(spans) > 800
+
+
+def test_nothing_is_asked_while_a_graph_is_captured(device: Device) -> None:
+    with hooking.installed("device_steps") as recorder:
+        recorder.edge(0)
+        device.capturing = True
+        recorder.edge(1)  # the stand-in's assertions would be failures of the hook
+        device.capturing = False
+        device.passed_until = 10.0
+        recorder.edge(2)
+        recorder.edge(3)
+        recorder.edge(4)
+    assert [(mark.start, mark.end) for mark in recorder.of(wire.DEVICE_STEP)] == [(2, 3)]
+
+
+def test_another_stream_is_not_compared(device: Device) -> None:
+    with hooking.installed("device_steps") as recorder:
+        device.passed_until = 10.0
+        recorder.edge(0)
+        device.stream = SimpleNamespace(device_index=1)
+        for step in range(1, 4):
+            recorder.edge(step)
+    starts = [mark.start for mark in recorder.of(wire.DEVICE_STEP)]
+    assert 0 not in starts
+    assert 1 in starts
+
+
+def test_a_forked_child_does_not_touch_the_events_of_its_parent(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hooking.installed("device_steps") as recorder:
+        device.passed_until = 10.0
+        recorder.edge(0)
+        recorder.edge(1)
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        recorder.edge(2)
+        recorder.edge(3)
+    assert [mark.start for mark in recorder.of(wire.DEVICE_STEP)] == []
+    assert len(device.made) == 4
+
+
+@pytest.mark.gpu
+def test_real_events_tell_what_the_device_did_without_a_sync() -> None:
+    work = torch.ones(4096, 4096, device="cuda")
+    spent: list[int] = []
+    with hooking.installed("device_steps") as recorder:
+        torch.cuda.set_sync_debug_mode("error")
+        for _ in range(50):
+            torch.mm(work, work)
+            start = time.perf_counter_ns()
+            recorder.edge()
+            spent.append(time.perf_counter_ns() - start)
+        torch.cuda.set_sync_debug_mode("default")
+        torch.cuda.synchronize()
+        for _ in range(60):
+            recorder.edge()
+    values = sorted(mark.value for mark in recorder.of(wire.DEVICE_STEP))
+    assert len(values) >= 49
+    assert values[len(values) // 2] > 0
+    assert sorted(spent)[25] < 100_000

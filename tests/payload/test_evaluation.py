@@ -1,0 +1,171 @@
+"""Training and evaluation as marks, and which module is the model: ``evaluation``, ``models``."""
+
+import copy
+import gc
+import inspect
+import pickle
+import time
+import weakref
+
+import torch
+from torch import nn
+
+from gapless import wire
+from tests.payload import hooking
+
+
+class Net(nn.Module):
+    """A model with a frozen part and an overridden ``train``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+        self.head = nn.Linear(4, 2)
+
+    def train(self, mode: bool = True) -> "Net":  # noqa: FBT002 - torch's form
+        super().train(mode)
+        self.features[1].eval()
+        return self
+
+
+class Broken(nn.Module):
+    def train(self, mode: bool = True) -> "Broken":  # noqa: FBT002 - torch's form
+        raise RuntimeError(f"cannot be told {mode}")
+
+
+def stepped(model: nn.Module) -> torch.optim.Optimizer:
+    """Train by one step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    return optimizer
+
+
+def test_modes_before_the_first_step_are_told_when_the_model_is_known() -> None:
+    with hooking.installed("models", "evaluation") as recorder:
+        model = Net()
+        model.train()
+        assert recorder.of(wire.MODE) == []
+        optimizer = stepped(model)
+        recorder.edge()
+        model.eval()
+        model.eval()
+        model.train()
+    assert [mark.value for mark in recorder.of(wire.MODE)] == [1, 0, 1]
+    starts = [mark.start for mark in recorder.of(wire.MODE)]
+    assert starts == sorted(starts)
+    assert len(recorder.about("model")) == 1
+    assert not model.features[1].training
+    del optimizer
+
+
+def test_the_model_is_the_module_that_owns_the_optimizers_parameters() -> None:
+    with hooking.installed("models", "evaluation") as recorder:
+        transform = nn.Sequential(nn.Identity(), nn.ReLU()).eval()
+        loss = nn.CrossEntropyLoss().train()
+        model = Net().to("cpu")
+        model.features.eval()
+        optimizer = stepped(model)
+        recorder.edge()
+        transform.train()
+        model.features.train()
+        loss.eval()
+        model.train()
+    (fact,) = recorder.about("model")
+    assert fact.values["class"].endswith("Net")
+    assert fact.values["parameters"] == sum(one.numel() for one in model.parameters())
+    assert fact.values["dtypes"] == {"torch.float32": 6}
+    assert fact.values["device"] == "cpu"
+    assert fact.values["channels_last"] is False
+    assert fact.place is not None
+    assert fact.place[0] == __file__
+    assert {mark.subject for mark in recorder.of(wire.MODE)} == {fact.id}
+    del optimizer
+
+
+def test_layout_and_precision_of_the_weights_are_facts() -> None:
+    with hooking.installed("models", "evaluation") as recorder:
+        model = Net().to(memory_format=torch.channels_last).to(torch.bfloat16)
+        optimizer = stepped(model)
+        recorder.edge()
+        other = nn.Linear(2, 2).train()
+        second = stepped(other)
+        recorder.edge()
+    first, last = recorder.about("model")
+    assert first.values["channels_last"] is True
+    assert first.values["dtype"] == "torch.bfloat16"
+    assert last.values["channels_last"] is None
+    del optimizer, second
+
+
+def test_two_models_of_two_optimizers_are_told_apart() -> None:
+    with hooking.installed("models", "evaluation") as recorder:
+        generator, critic = nn.Linear(2, 2).train(), nn.Linear(2, 1).train()
+        optimizers = stepped(generator), stepped(critic)
+        recorder.edge()
+        critic.eval()
+    assert len(recorder.about("model")) == 2
+    subjects = [mark.subject for mark in recorder.of(wire.MODE)]
+    assert len(set(subjects)) == 2
+    critics = next(fact for fact in recorder.about("model") if fact.values["parameters"] == 3)
+    assert (subjects[-1], recorder.marks[-1].value) == (critics.id, 0)
+    del optimizers
+
+
+def test_a_module_is_not_kept_alive() -> None:
+    with hooking.installed("models", "evaluation") as recorder:
+        model = Net().train()
+        optimizer = stepped(model)
+        recorder.things.clear()
+        gone = weakref.ref(model), weakref.ref(optimizer)
+        del model, optimizer
+        gc.collect()
+        assert [one() for one in gone] == [None, None]
+        recorder.edge()
+    assert recorder.about("model") == []
+
+
+def test_what_train_raises_is_raised_as_it_would_be() -> None:
+    model = nn.Sequential(nn.Sequential(Broken()))
+    plain = hooking.told(model.eval)
+    with hooking.installed("models", "evaluation"):
+        observed = hooking.told(model.eval)
+        again = hooking.told(lambda: model.train("yes"))  # pyright: ignore[reportArgumentType]
+        Net().eval()
+    assert plain
+    assert observed == plain
+    assert "boolean" in again[-1]
+
+
+def test_train_is_the_same_to_whoever_looks_and_put_back() -> None:
+    names = ("train", "eval", "to", "cuda")
+    before = [vars(nn.Module)[name] for name in names]
+    with hooking.installed("models", "evaluation"):
+        assert vars(nn.Module)["train"] is not before[0]
+        assert inspect.signature(nn.Module.train) == inspect.signature(before[0])
+        model = Net().eval()
+        assert copy.deepcopy(model).training is False
+        assert pickle.loads(pickle.dumps(model)).training is False  # noqa: S301 - our own
+        scripted: list[object] = []
+        hooking.warned(lambda: scripted.append(torch.jit.script(nn.Linear(2, 2)).eval()))
+        assert len(scripted) == 1
+    assert [vars(nn.Module)[name] for name in names] == before
+
+
+def test_the_modules_inside_cost_next_to_nothing() -> None:
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(1, 1), nn.ReLU()) for _ in range(200)))
+
+    def spent() -> int:
+        return min(_timed(model) for _ in range(15))
+
+    plain = spent()
+    with hooking.installed("models", "evaluation"):
+        observed = spent()
+    assert observed < 1.5 * plain + 100_000  # 601 modules; a noisy machine is allowed for
+
+
+def _timed(model: nn.Module) -> int:
+    start = time.thread_time_ns()
+    model.train()
+    return time.thread_time_ns() - start

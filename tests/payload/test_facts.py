@@ -1,0 +1,191 @@
+"""Facts about precision, threads, processes and memory: ``precision``, ``distributed``, …"""
+
+import os
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from gapless import wire
+from tests.payload import hooking
+
+
+def test_settings_are_read_at_the_first_edge_and_written_once() -> None:
+    with hooking.installed("precision") as recorder:
+        for _ in range(10):
+            recorder.edge()
+    (fact,) = recorder.about("precision")
+    assert fact.values["matmul_precision"] == "highest"
+    assert fact.values["allow_tf32_matmul"] is False
+    assert fact.values["allow_tf32_conv"] is True
+    assert fact.values["cudnn_benchmark"] is False
+    assert fact.values["deterministic"] is False
+    assert fact.values["anomaly"] is False
+    assert fact.values["autocast"] is None
+    assert fact.values["scaler"] is False
+    (machine,) = recorder.about("machine")
+    assert machine.values["intra_op_threads"] == torch.get_num_threads()
+    assert machine.values["cpus"] == len(os.sched_getaffinity(0))
+    assert not torch.cuda.is_initialized() or torch.cuda.is_available()
+
+
+def test_a_changed_setting_is_written_again() -> None:
+    with hooking.installed("precision") as recorder:
+        recorder.edge()
+        with torch.autograd.set_detect_anomaly(True, check_nan=False):
+            recorder.edge()
+    assert [fact.values["anomaly"] for fact in recorder.about("precision")] == [False, True]
+
+
+def test_the_newer_names_of_tf32_do_not_make_reading_fail() -> None:
+    before = torch.backends.cuda.matmul.fp32_precision
+    with hooking.installed("precision") as recorder:
+        torch.backends.cuda.matmul.fp32_precision = "tf32"
+        try:
+            assert hooking.warned(recorder.edge) == []
+        finally:
+            torch.backends.cuda.matmul.fp32_precision = before
+    (fact,) = recorder.about("precision")
+    assert fact.values["allow_tf32_matmul"] is True
+    assert fact.values["matmul_precision"] == "high"
+
+
+def test_mixed_precision_is_seen_where_it_is_entered() -> None:
+    with hooking.installed("precision") as recorder:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            product = torch.ones(2, 2) @ torch.ones(2, 2)
+        with torch.autocast("cpu", dtype=torch.float16, enabled=False):
+            pass
+        recorder.edge()
+    assert product.dtype == torch.bfloat16
+    (fact,) = recorder.about("precision")
+    assert fact.values["autocast"] == {"cpu": "torch.bfloat16"}
+    assert fact.place is not None
+    assert fact.place[0] == __file__
+
+
+def test_a_scaler_is_seen_and_its_warning_names_the_users_line() -> None:
+    def make() -> None:
+        torch.amp.GradScaler("cuda")  # pyright: ignore[reportPrivateImportUsage]
+
+    plain = hooking.warned(make)
+    with hooking.installed("precision") as recorder:
+        observed = hooking.warned(make)
+        recorder.edge()
+    assert observed == plain
+    if not torch.cuda.is_available():
+        assert plain
+    (fact,) = recorder.about("precision")
+    assert fact.values["scaler"] is torch.cuda.is_available()
+
+
+def test_only_names_that_are_allowed_are_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("WANDB_API_KEY", "secret")
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    with hooking.installed("precision") as recorder:
+        recorder.edge()
+    environment = recorder.about("machine")[0].values["environment"]
+    assert environment["OMP_NUM_THREADS"] == "3"
+    assert "secret" not in repr(recorder.facts)
+    assert recorder.about("precision")[0].values["launch_blocking"] is True
+
+
+@pytest.fixture
+def group() -> Iterator[None]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("group")
+def test_how_a_model_is_spread_is_a_fact_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    before = vars(nn.parallel.DistributedDataParallel)["__init__"]
+    with hooking.installed("models", "evaluation", "distributed") as recorder:
+        model = nn.Linear(2, 2)
+        ddp = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=10, static_graph=True)
+        ddp(torch.ones(1, 2)).sum().backward()
+        optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+        optimizer.step()
+        recorder.edge()
+        ddp.eval()
+        model.train()
+    assert vars(nn.parallel.DistributedDataParallel)["__init__"] is before
+    (fact,) = recorder.about("ddp")
+    assert fact.values["bucket_cap_mb"] == 10
+    assert fact.values["static_graph"] is True
+    assert fact.values["find_unused_parameters"] is False
+    assert fact.values["gradient_as_bucket_view"] is False
+    assert fact.values["world"] == 1
+    assert fact.place is not None
+    assert fact.place[0] == __file__
+    (processes,) = recorder.about("distributed")
+    assert processes.values["backend"] == "gloo"
+    assert (processes.values["rank"], processes.values["world"]) == (0, 1)
+    assert processes.values["nodes"] == 1
+    (whole,) = recorder.about("model")
+    assert whole.values["class"].endswith("Linear")
+    modes = recorder.of(wire.MODE)
+    assert [(mark.subject, mark.value) for mark in modes] == [(whole.id, 0), (whole.id, 1)]
+
+
+def test_without_a_process_group_there_is_no_fact_of_one() -> None:
+    with hooking.installed("distributed") as recorder:
+        recorder.edge()
+    assert recorder.facts == []
+
+
+def statistics() -> dict[str, object]:
+    whole = {"all": {"current": 7, "peak": 9, "allocated": 20, "freed": 13}}
+    names = ("allocated_bytes", "reserved_bytes", "active_bytes", "segment")
+    return {**dict.fromkeys(names, whole), "num_alloc_retries": 2, "num_ooms": 0}
+
+
+def test_counters_of_the_allocator_are_read_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def read(device: int) -> dict[str, object]:
+        asked.append(device)
+        return statistics()
+
+    stand_in = SimpleNamespace(_cuda_getDevice=lambda: 1, _cuda_memoryStats=read)
+    monkeypatch.setitem(sys.modules, "torch.cuda", SimpleNamespace(is_initialized=lambda: True))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=stand_in))
+    with hooking.installed("allocator") as recorder:
+        for at in (0, 400_000_000, 999_999_999, 1_000_000_000, 1_500_000_000):
+            recorder.edge(at)
+    assert asked == [1, 1]
+    kind, frame = recorder.written[-1]
+    assert kind == wire.COUNTERS
+    assert frame["ns"] == 1_000_000_000
+    assert (frame["allocated"], frame["reserved_peak"], frame["segments"]) == (7, 9, 7)
+    assert (frame["retries"], frame["ooms"]) == (2, 0)
+    assert "device_allocs" not in frame
+
+
+def test_where_cuda_is_not_in_use_nothing_is_asked() -> None:
+    if torch.cuda.is_initialized():
+        pytest.skip("CUDA is in use here")
+    with hooking.installed("allocator", "device_steps", "precision") as recorder:
+        recorder.edge()
+        recorder.edge()
+    assert recorder.written == []
+    assert recorder.marks == []
+    assert not torch.cuda.is_initialized()
+
+
+@pytest.mark.gpu
+def test_the_real_allocator_is_read_without_a_sync() -> None:
+    held = torch.ones(1 << 20, device="cuda")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with hooking.installed("allocator", "device_steps", "precision") as recorder:
+            recorder.edge()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert recorder.written[0][1]["allocated"] >= held.nbytes

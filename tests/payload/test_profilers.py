@@ -1,0 +1,149 @@
+"""The user's own profilers: ``hooks/profilers.py``."""
+
+import importlib.util
+import inspect
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd import profiler as autograd_profiler
+
+from gapless import wire
+from tests.payload import hooking
+
+MAKERS: dict[str, Callable[[], object]] = {
+    "torch.profiler": lambda: torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU]
+    ),
+    "autograd": lambda: autograd_profiler.profile(use_kineto=True),
+    "nvtx": lambda: autograd_profiler.emit_nvtx(enabled=False),
+    "itt": lambda: autograd_profiler.emit_itt(enabled=False),
+    "legacy": lambda: importlib.import_module("torch.autograd.profiler_legacy").profile(),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_we_make_way_before_the_users_profiler_is_made(name: str) -> None:
+    order: list[str] = []
+    with hooking.installed("profilers") as recorder:
+        profilers = hooking.hook("profilers")
+        profilers.on_user_profiler(lambda: order.append("ours ends"))
+        assert not profilers.user_profiler()
+        hooking.warned(MAKERS[name])
+        hooking.warned(MAKERS[name])
+        order.append("theirs is made")
+        assert profilers.user_profiler()
+    assert order == ["ours ends", "theirs is made"]
+    (mark,) = recorder.of(wire.USER_PROFILER)
+    assert mark.start == mark.end
+
+
+def test_the_cuda_profiler_is_seen_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(torch.cuda.profiler, "start", lambda: order.append("started"))
+    with hooking.installed("profilers"):
+        hooking.hook("profilers").on_user_profiler(lambda: order.append("ours ends"))
+        torch.cuda.profiler.start()
+    assert order == ["ours ends", "started"]
+
+
+def test_a_failing_action_does_not_reach_the_user() -> None:
+    def fail() -> None:
+        raise RuntimeError("ours")
+
+    with hooking.installed("profilers") as recorder:
+        profilers = hooking.hook("profilers")
+        profilers.on_user_profiler(fail)
+        with MAKERS["torch.profiler"]():  # pyright: ignore[reportGeneralTypeIssues]
+            torch.ones(2).add(1)
+        from gapless.payload import patching  # noqa: PLC0415 - the note is expected, once
+
+        assert "ours" in patching.notes.pop()[1]
+    assert recorder.of(wire.USER_PROFILER)
+
+
+def test_the_time_under_the_users_profiler_and_the_trace_are_noted(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    with hooking.installed("profilers") as recorder:
+        with torch.profiler.profile() as profiler:
+            torch.ones(2).add(1)
+        profiler.export_chrome_trace(str(path))
+    made, on = recorder.of(wire.USER_PROFILER)
+    assert (made.value, on.value) == (0, 1)
+    assert made.start <= on.start < on.end
+    assert recorder.written == [(wire.FILES, {"read": {}, "written": [str(path)], "kind": "trace"})]
+    assert json.loads(path.read_text())["traceEvents"]
+
+
+def test_traces_for_tensorboard_are_noted(tmp_path: Path) -> None:
+    with hooking.installed("profilers") as recorder:
+        handler = torch.profiler.tensorboard_trace_handler(str(tmp_path), use_gzip=True)
+        schedule = torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=2)
+        with torch.profiler.profile(schedule=schedule, on_trace_ready=handler) as profiler:
+            for _ in range(4):
+                torch.ones(2).add(1)
+                hooking.warned(profiler.step)
+    assert sorted(recorder.files()) == sorted(str(path) for path in tmp_path.iterdir())
+    assert len(recorder.files()) == 2
+
+
+def test_profilers_of_our_own_are_not_the_users() -> None:
+    with hooking.installed("profilers") as recorder:
+        profilers = hooking.hook("profilers")
+        with profilers.own(), autograd_profiler.profile(use_kineto=True):
+            torch.ones(2).add(1)
+        assert not profilers.user_profiler()
+    assert recorder.marks == []
+
+
+def test_what_a_window_of_ours_calls_is_not_the_users() -> None:
+    module: Any = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader("gapless.payload.windows.stand_in", loader=None)  # pyright: ignore[reportArgumentType]
+    )
+    exec(  # noqa: S102 - a module of this name
+        "def window(make):\n    return make()\n", vars(module)
+    )
+    with hooking.installed("profilers"):
+        module.window(MAKERS["torch.profiler"])
+        assert not hooking.hook("profilers").user_profiler()
+
+
+def test_a_tool_that_observes_from_outside_leaves_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/opt/nvidia/libToolsInjection64.so")
+    with hooking.installed("profilers") as recorder:
+        assert hooking.hook("profilers").user_profiler()
+    assert recorder.missing[0][0] == "windows"
+
+
+def test_types_of_profilers_stay_what_they_are() -> None:
+    classes = (torch.profiler.profile, autograd_profiler.profile, autograd_profiler.emit_nvtx)
+    before = [dict(vars(one)) for one in classes]
+    signatures = [inspect.signature(one) for one in classes]
+
+    with hooking.installed("profilers"):
+        assert (torch.profiler.profile, autograd_profiler.profile) == classes[:2]
+        assert [inspect.signature(one) for one in classes] == signatures
+        assert pickle.loads(pickle.dumps(torch.profiler.profile)) is classes[0]  # noqa: S301
+
+        class Mine(torch.profiler.profile):
+            """A subclass, as Lightning has."""
+
+        with Mine(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            torch.ones(2).add(1)
+        assert isinstance(profiler, torch.profiler.profile)
+    assert [dict(vars(one)) for one in classes] == before
+
+
+def test_what_a_profiler_raises_is_raised_as_it_would_be() -> None:
+    def make() -> None:
+        torch.profiler.profile(activities=[], nonsense=1)  # pyright: ignore[reportCallIssue]
+
+    plain = hooking.told(make)
+    with hooking.installed("profilers"):
+        observed = hooking.told(make)
+    assert plain
+    assert observed == plain

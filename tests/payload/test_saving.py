@@ -1,0 +1,138 @@
+"""Checkpoints as marks: ``hooks/saving.py``."""
+
+import importlib
+import inspect
+import io
+import pickle
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from gapless import wire
+from tests.payload import hooking
+
+
+def test_a_save_is_a_mark_with_the_line_and_the_size(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    with hooking.installed("saving") as recorder:
+        line = inspect.currentframe().f_lineno + 1  # pyright: ignore[reportOptionalMemberAccess]
+        torch.save({"a": torch.arange(5)}, path)
+    (mark,) = recorder.of(wire.CHECKPOINT)
+    assert mark.start < mark.end
+    assert mark.value == path.stat().st_size
+    assert recorder.sites[mark.subject][:2] == (__file__, line)
+    assert recorder.files() == [str(path)]
+    assert torch.load(path)["a"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_the_file_is_noted_whatever_it_was_given_as(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with hooking.installed("saving") as recorder:
+        torch.save(1, "one.pt")
+        torch.save(2, f=tmp_path / "two.pt")
+        with (tmp_path / "three.pt").open("wb") as file:
+            torch.save(3, file)
+    assert recorder.files() == [str(tmp_path / f"{name}.pt") for name in ("one", "two", "three")]
+
+
+def test_saving_into_memory_is_a_mark_without_a_file() -> None:
+    buffer = io.BytesIO()
+    with hooking.installed("saving") as recorder:
+        torch.save([1, 2], buffer)
+    assert [mark.value for mark in recorder.of(wire.CHECKPOINT)] == [-1]
+    assert recorder.files() == []
+
+
+def test_only_the_outermost_save_is_a_mark(tmp_path: Path) -> None:
+    class Saver:
+        def __reduce__(self) -> tuple[object, ...]:
+            torch.save(1, tmp_path / "inner.pt")
+            return (list, ())
+
+    with hooking.installed("saving") as recorder:
+        torch.save(Saver(), tmp_path / "outer.pt")
+        torch.save(2, tmp_path / "next.pt")
+    assert recorder.files() == [str(tmp_path / "outer.pt"), str(tmp_path / "next.pt")]
+
+
+def test_saves_of_two_threads_are_both_marks(tmp_path: Path) -> None:
+    class Slow:
+        def __reduce__(self) -> tuple[object, ...]:
+            other = threading.Thread(target=torch.save, args=(1, tmp_path / "other.pt"))
+            other.start()
+            other.join()
+            return (list, ())
+
+    with hooking.installed("saving") as recorder:
+        torch.save(Slow(), tmp_path / "first.pt")
+    assert len(recorder.of(wire.CHECKPOINT)) == 2
+
+
+def test_a_save_that_fails_fails_as_it_would(tmp_path: Path) -> None:
+    target = tmp_path / "missing" / "model.pt"
+
+    def save() -> None:
+        torch.save(1, target)
+
+    plain = hooking.told(save)
+    with hooking.installed("saving") as recorder:
+        observed = hooking.told(save)
+    assert plain
+    assert observed == plain
+    assert [mark.flags for mark in recorder.of(wire.CHECKPOINT)] == [wire.RAISED]
+    assert recorder.files() == []
+
+
+def test_what_was_replaced_is_put_back() -> None:
+    before = (torch.save, torch.serialization.save, torch.jit.save)
+    with hooking.installed("saving"):
+        assert torch.save is not before[0]
+        assert torch.save is torch.serialization.save
+        assert pickle.loads(pickle.dumps(torch.save)) is torch.save  # noqa: S301 - our own
+        assert inspect.signature(torch.save) == inspect.signature(before[0])
+    assert (torch.save, torch.serialization.save, torch.jit.save) == before
+
+
+def test_a_scripted_model_that_is_saved_is_a_mark(tmp_path: Path) -> None:
+    def save() -> None:  # tracing warns that it is old
+        model = torch.nn.Linear(2, 2)
+        torch.jit.save(torch.jit.trace(model, torch.ones(1, 2)), str(tmp_path / "scripted.pt"))
+
+    with hooking.installed("saving") as recorder:
+        hooking.warned(save)
+    assert recorder.files() == [str(tmp_path / "scripted.pt")]
+
+
+def test_safetensors_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "safetensors"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "torch.py").write_text(
+        "def save_file(tensors, filename, metadata=None):\n"
+        "    with open(filename, 'w') as file:\n"
+        "        file.write('12345')\n"
+        "def save_model(model, filename):\n"
+        "    save_file(model, filename)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with hooking.installed("saving") as recorder:
+        importlib.import_module("safetensors.torch").save_model({}, str(tmp_path / "x"))
+    for name in [name for name in sys.modules if name.startswith("safetensors")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert [mark.value for mark in recorder.of(wire.CHECKPOINT)] == [5]
+
+
+def test_a_distributed_checkpoint_is_one_mark(tmp_path: Path) -> None:
+    import torch.distributed.checkpoint as dcp  # noqa: PLC0415 - takes long
+
+    with hooking.installed("saving") as recorder:
+        hooking.warned(
+            lambda: dcp.save({"a": torch.ones(2)}, checkpoint_id=tmp_path / "dcp", no_dist=True)
+        )
+    assert len(recorder.of(wire.CHECKPOINT)) == 1
+    assert recorder.files() == [str(tmp_path / "dcp")]
