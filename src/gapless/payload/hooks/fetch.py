@@ -1,0 +1,298 @@
+"""Each fetch of a batch becomes a row: where its time went, in workers and in the training alike.
+
+Replaces ``fetch`` of torch's two fetchers, through which map-style and iterable data sets go with
+and without batches. The collate function is replaced on the fetcher for the length of one fetch.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import weakref
+from time import monotonic_ns
+from typing import Any, Callable
+
+from ... import wire
+from .. import imports, measure, pacing, patching, randomness, reading, recorder
+from ..stopwatch import COLLATE, Stopwatch, invisible, timed
+from . import files
+
+ABSENT = -1
+RANDOM_EVERY = 64  # fetches, where the options say nothing
+_UNDIVIDED = (ABSENT,) * (2 * len(wire.STAGES))
+
+_here = threading.local()  # .busy: this thread is within a fetch
+_feeds: Any = weakref.WeakKeyDictionary()  # fetcher → Feed
+_paces: dict[tuple[int, bool], pacing.Pace] = {}
+_switch_ns = 0  # what going over to another stage and back costs, once it is known
+
+
+class Feed:
+    """What is known of one fetcher: one iteration of one loader in one process."""
+
+    __slots__ = ("iterable", "loader", "pace", "sequence", "worker")
+
+    def __init__(self, loader: int, worker: int, *, iterable: bool) -> None:
+        self.loader, self.worker, self.iterable = loader, worker, iterable
+        self.sequence = 0
+        key = (loader, iterable)
+        if key not in _paces:
+            _paces[key] = pacing.Pace(int(recorder.options().get("random_every", RANDOM_EVERY)))
+        self.pace = _paces[key]
+
+
+class Note:
+    """One fetch under way."""
+
+    __slots__ = (
+        "before",
+        "collate",
+        "entered",
+        "feed",
+        "fetcher",
+        "gauge",
+        "kind",
+        "random",
+        "random_ns",
+        "samples",
+        "sequence",
+        "start",
+        "states",
+        "timing",
+        "watch",
+    )
+
+    def __init__(self, entered: int, fetcher: Any, feed: Feed) -> None:
+        self.entered, self.fetcher, self.feed = entered, fetcher, feed
+        self.kind = pacing.PASSED
+        self.samples = 0
+        self.sequence = feed.sequence
+        self.random = ABSENT
+        self.random_ns = 0
+        self.start = 0
+        self.timing = False
+        self.collate: Any = None
+        self.gauge: Any = None
+        self.before: Any = None
+        self.states: Any = None
+        self.watch: Any = None
+
+
+def install() -> None:
+    """Record fetches once torch's fetchers are there."""
+    imports.when_imported("torch.utils.data._utils.fetch", _install)
+
+
+def _install(module: Any) -> None:
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        patching.replace(getattr(module, name), "fetch", _make)
+
+
+def _make(original: Callable[..., Any]) -> Callable[..., Any]:
+    begin = patching.guarded("fetch")(_begin)
+    end = patching.guarded("fetch")(_end)
+
+    def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        note = begin(self, args, kwargs)
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            if note is not None:
+                note.samples = 0
+                end(note)
+                _undo(note)
+            raise
+        if note is not None:
+            end(note)
+            _undo(note)  # where the recorder has left meanwhile, or failed
+        return result
+
+    return functools.wraps(original)(invisible(fetch))  # type: ignore[arg-type]
+
+
+def _begin(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> Note | None:
+    entered = monotonic_ns()
+    if getattr(_here, "busy", False):
+        return None  # a data set that loads from another loader: the outer fetch has it all
+    feed = _feeds.get(fetcher)
+    if feed is None:
+        feed = _feeds[fetcher] = _feed(fetcher)
+    note = Note(entered, fetcher, feed)
+    feed.sequence += 1
+    note.kind = feed.pace.choose()
+    note.samples = _asked(fetcher, args, kwargs)
+    _here.busy = True
+    try:
+        _start(note)
+    except BaseException:
+        _undo(note)
+        raise
+    return note
+
+
+def _start(note: Note) -> None:
+    if note.kind == pacing.PASSED:
+        note.start = monotonic_ns()
+        return
+    if note.feed.pace.random():
+        before = monotonic_ns()
+        note.states = randomness.states()
+        note.random_ns = monotonic_ns() - before
+    note.gauge = measure.gauge()
+    detailed = note.kind == pacing.DETAILED
+    if detailed or note.feed.iterable:
+        note.collate = note.fetcher.collate_fn
+        note.fetcher.collate_fn = _collate(note)
+    if detailed:
+        note.watch, note.timing = Stopwatch(), True
+        reading.begin(note.watch)
+    note.before = note.gauge.start()
+    note.start = note.before.at
+    if detailed:
+        note.watch.start(note.start, note.before.cpu)
+
+
+def _end(note: Note) -> None:
+    if note.kind == pacing.PASSED:
+        note.feed.pace.earn(monotonic_ns() - note.start, note.samples)
+        return
+    try:
+        after = note.gauge.stop()
+        if note.watch is not None:
+            note.watch.stop(after.at, after.cpu)
+    finally:
+        _undo(note)
+    if note.states is not None:
+        before = monotonic_ns()
+        note.random = int(randomness.states() != note.states)
+        note.random_ns += monotonic_ns() - before
+    recorder.batch(_row(note, after))
+    _tell_missing()
+    note.feed.pace.earn(after.at - note.start, note.samples)
+    _pay(note, monotonic_ns() - after.at)
+    if note.feed.worker >= 0:
+        files.tick(after.at)  # the recorder itself writes by and by
+
+
+def _undo(note: Note) -> None:
+    """Put back what stands there for the length of a fetch; once is enough."""
+    _here.busy = False
+    if note.timing:
+        note.timing = False
+        reading.finish()
+    if note.collate is not None:
+        note.fetcher.collate_fn, note.collate = note.collate, None
+
+
+def _row(note: Note, after: measure.Reading) -> tuple[int, ...]:
+    watch = note.watch
+    parts = _UNDIVIDED
+    if watch is not None:
+        parts = tuple(part for both in zip(watch.wall, watch.cpu) for part in both)
+    feed = note.feed
+    return (
+        feed.loader,
+        feed.worker,
+        note.sequence,
+        note.samples,
+        note.start,
+        after.at,
+        *measure.between(note.before, after),
+        note.random,
+        int(watch is not None),
+        *parts,
+    )
+
+
+def _pay(note: Note, afterwards: int) -> None:
+    light = note.start - note.entered + afterwards - note.random_ns
+    if note.watch is None:
+        note.feed.pace.pay(light, 0, note.random_ns)
+    else:
+        note.feed.pace.pay(0, light + note.watch.switches * _cost() // 2, note.random_ns)
+
+
+def _cost() -> int:
+    """Give what going over to another stage and back costs here, in ns, measured once."""
+    global _switch_ns
+    if not _switch_ns:
+        watch, times = Stopwatch(), 32
+        start = monotonic_ns()
+        for _ in range(times):
+            watch.enter(watch.enter(COLLATE))
+        # The calls through a wrapper and its handling of exceptions cost half as much again.
+        _switch_ns = max(1, (monotonic_ns() - start) * 3 // (2 * times))
+    return _switch_ns
+
+
+def _collate(note: Note) -> Callable[..., Any]:
+    """Give what stands in for the collate function: counts samples, and is a stage."""
+    count = note.feed.iterable and note.fetcher.auto_collation
+
+    def counted(args: tuple[Any, ...], _kwargs: Any) -> None:
+        if count and args and hasattr(args[0], "__len__"):
+            note.samples = len(args[0])
+
+    if note.kind == pacing.DETAILED:
+        return timed(note.collate, COLLATE, named=counted)
+
+    original: Any = note.collate
+
+    def collate(*args: Any, **kwargs: Any) -> Any:
+        counted(args, kwargs)
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
+
+    return functools.wraps(original)(invisible(collate))  # type: ignore[arg-type]
+
+
+def _asked(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> int:
+    """Give how many samples are asked for; of an iterable data set, fewer may come."""
+    index: Any = args[0] if args else kwargs.get("possibly_batched_index")
+    return len(index) if fetcher.auto_collation and hasattr(index, "__len__") else 1
+
+
+def _feed(fetcher: Any) -> Feed:
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    info = getattr(worker, "_worker_info", None)
+    iterable = type(fetcher).__name__.startswith("_Iterable")
+    if info is not None:
+        return Feed(recorder.own_loader(), info.id, iterable=iterable)
+    return Feed(_own_loader(fetcher), ABSENT, iterable=iterable)
+
+
+def _own_loader(fetcher: Any) -> int:
+    """Give the loader whose iterator fetches: the frame that called torch's fetcher is its."""
+    frame: Any = sys._getframe(1)
+    for _ in range(12):
+        if frame is None:
+            break
+        owner = frame.f_locals.get("self") if frame.f_code.co_name == "_next_data" else None
+        if getattr(owner, "_dataset_fetcher", None) is fetcher:
+            found = recorder.identify("loader", owner)
+            return ABSENT if found is None else found
+        frame = frame.f_back
+    return ABSENT
+
+
+def _tell_missing() -> None:
+    while measure.missing:
+        what, why = measure.missing.popitem()
+        recorder.unseen(what + " of fetches", why)
+
+
+def forget() -> None:
+    """Begin anew in the child of a fork, whose only thread may be within a fetch."""
+    _here.__dict__.clear()
+    _feeds.clear()
+    _paces.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget)

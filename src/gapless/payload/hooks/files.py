@@ -1,0 +1,119 @@
+"""Paths that fetches open, and files that the training process writes.
+
+Opened paths are seen where a fetch is looked at in detail, so their counts are of a sample; the
+bytes are in the rows of the fetches. Written files are those that such a fetch opens for writing
+and those found open for writing when we look, every few seconds: an audit hook would see all of
+them, but it can never be removed, and each event in the interpreter would pay for it. Checkpoints
+are noted where they are saved.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ... import wire
+from .. import patching, reading, recorder
+
+EVERY_NS = 5_000_000_000
+STREAMS = 2  # the highest of the standard streams, which the shell opened
+MOST = 4_000  # distinct paths; what comes after is counted together, as ""
+_WRITES = frozenset("wax+")
+_SYSTEMS = ("/dev/", "/proc/", "/sys/", "/memfd:")
+
+_read: dict[str, int] = {}  # since the last frame
+_seen: set[str] = set()  # distinct paths of all frames
+_written: list[str] = []
+_known: set[str] = set()  # files that were written, or that are not to be told
+_last = 0
+
+
+def install() -> None:
+    """Count paths from now on."""
+    reading.opened = patching.guarded("files opened")(opened)
+    recorder.on_edge(edge)
+    recorder.on_stop(tell)
+
+
+def opened(path: Any, mode: Any) -> None:
+    """Note that a fetch opens a file."""
+    if isinstance(path, (str, bytes, os.PathLike)):
+        name = os.fsdecode(path)
+        if isinstance(mode, str) and _WRITES.intersection(mode):
+            _note_written(name)
+        else:
+            _note_read(name)
+
+
+def named(args: tuple[Any, ...], _kwargs: Any) -> None:
+    """Note a path that is the first argument of a function that reads."""
+    if args and isinstance(args[0], (str, os.PathLike)):
+        reading.opened(args[0], "rb")
+
+
+def edge(*_: int) -> None:
+    """Look for files that are being written, every few seconds, and write what is new."""
+    if recorder.now() - _last >= EVERY_NS:
+        _look()
+        tell()
+
+
+def tick(now: int) -> None:
+    """Write what is new, every few seconds: called at the end of a fetch in a worker."""
+    if now - _last >= EVERY_NS:
+        tell()
+
+
+def tell() -> None:
+    """Write what is new since the last frame; counts are added by the reader."""
+    global _last
+    _last = recorder.now()
+    if _read or _written:
+        recorder.write(wire.FILES, {"read": dict(_read), "written": list(_written)})
+        _read.clear()
+        _written.clear()
+
+
+def forget() -> None:
+    """Begin anew in the child of a fork: what the parent saw, the parent writes."""
+    _read.clear()
+    _written.clear()
+
+
+def _note_read(name: str) -> None:
+    if name not in _seen:
+        if len(_seen) >= MOST:
+            name = ""
+        else:
+            _seen.add(name)
+    _read[name] = _read.get(name, 0) + 1
+
+
+def _note_written(name: str) -> None:
+    name = os.path.abspath(name)
+    if name not in _known and len(_known) < MOST:
+        _known.add(name)
+        _written.append(name)
+
+
+def _look() -> None:
+    spool = os.environ.get(wire.SPOOL) or "\0"
+    for number in os.listdir("/proc/self/fd"):
+        if int(number) > STREAMS and _writes(number):
+            path = os.readlink("/proc/self/fd/" + number)
+            if path.startswith("/") and not path.startswith((*_SYSTEMS, spool)):
+                _note_written(path)
+
+
+def _writes(number: str) -> bool:
+    try:
+        with open("/proc/self/fdinfo/" + number, "rb") as info:
+            text = info.read()
+    except OSError:
+        return False  # closed since, by another thread
+    flags = text.partition(b"flags:")[2].split(None, 1)
+    return bool(flags) and int(flags[0], 8) & os.O_ACCMODE != os.O_RDONLY
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget)

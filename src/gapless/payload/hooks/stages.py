@@ -1,0 +1,66 @@
+"""The stages of making a sample: functions of libraries are timed while a fetch is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .. import imports, patching, recorder
+from ..stagetable import TABLE
+from ..stopwatch import Standing, timed
+from . import files
+
+_made: dict[int, tuple[Any, Any]] = {}  # by id of an original: itself and what stands in for it
+
+
+def install() -> None:
+    """Time the functions of the table, each when its module is imported."""
+    rows: dict[str, list[tuple[str, int]]] = {}
+    for module, paths, stage in TABLE:
+        rows.setdefault(module, []).extend((path, stage) for path in paths.split())
+    for module, some in rows.items():
+        imports.when_imported(module, lambda found, them=some: apply(found, them))
+
+
+def apply(module: Any, rows: list[tuple[str, int]]) -> None:
+    """Time those functions of a module that it has."""
+    for path, stage in rows:
+        for owner, name in _found(module, path.rstrip("!?")):
+            _try(owner, name, stage, path)
+
+
+def _try(owner: Any, name: str, stage: int, path: str) -> None:
+    try:
+        _replace(owner, name, stage, path)
+    except Exception as error:  # a class in C that cannot be changed
+        recorder.unseen(f"stage of {getattr(owner, '__name__', owner)}.{name}", repr(error))
+
+
+def _found(module: Any, path: str) -> Iterator[tuple[Any, str]]:
+    holder, _, name = path.rpartition(".")
+    if holder == "*":
+        owners = [
+            thing
+            for thing in vars(module).values()
+            if isinstance(thing, type) and thing.__module__ == module.__name__
+        ]
+    else:
+        owners = [module if not holder else vars(module).get(holder)]
+    return ((owner, name) for owner in owners if owner is not None and name in vars(owner))
+
+
+def _replace(owner: Any, name: str, stage: int, path: str) -> None:
+    original = vars(owner)[name]
+    if not callable(original) or isinstance(original, (type, staticmethod, classmethod, Standing)):
+        return
+    known = _made.get(id(original))
+    if known is None:
+        named = files.named if path.endswith("!") else None
+        made = timed(original, stage, weak=path.endswith("?"), named=named)
+        _made[id(original)] = (original, made)
+        _made[id(made)] = (made, made)  # found again where another module has it by import
+    elif known[0] is known[1]:
+        return
+    else:
+        made = known[1]
+    patching.replace(owner, name, lambda _original, made=made: made)
