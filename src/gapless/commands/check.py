@@ -31,7 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Check the command and give the exit code."""
     from gapless.commands.recording import command_of, record
-    from gapless.launch import Order, Settings
+    from gapless.launch.environment import Settings
+    from gapless.launch.order import Order
 
     settings = Settings(check=True, window_steps=arguments.window_steps)
     order = Order(command_of(arguments), arguments.out, settings, float(arguments.seconds))

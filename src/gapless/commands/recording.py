@@ -5,14 +5,19 @@ import gc
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gapless.commands.options import positive, progress
 from gapless.errors import UsageError
 
+_NOTHING_SEEN: Final = 2
+
 if TYPE_CHECKING:
-    from gapless.launch import Ended, Order, Outcome
+    from gapless.launch.homecoming import Outcome
+    from gapless.launch.order import Order
+    from gapless.launch.running import Ended
 
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +44,19 @@ def command_of(arguments: argparse.Namespace) -> tuple[str, ...]:
     return words
 
 
+def prepare() -> None:
+    """Import what the report will need, while the command runs."""
+    import gapless.store.recordings  # noqa: F401
+
+
 def record(order: "Order", arguments: argparse.Namespace) -> int:
     """Run the command, print its report on stderr, and give the exit code; or die as it did."""
-    from gapless.launch import StartError, interruptible, run
+    from gapless.launch.process import StartError, interruptible
+    from gapless.launch.running import run
 
     gc.enable()  # this process may live for weeks
     try:
-        ended = run(order)
+        ended = run(replace(order, meanwhile=prepare))
     except StartError as error:
         print(f"gapless: {error}", file=sys.stderr)
         return error.code
@@ -59,28 +70,28 @@ def record(order: "Order", arguments: argparse.Namespace) -> int:
             if os.environ.get("GAPLESS_DEBUG"):
                 raise
             _say(f"this is a mistake of gapless: {type(error).__name__}: {error}", arguments)
-    return _code(ended, told)
+    return _code(ended, told, checked=order.settings.check)
 
 
-def _code(ended: "Ended", outcome: "Outcome | None") -> int:
+def _code(ended: "Ended", outcome: "Outcome | None", *, checked: bool) -> int:
     """Give the command's exit code; of a check that was followed to its end, whether it saw any."""
-    from gapless.launch import die_by
+    from gapless.launch.process import die_by
 
-    if outcome is not None and ended.beside.order.settings.check:
-        if outcome.stopped:
-            return 0 if outcome.recorded else 2
-        if ended.code == 0 and not outcome.recorded:
-            return 2
+    if checked and outcome is not None and (outcome.stopped or ended.code == 0):
+        return 0 if outcome.recorded else _NOTHING_SEEN
     if ended.code < 0:
         die_by(-ended.code)
     return ended.code
 
 
-def _tell(ended: "Ended", arguments: argparse.Namespace) -> "Outcome":
-    from gapless.launch import bring_home
+def _tell(ended: "Ended", arguments: argparse.Namespace) -> "Outcome | None":
+    from gapless.launch.homecoming import End, bring_home
 
+    if ended.beside is None:
+        _say(f"nothing was recorded: {ended.why}", arguments)
+        return None
     with progress() as say:
-        outcome = bring_home(ended, say)
+        outcome = bring_home(ended.beside, End(ended.code, ended.at), say)
     if outcome.kept is not None:
         _say(
             f"not all could be written to {outcome.folder}; it is kept in {outcome.kept}", arguments

@@ -36,7 +36,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Run the command and give its exit code."""
     from gapless.commands.recording import command_of, record
-    from gapless.launch import Order, Settings
+    from gapless.launch.environment import Settings
+    from gapless.launch.order import Order
 
     settings = Settings(
         windows=not arguments.no_windows,

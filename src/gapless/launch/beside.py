@@ -1,5 +1,6 @@
 """What runs beside the command: carrying, samplers, the end of a check. All of it may fail."""
 
+import math
 import os
 import threading
 import time
@@ -7,30 +8,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gapless.launch import carrying, checking, folder, reasons, sampling
-from gapless.launch.environment import Settings
+from gapless.launch.order import Order
 from gapless.launch.samplers import Sampler
 from gapless.launch.tree import Tree
 from gapless.launch.unseen import Journal
-from gapless.model.recording import Manifest
+
+if TYPE_CHECKING:
+    from gapless.model.recording import Manifest
 
 _SWEEP_S: Final = 0.5
 _SLOWEST_S: Final = 10.0
 _SHARE: Final = 300  # time between sweeps is at least so many times what one takes of a processor
+_MEANWHILE_S: Final = 3.0  # after the start: no need to compete with it
 _STACK: Final = 1 << 20  # a limit on memory is the training's, not ours
-
-
-@dataclass(frozen=True)
-class Order:
-    """What to run, where its records go, and what is asked of the recorder."""
-
-    command: tuple[str, ...]
-    out: Path | None = None
-    settings: Settings = field(default_factory=Settings)
-    seconds: float = 60.0  # of ``check``: without a window
-    first_window: Callable[[Path], None] | None = None  # called with the run folder
 
 
 @dataclass
@@ -47,7 +40,7 @@ class Beside:
     stop: threading.Event = field(default_factory=threading.Event)
     stopped: bool = False  # the command, by us
     carrier: carrying.Carrier | None = None
-    manifest: Manifest | None = None
+    manifest: "Manifest | None" = None
     threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
 
 
@@ -96,7 +89,12 @@ def _carry(beside: Beside) -> None:
     open_folder(beside)
     carrier = beside.carrier
     pause, told = _SWEEP_S, beside.order.first_window is None
+    quiet = time.monotonic() + _MEANWHILE_S
     while carrier is not None and not beside.stop.wait(pause):
+        if time.monotonic() > quiet and beside.order.meanwhile is not None:
+            quiet = math.inf
+            with beside.journal.guard("preparing the report"):
+                beside.order.meanwhile()
         spent = time.thread_time()
         with beside.journal.guard("carrying"):
             carrier.sweep()

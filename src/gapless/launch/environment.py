@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Final
 from gapless import wire
 
 SITE: Final = Path(__file__).resolve().parents[1] / "payload" / "site"
+_MEMORY: Final = "/dev/shm"  # noqa: S108 - where the disk for temporary files is full
 _KINETO: Final = "KINETO_LOG_LEVEL"  # else each window prints two lines among the training's
 
 
@@ -39,3 +41,11 @@ def environment(old: Mapping[str, str], spool: Path, settings: Settings) -> dict
         wire.SPOOL: str(spool),
         wire.OPTIONS: json.dumps(vars(settings), separators=(",", ":")),
     }
+
+
+def make_spool() -> Path:
+    """Give a new folder on a local disk, for this user alone. Raises ``OSError``."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="gapless-spool-"))
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="gapless-spool-", dir=_MEMORY))

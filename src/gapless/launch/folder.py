@@ -7,21 +7,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from gapless.model.recording import Manifest
+if TYPE_CHECKING:
+    from gapless.model.recording import Manifest
 
 VERSION: Final = 1  # of run.json
 _HOME: Final = Path(".gapless") / "runs"
-
-
-def make_spool() -> Path:
-    """Give a new folder on a local disk, for this user alone. Raises ``OSError``."""
-    return Path(tempfile.mkdtemp(prefix="gapless-spool-"))
 
 
 def make(out: Path | None) -> Path:
@@ -48,8 +41,12 @@ def _hide(folder: Path) -> None:
         file.write("*\n")
 
 
-def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> Manifest:
+def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> "Manifest":
     """Give the manifest of a command started at (CLOCK_MONOTONIC, Unix time), both in ns."""
+    from importlib.metadata import version
+
+    from gapless.model.recording import Manifest
+
     monotonic, unix = started
     return Manifest(
         id=name,
@@ -65,8 +62,10 @@ def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> Man
     )
 
 
-def write(folder: Path, manifest: Manifest, spool: Path | None) -> None:
+def write(folder: Path, manifest: "Manifest", spool: Path | None) -> None:
     """Write ``run.json`` whole; it names the spool until all is carried. Raises ``OSError``."""
+    import msgspec
+
     beside = {
         "version": VERSION,
         "spool": None if spool is None else str(spool),

@@ -6,7 +6,6 @@ each says who sent it: what the terminal sends reaches the command by itself, wh
 alone is passed on. The launcher stops when the command stops and dies as the command died.
 """
 
-import ctypes
 import errno
 import os
 import shutil
@@ -180,6 +179,8 @@ def die_by(number: int) -> NoReturn:
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
+    import ctypes  # 10 ms that only this takes
+
     with suppress(OSError, AttributeError):  # a limit of 0 does not bind a core file that is piped
         ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
     with suppress(OSError, ValueError):  # SIGKILL cannot be set

@@ -1,32 +1,22 @@
-"""Run a command with the recorder inside, and bring home what it recorded.
+"""Run a command with the recorder inside.
 
-The command is started first; all else is done beside it, in threads that may fail without harm.
+The command is started first; all else is imported and done beside it, in threads that may fail
+without harm.
 """
 
-import dataclasses
-import fcntl
 import os
-import shutil
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING
 
-from gapless.launch import beside as threads
-from gapless.launch import carrying, checking, folder, process, reasons, tree, witness
-from gapless.launch.beside import Beside, Order
-from gapless.launch.environment import environment
-from gapless.launch.unseen import Journal
-from gapless.model.recording import Unseen
+from gapless.launch import process, witness
+from gapless.launch.environment import environment, make_spool
+from gapless.launch.order import Order
 
-Say = Callable[[str], None]
-_SAVING_S: Final = 30.0  # for a window that a child of the training is still saving
-_STUCK_S: Final = 5.0  # without a byte more
-_JOIN_S: Final = 30.0  # for a thread that a sick disk or driver holds
-_LINGER_S: Final = 1.0  # for a training that ends a moment after the command
-_LOOK_S: Final = 0.05
+if TYPE_CHECKING:
+    from gapless.launch.beside import Beside
 
 
 @dataclass(frozen=True)
@@ -35,158 +25,50 @@ class Ended:
 
     code: int
     at: int  # CLOCK_MONOTONIC
-    beside: Beside
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What is left of a run."""
-
-    folder: Path
-    stopped: bool  # by us, as ``check`` is asked to
-    recorded: bool  # whether any process stepped or loaded
-    why: str | None  # why none did
-    kept: Path | None  # the spool, if something is still in it
-    unseen: tuple[Unseen, ...]
+    beside: "Beside | None"  # None: nothing could be recorded
+    why: str | None
 
 
 def run(order: Order) -> Ended:
-    """Run a command to its end. Raises ``StartError``; ``OSError`` without any place to write."""
-    spool = folder.make_spool()
+    """Run a command to its end. Raises ``StartError``."""
+    spool, why = _spool()
+    variables = (
+        dict(os.environ) if spool is None else environment(os.environ, spool, order.settings)
+    )
     with process.watched_signals() as signals:
         group = witness.call(signals.watched)
         try:
-            variables = environment(os.environ, spool, order.settings)
             started = time.monotonic_ns(), time.time_ns()
             child = process.start(order.command, variables, signals)
-            beside = Beside(order, spool, child, started, Journal(spool), tree.Tree(child, spool))
-            threads.start(beside)
+            beside = None
+            if spool is not None:
+                try:
+                    beside = _accompany(order, spool, child, started)
+                except Exception as error:  # noqa: BLE001 - the command runs, whatever we lack
+                    why = f"{type(error).__name__}: {error}"
             code = process.wait(child, signals, group)
-            return Ended(code, time.monotonic_ns(), beside)
+            return Ended(code, time.monotonic_ns(), beside, why)
         except process.StartError:
-            carrying.remove(spool)
+            if spool is not None:
+                with suppress(OSError):
+                    spool.rmdir()
             raise
         finally:
             if group is not None:
                 group.dismiss()
 
 
-def bring_home(ended: Ended, say: Say) -> Outcome:
-    """Carry what is left, complete ``run.json``, and remove the spool. Raises ``OSError``."""
-    beside = ended.beside
-    stopped = _end_check(beside)
-    held = _join(beside)
-    recorded = threads.recorded(beside)
-    why = None if recorded else reasons.why_nothing(beside.order.command, beside.sightings)
-    if why is not None:
-        beside.journal.note("training", why)
-    carrier = _carrier(beside, held)
-    _sign(ended, carrier.folder, stopped, beside.spool)
-    _wait_for_windows(beside, say)
-    carrier.again()
-    whole = carrier.sweep(last=True)
-    if not whole:
-        carrier, whole = _elsewhere(beside, carrier)
-    kept = beside.spool if not whole or _training_goes_on(beside.spool) else None
-    _sign(ended, carrier.folder, stopped, kept)
-    if kept is None:
-        with beside.journal.guard("spool"):
-            carrying.remove(beside.spool)
-    return Outcome(carrier.folder, stopped, recorded, why, kept, beside.journal.noted())
+def _spool() -> tuple[Path | None, str | None]:
+    try:
+        return make_spool(), None
+    except OSError as error:
+        return None, f"there is no place to write to: {error.strerror}"
 
 
-def _end_check(beside: Beside) -> bool:
-    """End what a checked command left; tell whether it ended as ``check`` wants it."""
-    if not beside.order.settings.check:
-        return False
-    progress = checking.Progress()
-    progress.look(beside.spool)
-    stopped = beside.stopped or progress.done()
-    with beside.journal.guard("check"):
-        checking.end_tree(beside.spool, lambda: list(beside.tree.members))
-    return stopped
+def _accompany(order: Order, spool: Path, child: int, started: tuple[int, int]) -> "Beside":
+    from gapless.launch import beside, tree, unseen
 
-
-def _join(beside: Beside) -> bool:
-    """Wait for the threads; tell whether the one that carries is held by a sick disk."""
-    beside.stop.set()
-    until = time.monotonic() + _JOIN_S
-    carrying_thread = [thread for thread in beside.threads if thread.name == "gapless run folder"]
-    for thread in carrying_thread:
-        thread.join(max(0.0, until - time.monotonic()))
-    for thread in beside.threads:
-        thread.join(min(2.0, max(0.0, until - time.monotonic())))
-    return any(thread.is_alive() for thread in carrying_thread)
-
-
-def _carrier(beside: Beside, held: bool) -> carrying.Carrier:  # noqa: FBT001
-    if beside.carrier is None and not held:
-        threads.open_folder(beside)  # the thread for it could not be started
-    if beside.carrier is None or held:
-        return carrying.Carrier(beside.spool, folder.make_elsewhere(), beside.journal)
-    return beside.carrier
-
-
-def _sign(ended: Ended, path: Path, stopped: bool, spool: Path | None) -> None:  # noqa: FBT001
-    """Write how it ended into ``run.json``; a training in the background may still go on."""
-    beside = ended.beside
-    with beside.journal.guard("run.json"):
-        begun = beside.manifest or folder.manifest(path.name, beside.order.command, beside.started)
-        goes_on = spool is not None and _training_goes_on(spool)
-        manifest = dataclasses.replace(
-            begun,
-            id=path.name,
-            ended=ended.at,
-            exit_code=ended.code,
-            status="running" if goes_on else _status(ended.code, stopped),
-            stopped_by="check" if stopped else None,
-        )
-        folder.write(path, manifest, spool)
-
-
-def _status(code: int, stopped: bool) -> str:  # noqa: FBT001
-    if code < 0:
-        return "finished" if stopped else "killed"
-    return "failed" if code else "finished"
-
-
-def _wait_for_windows(beside: Beside, say: Say) -> None:
-    """Wait for a window that is being saved, as long as it grows."""
-    until = time.monotonic() + _SAVING_S
-    last, grew = 0, time.monotonic()
-    while (size := carrying.saving(beside.spool)) and time.monotonic() < until:
-        if size != last:
-            last, grew = size, time.monotonic()
-            say("saving a window")
-        if time.monotonic() - grew > _STUCK_S or not tree.left(beside.spool):
-            return
-        time.sleep(_LOOK_S)
-
-
-def _elsewhere(beside: Beside, first: carrying.Carrier) -> tuple[carrying.Carrier, bool]:
-    """Carry all into another folder, what the first one holds of windows, too."""
-    other = carrying.Carrier(beside.spool, folder.make_elsewhere(), beside.journal)
-    with suppress(OSError):
-        shutil.copytree(first.folder / "windows", other.folder / "windows", dirs_exist_ok=True)
-    return other, other.sweep(last=True)
-
-
-def _training_goes_on(spool: Path) -> bool:
-    """Tell whether a training holds its log, a moment after the command: a script's background."""
-    until = time.monotonic() + _LINGER_S
-    logs = [log for log in spool.glob("rank*.log") if "-worker" not in log.name]
-    while any(_is_held(log) for log in logs):
-        if time.monotonic() > until:
-            return True
-        time.sleep(_LOOK_S)
-    return False
-
-
-def _is_held(log: Path) -> bool:
-    """Tell whether a process lives that writes a log: it locks it."""
-    with suppress(FileNotFoundError), log.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    journal = unseen.Journal(spool)
+    threads = beside.Beside(order, spool, child, started, journal, tree.Tree(child, spool))
+    beside.start(threads)
+    return threads

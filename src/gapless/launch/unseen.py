@@ -5,9 +5,12 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gapless import wire
-from gapless.model.recording import Unseen
+
+if TYPE_CHECKING:
+    from gapless.model.recording import Unseen
 
 LOG = "samples.log"  # the launcher's own log, in the spool like those of the training
 
@@ -37,8 +40,10 @@ class Journal:
         self._noted[what] = why
         self.write(wire.text_frame(wire.UNSEEN, {"what": what, "why": why, "count": 1}))
 
-    def noted(self) -> tuple[Unseen, ...]:
+    def noted(self) -> "tuple[Unseen, ...]":
         """Give what was not observed so far."""
+        from gapless.model.recording import Unseen
+
         return tuple(Unseen(what, why) for what, why in dict(self._noted).items())
 
     @contextmanager

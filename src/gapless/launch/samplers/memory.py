@@ -19,8 +19,10 @@ _SHARED: Final = Path("/dev/shm")  # noqa: S108 - its size is what matters
 _GROUP: Final = Path("/sys/fs/cgroup")
 _KIB: Final = 1024
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_size: Final = re.compile(rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+) kB$", re.M).findall
-_counter: Final = re.compile(rb"^(pswpin|pswpout|pgmajfault) (\d+)$", re.M).findall
+_size: Final = re.compile(
+    rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+) kB$", re.MULTILINE
+).findall
+_counter: Final = re.compile(rb"^(pswpin|pswpout|pgmajfault) (\d+)$", re.MULTILINE).findall
 _COUNTERS: Final = {
     "pswpin": ("memory.swap_in", _PAGE),
     "pswpout": ("memory.swap_out", _PAGE),

@@ -1,0 +1,19 @@
+"""What is asked for: the command, and what to record of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gapless.launch.environment import Settings
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to run, where its records go, and what is asked of the recorder."""
+
+    command: tuple[str, ...]
+    out: Path | None = None
+    settings: Settings = field(default_factory=Settings)
+    seconds: float = 60.0  # of ``check``: without a window
+    first_window: Callable[[Path], None] | None = None  # called with the run folder
+    meanwhile: Callable[[], object] | None = None  # called once, when there is time
