@@ -109,6 +109,7 @@ class Process:
     counters: tuple[Mapping[str, object], ...]
     read: Mapping[str, int]  # paths opened by fetches, how often
     written: tuple[str, ...]
+    exported: tuple[str, ...] = ()  # traces that the user's own profiler wrote
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,7 @@ def _process(
         counters=rest.counters,
         read=rest.read,
         written=rest.written,
+        exported=rest.exported,
     )
 
 

@@ -122,9 +122,9 @@ def _windows(at: int, one: Process) -> Rows:
 
 
 def _files(at: int, one: Process) -> Rows:
-    written = frozenset(one.written)
+    written, exported = frozenset(one.written), frozenset(one.exported)
     for path in dict.fromkeys((*one.read, *one.written)):
-        yield at, _text(path), one.read.get(path, 0), int(path in written)
+        yield at, _text(path), one.read.get(path, 0), int(path in written), int(path in exported)
 
 
 def _counters(at: int, one: Process) -> Rows:

@@ -142,7 +142,8 @@ CREATE TABLE file (
     process INTEGER NOT NULL,
     path    TEXT    NOT NULL,
     opened  INTEGER NOT NULL,  -- how often, by fetches
-    written INTEGER NOT NULL   -- 1: it was written
+    written INTEGER NOT NULL,  -- 1: it was written
+    trace   INTEGER NOT NULL   -- 1: it is a trace that the user's own profiler exported
 ) STRICT;
 
 CREATE TABLE counter (

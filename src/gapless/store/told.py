@@ -7,11 +7,11 @@ of another make.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gapless import wire
 from gapless.model.recording import Fact, StackCount, Unseen, Window
-from gapless.store.fields import Object, integer, items, members, parse, text
+from gapless.store.fields import Object, integer, items, members, parse, text, texts
 
 Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
@@ -29,13 +29,14 @@ class Told:
     counters: tuple[Object, ...]
     read: Mapping[str, int]
     written: tuple[str, ...]
+    exported: tuple[str, ...]
     end: int | None
 
 
 def told(bodies: Bodies) -> Told:
     """Give what the frames of a process tell, by kind."""
     reader = _Reader(bodies, Counter())
-    read, written = _files(reader)
+    files = _files(reader)
     facts = {(fact.noun, fact.id): fact for fact in reader.each(wire.FACT, _fact)}
     windows = {window.number: window for window in reader.each(wire.WINDOW, _window)}
     counts: dict[tuple[str, str], int] = {}
@@ -55,8 +56,9 @@ def told(bodies: Bodies) -> Told:
         stacks=tuple(StackCount(thread, where, n) for (thread, where), n in stacks.items()),
         windows=tuple(windows.values()),
         counters=counters,
-        read=read,
-        written=tuple(written),
+        read=files.read,
+        written=tuple(files.written),
+        exported=tuple(files.exported),
         end=ends[-1] if ends else None,
     )
 
@@ -141,12 +143,22 @@ def _place(place: object) -> tuple[str, int, str]:
     return text(file) or "?", integer(line) or 0, text(function) or "?"
 
 
-def _files(reader: _Reader) -> tuple[Mapping[str, int], Mapping[str, Any]]:
-    """Give how often each path was opened, and the paths written, in order."""
-    read: Counter[str] = Counter()
-    written: dict[str, None] = {}
+@dataclass(frozen=True)
+class _Files:
+    """How often each path was opened; the paths written, and those that hold traces, in order."""
+
+    read: Counter[str]
+    written: dict[str, None]
+    exported: dict[str, None]
+
+
+def _files(reader: _Reader) -> _Files:
+    files = _Files(Counter(), {}, {})
     for found in reader.each(wire.FILES, lambda files: files):
         for path, count in members(found.get("read")).items():
-            read[path] += integer(count) or 1
-        written.update(dict.fromkeys(one for one in items(found.get("written")) if text(one)))
-    return read, written
+            files.read[path] += integer(count) or 1
+        written = dict.fromkeys(texts(found.get("written")))
+        files.written.update(written)
+        if found.get("kind") == "trace":
+            files.exported.update(written)
+    return files
