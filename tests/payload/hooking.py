@@ -46,6 +46,8 @@ class Recorder:
         self.missing: list[tuple[str, str]] = []
         self.actions: list[Callable[[int, int, int], None]] = []
         self.stops: list[Callable[[], None]] = []
+        self.children: list[Callable[[], None]] = []
+        self.firsts: list[Callable[[], None]] = []
         self.sites: list[tuple[str, int, str]] = []
         self.things: list[object] = []
         self.edges = 0
@@ -89,6 +91,15 @@ class Recorder:
 
     def on_stop(self, action: Callable[[], None]) -> None:
         self.stops.append(action)
+
+    def on_child(self, action: Callable[[], None]) -> None:
+        self.children.append(action)
+
+    def on_first(self, action: Callable[[], None]) -> None:
+        self.firsts.append(action)
+
+    def is_worker(self) -> bool:
+        return False
 
     def edge(self, end: int | None = None) -> None:
         """Be at a step edge."""

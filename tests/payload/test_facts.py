@@ -33,6 +33,13 @@ def test_settings_are_read_at_the_first_edge_and_written_once() -> None:
     assert not torch.cuda.is_initialized() or torch.cuda.is_available()
 
 
+def test_settings_are_told_before_the_first_step_ends() -> None:
+    with hooking.installed("precision") as recorder:
+        for action in recorder.firsts:
+            action()
+    assert [fact.noun for fact in recorder.facts] == ["precision", "machine"]
+
+
 def test_a_changed_setting_is_written_again() -> None:
     with hooking.installed("precision") as recorder:
         recorder.edge()

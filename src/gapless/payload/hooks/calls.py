@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from _thread import get_ident
 from typing import Any
@@ -11,26 +10,23 @@ from typing import Any
 from ... import wire
 from .. import patching, places, recorder, tracebacks
 
-# Warnings pass over frames whose file has both words in its name (``warnings.warn``, stacklevel),
-# as they pass over the import system: a warning names the user's line, not our wrapper.
-_FILE = os.path.join(tracebacks.OURS, "importlib_bootstrap.py")
 _PAYLOAD = __name__.rpartition(".hooks.")[0]
 _WINDOWS = _PAYLOAD + ".windows"
 _inside: set[Any] = set()  # (kind, thread) of the marked calls that are under way
 
 
-def around(name: str, before: Any, after: Any) -> Any:
-    """Give a make-function for ``patching.replace``, for what torch.compile may meet.
+def around(name: str, before: Any = None, after: Any = None) -> Any:
+    """Give a make-function for ``patching.replace``, as ``patching.around`` does.
 
-    ``before(args, kwargs)`` gives a state; ``after(state, args, result, raised)`` is called when
-    the original has returned or raised. Inside a graph that is being traced, neither is.
+    For what torch.compile may meet: in a graph that is being traced neither of ours is called. What
+    has a wrapper of this kind already, under another name, gets no second one.
     """
-    before = patching.guarded(name)(before)
-    after = patching.guarded(name)(after)
+    before = patching.guarded(name)(before or _nothing)
+    after = patching.guarded(name)(after or _nothing)
 
     def make(original: Any) -> Any:
-        if getattr(getattr(original, "__code__", None), "co_filename", None) == _FILE:
-            return original  # wrapped already, under another name
+        if getattr(getattr(original, "__code__", None), "co_filename", None) == patching.SKIPPED:
+            return original
         tracing = _tracing()
 
         @functools.wraps(original)
@@ -57,7 +53,7 @@ def around(name: str, before: Any, after: Any) -> Any:
 
 def transparent(function: Any) -> Any:
     """Give the function back, such that warnings do not name its file."""
-    function.__code__ = function.__code__.replace(co_filename=_FILE)
+    function.__code__ = function.__code__.replace(co_filename=patching.SKIPPED)
     return function
 
 
@@ -146,3 +142,7 @@ def _tracing() -> Any:
 
 def _never() -> bool:
     return False
+
+
+def _nothing(*_: Any) -> None:
+    """Look at nothing."""

@@ -7,7 +7,6 @@ never while a graph is being captured (both the event and the question would spo
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from typing import Any
@@ -21,7 +20,7 @@ _NS = 1_000_000  # of the milliseconds that events tell
 
 _waiting: deque[Any] = deque()  # (edge's end, device, event, follows the one before)
 _free: dict[Any, Any] = {}  # by device: events to be used again
-_process = [0]
+_parents: list[Any] = []
 _broken = [True]  # the next event follows none
 
 
@@ -29,6 +28,7 @@ def install() -> None:
     """Look at step edges."""
     recorder.on_edge(edge)
     recorder.on_stop(forget)
+    recorder.on_child(abandon)
 
 
 @patching.guarded("device_steps")
@@ -37,8 +37,6 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
         return
-    if _process[0] != os.getpid():
-        forget()
     if cuda.is_current_stream_capturing():
         _broken[0] = True
         return
@@ -50,11 +48,16 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
 
 
 def forget() -> None:
-    """Let go of all events: they are of another process, or of nobody any more."""
-    _process[0] = os.getpid()
+    """Let go of all events."""
     _waiting.clear()
     _free.clear()
     _broken[0] = True
+
+
+def abandon() -> None:
+    """Keep the parent's events in a forked child, unused: to free one would ask the device."""
+    _parents.append((list(_waiting), dict(_free)))
+    forget()
 
 
 def _put(cuda: Any, end: int) -> None:

@@ -26,12 +26,13 @@ def install() -> None:
     """Watch for the modules that spread a model."""
     imports.when_imported("torch", _torch)
     imports.when_imported("torch.distributed.fsdp", _fsdp)
+    recorder.on_first(first)
     recorder.on_edge(edge)
 
 
 def _torch(torch: Any) -> None:
     parallel = torch.nn.parallel
-    watch = calls.around("distributed", _nothing, _spread)
+    watch = calls.around("distributed", after=_spread)
     patching.replace(parallel.DistributedDataParallel, "__init__", watch)
     patching.replace(parallel.DataParallel, "__init__", watch)
 
@@ -39,14 +40,10 @@ def _torch(torch: Any) -> None:
 def _fsdp(module: Any) -> None:
     whole = getattr(module, "FullyShardedDataParallel", None)
     if whole is not None:
-        patching.replace(whole, "__init__", calls.around("distributed", _nothing, _spread))
+        patching.replace(whole, "__init__", calls.around("distributed", after=_spread))
     inner = module.__name__ + "._fully_shard"
     owners = [module, *(sys.modules.get(name) for name in (inner, inner + "._fully_shard"))]
-    calls.replace_everywhere(owners, "fully_shard", calls.around("distributed", _nothing, _shard))
-
-
-def _nothing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Look at nothing before the call."""
+    calls.replace_everywhere(owners, "fully_shard", calls.around("distributed", after=_shard))
 
 
 def _spread(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
@@ -112,13 +109,22 @@ def _plain(value: Any) -> Any:
     return None if value is None else repr(value)
 
 
+def first() -> None:
+    """Read the process group as soon as this process is known to train."""
+    if not recorder.is_worker():
+        _look()
+
+
 @patching.guarded("distributed")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Read the process group at the first edges; nothing is sent."""
     global _edges
     _edges += 1
-    if _edges not in _LOOKS:
-        return
+    if _edges in _LOOKS:
+        _look()
+
+
+def _look() -> None:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return

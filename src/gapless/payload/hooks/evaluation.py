@@ -25,7 +25,7 @@ def _torch(torch: Any) -> None:
     module = torch.nn.Module
     patching.replace(module, "train", _make)
     for name in ("to", "cuda"):
-        patching.replace(module, name, calls.around("models", _nothing, _moved))
+        patching.replace(module, name, calls.around("models", after=_moved))
 
 
 def _make(original: Any) -> Any:
@@ -66,10 +66,6 @@ def _told(module: Any) -> None:
     if not models.met(module):
         models.meet(module, places.users_line(1))
     models.told(module, bool(module.training), now)
-
-
-def _nothing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Look at nothing before the call."""
 
 
 def _moved(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`

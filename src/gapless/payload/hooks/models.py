@@ -15,6 +15,7 @@ from typing import Any
 from ... import wire
 from .. import imports, patching, recorder
 
+_KEY = "gapless models"  # beside the hooks of others, whose keys are numbers
 _MOST = 256  # modules remembered; a script that moves more of them is not told apart further
 _PENDING = 16  # modes kept of a module before it is known what it is
 _LOOKS = (1, 2, 3, 10, 50, 200)  # edges at which it is looked who owns what
@@ -23,7 +24,7 @@ _SHELLS["OptimizedModule"] = "_orig_mod"
 
 _modules: dict[Any, Any] = {}  # by id
 _optimizers: dict[Any, Any] = {}  # by id: weak references
-_handles: list[Any] = []
+_hooked: list[Any] = []
 _edges = 0
 
 
@@ -51,8 +52,8 @@ def install() -> None:
 
 def leave() -> None:
     """Look at optimizers no more."""
-    while _handles:
-        _handles.pop().remove()
+    while _hooked:
+        _hooked.pop().pop(_KEY, None)
 
 
 def met(module: Any) -> bool:
@@ -126,14 +127,22 @@ def settle() -> None:
 
 
 def _watch(module: Any) -> None:
-    register = getattr(module, "register_optimizer_step_post_hook", None)
-    if register is None:
+    hooks = getattr(module, "_global_optimizer_post_hooks", None)
+    if hooks is None:
         recorder.unseen("models", "this torch has no hook after every optimizer's step")
         return
-    _handles.append(register(_stepped))
+    compiling = sys.modules["torch"].compiler.is_compiling
+
+    def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if not compiling():
+            _stepped(optimizer)
+
+    hooks[_KEY] = after
+    _hooked.append(hooks)
 
 
-def _stepped(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of torch's hooks
+@patching.guarded("models")
+def _stepped(optimizer: Any) -> None:
     if id(optimizer) not in _optimizers and len(_optimizers) < _MOST:
         try:
             key = id(optimizer)

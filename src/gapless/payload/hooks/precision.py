@@ -64,19 +64,20 @@ _last = 0
 def install() -> None:
     """Look at the first step edges; watch for mixed precision."""
     imports.when_imported("torch", _torch)
+    recorder.on_first(first)
     recorder.on_edge(edge)
 
 
 def _torch(torch: Any) -> None:
     mode = sys.modules.get("torch.amp.autocast_mode")
     if mode is not None:
-        patching.replace(mode.autocast, "__enter__", calls.around("autocast", _entered, _nothing))
+        patching.replace(mode.autocast, "__enter__", calls.around("autocast", _entered))
     scaler = sys.modules.get("torch.amp.grad_scaler") or sys.modules.get(
         "torch.cuda.amp.grad_scaler"
     )
     owner = getattr(scaler, "GradScaler", None)
     if owner is not None:
-        patching.replace(owner, "__init__", calls.around("scaler", _no_state, _scaler))
+        patching.replace(owner, "__init__", calls.around("scaler", after=_scaler))
     del torch
 
 
@@ -86,17 +87,15 @@ def _entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: AR
         _autocast[region.device] = (str(region.fast_dtype), places.users_line(1))
 
 
-def _nothing(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:
-    """Look at nothing after the call."""
-
-
-def _no_state(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Look at nothing before the call."""
-
-
 def _scaler(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is None:
         _scalers.append((bool(getattr(args[0], "_enabled", True)), places.users_line(1)))
+
+
+def first() -> None:
+    """Read the settings as soon as this process is known to train: it may never reach an edge."""
+    if "torch" in sys.modules and not recorder.is_worker():
+        _look()
 
 
 @patching.guarded("precision")
@@ -107,6 +106,10 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
     if _edges not in _LOOKS and end - _last < _AGAIN:
         return
     _last = end
+    _look()
+
+
+def _look() -> None:
     torch = sys.modules["torch"]
     _write("precision", _PRECISION, precision(torch))
     _write("machine", _MACHINE, machine(torch))

@@ -78,7 +78,7 @@ def _autograd(module: Any) -> None:
     starting = calls.around("profilers", _before_start, _after_start)
     calls.replace_all(module.profile, ("_prepare_trace",), making)
     calls.replace_all(module.profile, ("_start_trace",), starting)
-    calls.replace_all(module.profile, ("__exit__",), calls.around("profilers", _note, _stopped))
+    calls.replace_all(module.profile, ("__exit__",), calls.around("profilers", after=_stopped))
     for name in ("emit_nvtx", "emit_itt"):
         owner = getattr(module, name, None)
         if owner is not None:
@@ -102,21 +102,13 @@ def _cuda(module: Any) -> None:
 
 
 def _making() -> Any:
-    return calls.around("profilers", _before, _nothing)
+    return calls.around("profilers", _before)
 
 
 def _before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
     if not (_seen or _own or calls.ours()):
         thing = args[0] if args else None
         make_way("torch.cuda.profiler" if thing is None else type(thing).__qualname__)
-
-
-def _nothing(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:
-    """Look at nothing after the call."""
-
-
-def _note(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - the form of `around`
-    return None
 
 
 def _before_start(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
