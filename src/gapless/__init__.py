@@ -13,13 +13,15 @@ from gapless.errors import GaplessError
 
 if TYPE_CHECKING:
     import os
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from gapless.model.comparison import Comparison
     from gapless.model.study import Study
 
     __version__: str
 
-__all__ = ["GaplessError", "Study", "__version__", "compare", "open"]
+__all__ = ["GaplessError", "Study", "__version__", "compare", "open", "record"]
 
 
 def open(  # noqa: A001, PLR0913 - it is called gapless.open; the options are the command's
@@ -56,6 +58,23 @@ def compare(a: "Study", b: "Study") -> "Comparison":
     from gapless.study.comparison import compare as subtract
 
     return subtract(a, b)
+
+
+def record(out: "str | os.PathLike[str] | None" = None) -> "AbstractContextManager[Path]":
+    """Record what the block trains, in a notebook or a script; give the run folder.
+
+        with gapless.record():
+            train()
+
+    The folder is a new one in ``out``, else in ``.gapless/runs`` here. Afterwards everything is
+    put back, the same objects. Within ``gapless run``, which records already, nothing is done.
+    Raises ``OSError`` where no folder can be made.
+    """
+    from pathlib import Path
+
+    from gapless.launch.here import record as record_here
+
+    return record_here(None if out is None else Path(out))
 
 
 def __getattr__(name: str) -> object:

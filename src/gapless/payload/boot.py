@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from . import imports, lineage
-
-TYPE_CHECKING = False  # typing itself costs milliseconds in every Python process of the user's
 
 HOOKS = (
     "hooks.optimizer",
@@ -24,15 +23,17 @@ HOOKS = (
     "hooks.distributed",
     "hooks.allocator",
     "hooks.device_steps",
+    "hooks.profilers",
     "windows",
 )
 _process: dict[str, bool] = {"loaded": False, "prepared": False}
 
 
-def enter() -> None:
-    """Wait for torch: no more is done in a process that never looks for it."""
+def enter(name: str, path: Any, target: Any) -> Any:
+    """Wait for what we have to do with; give what is found now that ``name`` is looked for."""
     imports.when_sought("torch", load)
     imports.when_imported("multiprocessing.spawn", lineage.watch_spawn)
+    return imports.find(name, path, target)
 
 
 def load() -> None:
@@ -44,6 +45,7 @@ def load() -> None:
 
     from . import recorder, stacks
 
+    recorder.resume()
     stacks.install()
     recorder.on_first(_watch_exit)
     for name in HOOKS:
@@ -56,6 +58,11 @@ def load() -> None:
         except Exception as error:
             imports.failed.append((name, error))
     _prepare()
+
+
+def is_in() -> bool:
+    """Tell whether the hooks are installed."""
+    return _process["loaded"]
 
 
 def leave(how: str) -> None:
@@ -99,7 +106,7 @@ def _watch_exit() -> None:
 
     from . import patching
 
-    if hasattr(os._exit, "__wrapped__"):  # a forked child has its parent's
+    if patching.is_replaced(os, "_exit"):  # a forked child has its parent's
         return
 
     def before(_args: tuple, _kwargs: dict) -> None:

@@ -8,12 +8,9 @@ its loader are the objects that they would be.
 from __future__ import annotations
 
 import sys
+from typing import Any, Callable
 
 from . import tracebacks
-
-TYPE_CHECKING = False  # typing itself costs milliseconds in every Python process of the user's
-if TYPE_CHECKING:
-    from typing import Any, Callable
 
 _wanted: dict[str, list[Callable[[Any], None]]] = {}
 _sought: dict[str, list[Callable[[], None]]] = {}
@@ -62,6 +59,11 @@ def when_sought(name: str, action: Callable[[], None]) -> None:
         return
     _sought.setdefault(name, []).append(action)
     _watch()
+
+
+def find(name: str, path: Any, target: Any) -> Any:
+    """Look for a module as ``sys.meta_path`` does, ours first."""
+    return _finder.find_spec(name, path, target)
 
 
 def forget_all() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing itself costs milliseconds in every Python process of the user's
-
 KEY = "GAPLESS_LOADER"  # wire.LOADER, spelt out: this file is read before wire is
 
 creating: int | None = None  # the loader whose workers are being started in this process

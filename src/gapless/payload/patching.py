@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING, Any, Callable
 
 from . import tracebacks
 
-TYPE_CHECKING = False  # typing itself costs milliseconds in every Python process of the user's
 if TYPE_CHECKING:
-    from typing import Any, Callable, Optional
+    from typing import Optional
 
     Before = Optional[Callable[[tuple, dict], Any]]
     After = Optional[Callable[[Any, tuple, Any, Optional[BaseException]], None]]
@@ -118,6 +118,11 @@ def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
     ours = make(original) if kind is None else kind(make(original.__func__))
     setattr(owner, attribute, ours)
     _replaced.append((owner, attribute, own, ours))
+
+
+def is_replaced(owner: Any, attribute: str) -> bool:
+    """Tell whether ``replace`` has been here."""
+    return any(one[0] is owner and one[1] == attribute for one in _replaced)
 
 
 def restore_all() -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-
-TYPE_CHECKING = False  # typing itself costs milliseconds in every Python process of the user's
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 OURS = __file__[: -len("tracebacks.py")]  # the folder of the payload
 

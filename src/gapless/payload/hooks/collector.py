@@ -11,6 +11,7 @@ import functools
 import gc
 import itertools
 from collections import deque
+from typing import Any
 
 from ... import wire
 from .. import recorder
@@ -20,7 +21,7 @@ MOST = 1 << 14  # stamps; four a collection
 _stamps: deque[int] = deque(maxlen=MOST)
 _noted = map(_stamps.append, iter(recorder.now, None))
 _reading = functools.partial(next, zip(_noted, itertools.count()))  # of comparable values
-_callback = functools.partial(max, key=_reading)
+_callback: Any = functools.partial(max, key=_reading)  # type: ignore[call-overload]
 _short = {"ns": 0, "count": 0, "told": 0}
 
 
