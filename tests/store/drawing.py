@@ -2,14 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from gapless import wire
 
 Record = tuple[int, ...]
 
 
-def process(pid: int = 7, role: str = "training", **more: Any) -> bytes:
+def process(pid: int = 7, role: object = "training", **more: object) -> bytes:
     """Give the frame with which a process begins."""
     told = {
         "pid": pid,
@@ -46,19 +45,19 @@ def batch(start: int, end: int, **fields: int) -> Record:
     return tuple(known.get(name, -1) for name in wire.BATCH_FIELDS)
 
 
-def fact(noun: str, number: int, **values: Any) -> bytes:
+def fact(noun: str, number: int, **values: object) -> bytes:
     place = {"file": "train.py", "line": 10 + number, "function": "main"}
     return wire.text_frame(wire.FACT, {"noun": noun, "id": number, **place, "values": values})
 
 
-def window(number: int, **more: Any) -> bytes:
+def window(number: int, **more: object) -> bytes:
     told = {"number": number, "path": f"windows/rank0-step{number}.json", "start": 1, "end": 2,
             "first_step": 3, "last_step": 8, "stacks": False, "offset_ns": 5, "error_ns": 1,
             "stop_ns": 6, "save_ns": 7, "discarded": None}  # fmt: skip
     return wire.text_frame(wire.WINDOW, told | more)
 
 
-def sample(ns: int, **values: Any) -> bytes:
+def sample(ns: int, **values: object) -> bytes:
     return wire.text_frame(wire.SAMPLE, {"ns": ns, "values": values})
 
 
@@ -82,7 +81,7 @@ def training(pid: int = 7) -> list[bytes]:
     ]
 
 
-def run(folder: Path, logs: dict[str, bytes], **manifest: Any) -> Path:
+def run(folder: Path, logs: dict[str, bytes], **manifest: object) -> Path:
     """Write a run folder."""
     (folder / "logs").mkdir(parents=True)
     told = {

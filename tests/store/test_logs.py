@@ -1,0 +1,344 @@
+"""Logs: what was written comes out; of a damaged one, every frame that is whole."""
+
+import random
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless import wire
+from gapless.errors import RunFolderError
+from gapless.model.recording import Process, StackCount, Unseen
+from gapless.store import framing, packed
+from gapless.store.logs import damage, open_log, processes
+from gapless.store.series import samples
+from tests.store import drawing
+
+COLUMN = st.integers(-(1 << 63), (1 << 63) - 1)
+MARK = st.tuples(
+    st.integers(0, 65_535), st.integers(0, 65_535), st.integers(0, wire.NOBODY), *[COLUMN] * 4
+)
+BATCH = st.tuples(*[COLUMN] * len(wire.BATCH_FIELDS))
+FRAMES = st.lists(
+    st.one_of(
+        st.lists(MARK, max_size=4).map(lambda some: (wire.MARKS, some)),
+        st.lists(BATCH, max_size=2).map(lambda some: (wire.BATCHES, some)),
+        st.integers(1, 3).map(lambda pid: (wire.PROCESS, pid)),
+    ),
+    max_size=8,
+)
+
+
+def read(log: bytes, name: str = "rank0.log") -> tuple[tuple[Process, ...], tuple[Unseen, ...]]:
+    return processes(name, framing.framed(log))
+
+
+def one(*frames: bytes, name: str = "rank0.log") -> Process:
+    ((process,), _) = read(b"".join(frames), name)
+    return process
+
+
+def rows(columns: Mapping[str, Any], fields: tuple[str, ...]) -> list[tuple[int, ...]]:
+    return list(zip(*(columns[name].tolist() for name in fields), strict=True))
+
+
+def bodies(log: bytes) -> list[tuple[int, bytes]]:
+    return [(kind, bytes(body)) for kind, body in framing.framed(log).frames]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "record", "fields"),
+    [
+        (packed.MARK, wire.MARK, wire.MARK_FIELDS),
+        (packed.BATCH, wire.BATCH, wire.BATCH_FIELDS),
+    ],
+)
+def test_a_column_is_where_the_writer_packs_it(
+    dtype: np.dtype[Any], record: struct.Struct, fields: tuple[str, ...]
+) -> None:
+    assert dtype.itemsize == record.size
+    assert dtype.names == fields
+    row = np.frombuffer(record.pack(*range(1, len(fields) + 1)), dtype)[0]
+    assert list(row) == list(range(1, len(fields) + 1))
+
+
+@given(FRAMES)
+def test_what_is_written_is_read(frames: list[tuple[int, Any]]) -> None:
+    log = b""
+    expected: dict[int, tuple[list[Any], list[Any]]] = {}
+    current = -1
+    for kind, value in frames:
+        if kind == wire.PROCESS:
+            current = value
+            log += drawing.process(value)
+            expected.setdefault(current, ([], []))
+        else:
+            log += (drawing.marks if kind == wire.MARKS else drawing.batches)(*value)
+            expected.setdefault(current, ([], []))[kind == wire.BATCHES].extend(value)
+    found, unseen = read(log)
+    assert unseen == ()
+    assert {
+        process.pid: (
+            rows(vars(process.marks), wire.MARK_FIELDS),
+            rows(process.batches.columns, wire.BATCH_FIELDS),
+        )
+        for process in found
+    } == expected  # fmt: skip
+
+
+def test_all_that_a_process_tells_is_read() -> None:
+    process = one(*drawing.training())
+    assert (process.pid, process.role, process.rank, process.world) == (7, "training", 0, 1)
+    assert (process.start, process.end) == (7_000, 30_000)
+    assert process.argv == ("train.py", "--epochs", "2")
+    assert process.versions == {"python": "3.11", "torch": "2.13"}
+    loader, site = process.facts
+    assert (loader.noun, loader.id, loader.file, loader.line) == ("loader", 0, "train.py", 10)
+    assert loader.values == {"batch_size": 4, "num_workers": 2}
+    assert site.noun == "site"
+    assert process.unseen == (Unseen("schedstat", "no such file", 2),)
+    assert process.stacks == (StackCount("training", (("a.py", 1, "f"),), 3),)
+    assert process.windows[0].path == "windows/rank0-step1.json"
+    assert process.counters == ({"ns": 9, "device": 0, "allocated": 5, "peak": 7.5},)
+    assert (process.read, process.written) == ({"a.jpg": 2, "b.jpg": 1}, ("model.pt",))
+    assert not process.marks.start.flags.writeable
+
+
+def test_what_is_told_again_holds_and_what_is_new_is_added() -> None:
+    stack: dict[str, Any] = {"thread": "worker", "stacks": [[2, [["a", 1, "f"]]], [1, []]]}
+    process = one(
+        drawing.process(),
+        *[drawing.fact("loader", 0, workers=n) for n in (2, 4)],
+        *[drawing.window(1, discarded=why) for why in (None, "too long")],
+        *[wire.text_frame(wire.UNSEEN, {"what": "a", "why": "b", "count": n}) for n in (1, 9, 4)],
+        *[wire.text_frame(wire.STACKS, stack)] * 2,
+        *[wire.text_frame(wire.FILES, {"read": {"a": 2}, "written": ["b"]})] * 2,
+        wire.text_frame(wire.FILES, {"written": ["t.json"], "kind": "trace"}),
+        *[wire.text_frame(wire.END, {"ns": n}) for n in (5, 6)],
+    )
+    assert [fact.values for fact in process.facts] == [{"workers": 4}]
+    assert [window.discarded for window in process.windows] == ["too long"]
+    assert process.unseen == (Unseen("a", "b", 9),)
+    assert [stack.count for stack in process.stacks] == [4, 2]
+    assert (process.read, process.written) == ({"a": 4}, ("b", "t.json"))
+    assert process.exported == ("t.json",)
+    assert process.end == 6
+
+
+def test_a_successor_in_the_same_slot_is_a_process_of_its_own() -> None:
+    first = [drawing.process(5, "worker", worker=1), drawing.batches(drawing.batch(1, 2))]
+    then = [drawing.process(6, "worker", worker=1), drawing.batches(drawing.batch(3, 4))]
+    found, _ = read(b"".join([*first, *then]), "rank0-loader0-worker1.log")
+    assert [(one.pid, one.worker, len(one.batches)) for one in found] == [(5, 1, 1), (6, 1, 1)]
+    assert [int(one.batches.columns["start"][0]) for one in found] == [1, 3]
+    ended, alive = read(b"".join([*first, wire.text_frame(wire.END, {"ns": 9}), *then]))[0]
+    assert (ended.end, alive.end) == (9, None)
+
+
+def test_a_process_that_introduces_itself_again_is_one() -> None:
+    step = drawing.marks(drawing.step(0, 1, 2))
+    process = one(drawing.process(5), step, drawing.process(5), step)
+    assert len(process.marks) == 2
+
+
+def test_a_number_that_was_given_again_is_another_process() -> None:
+    found, _ = read(drawing.process(5) + drawing.process(5, start_ns=99))
+    assert [process.start for process in found] == [5_000, 99]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("rank3.log", (-1, "training", 3, None)),
+        ("rank3-pid77.log", (77, "training", 3, None)),
+        ("rank0-loader1-worker2.log", (-1, "worker", 0, 2)),
+        ("rank0-loader1-worker2-pid5.log", (5, "worker", 0, 2)),
+        ("other.log", (-1, "training", None, None)),
+    ],
+)
+def test_what_a_lost_first_frame_told_the_name_tells(name: str, told: tuple[Any, ...]) -> None:
+    frames = drawing.marks(drawing.step(0, 60, 70)) + drawing.batches(drawing.batch(50, 55))
+    process = one(frames, name=name)
+    assert (process.pid, process.role, process.rank, process.worker) == told
+    assert process.start == 50
+    assert process.unseen == (Unseen(f"who wrote {name}", "its first frame is lost"),)
+
+
+def test_a_start_that_is_unknown_is_when_the_log_was_begun() -> None:
+    assert one(drawing.process(start_ns=None)).start == 7_005
+    bare = wire.text_frame(wire.PROCESS, {"pid": 5})
+    assert one(bare).start == 0
+
+
+def test_two_processes_that_tell_nothing_of_themselves_are_two() -> None:
+    bare = wire.text_frame(wire.PROCESS, {"rank": 0})
+    found, _ = read(bare + drawing.marks(drawing.step(0, 1, 2)) + bare)
+    assert [(process.pid, len(process.marks)) for process in found] == [(-1, 1), (-1, 0)]
+
+
+def test_any_cut_keeps_every_frame_before_it() -> None:
+    frames = drawing.training()
+    log = b"".join(frames)
+    ends = np.cumsum([len(frame) for frame in frames])
+    for size in range(len(log) + 1):
+        found = framing.framed(log[:size])
+        whole = int(np.searchsorted(ends, size, side="right"))
+        assert len(found.frames) == whole, size
+        assert found.gaps == ()
+        assert found.tail == size - (ends[whole - 1] if whole else 0)
+        processes("rank0.log", found)
+
+
+def test_any_changed_byte_costs_one_frame_and_no_other() -> None:
+    frames = drawing.training()
+    log = b"".join(frames)
+    known = [body for _, body in bodies(log)]
+    ends = np.cumsum([len(frame) for frame in frames])
+    for at in range(len(log)):
+        damaged = log[:at] + bytes([log[at] ^ 0xFF]) + log[at + 1 :]
+        hit = int(np.searchsorted(ends, at, side="right"))
+        kind = at - (ends[hit - 1] if hit else 0) == 2  # it is in no sum; the frame stays, unknown
+        kept = known if kind else known[:hit] + known[hit + 1 :]
+        assert [body for _, body in bodies(damaged)] == kept, at
+        read(damaged)
+
+
+def test_frames_behind_half_of_one_are_found_and_the_loss_is_told() -> None:
+    first, lost, *rest = drawing.training()
+    log = framing.framed(b"rubbish" + first + lost[:-3] + b"".join(rest) + lost[:5])
+    assert len(log.frames) == 1 + len(rest)
+    assert log.gaps == (7, len(lost) - 3)
+    assert damage("a.log", log, ended=False) == (
+        Unseen("a part of a.log", f"{len(lost) + 4} bytes are no whole frame: a full disk, "
+               "or a damaged file", 2),
+    )  # fmt: skip
+    assert [unseen.what for unseen in damage("a.log", log, ended=True)] == [
+        "a part of a.log",
+        "the end of a.log",
+    ]
+    assert damage("a.log", framing.framed(first), ended=True) == ()
+
+
+@given(st.binary(max_size=300))
+def test_rubbish_is_no_frame(rubbish: bytes) -> None:
+    log = framing.framed(rubbish.replace(wire.MAGIC, b"xx"))
+    assert (log.frames, log.tail) == ((), len(rubbish))
+
+
+def test_a_log_made_to_be_slow_is_given_up_in_time() -> None:
+    body = bytes(4_000_000)
+    head = wire.HEADER.pack(wire.MAGIC, wire.MARKS, wire.VERSION, len(body), 1)
+    started = time.process_time()
+    found = framing.framed(head * 100_000 + body)
+    assert (found.frames, found.gaps) == ((), ())
+    assert time.process_time() - started < 10  # it would be minutes
+
+
+def test_strange_frames_are_counted_and_the_rest_is_read() -> None:
+    strange = [
+        wire.frame(99, b"?"),
+        wire.frame(wire.FACT, b"[1]"),
+        wire.frame(wire.FACT, b"{"),
+        wire.frame(wire.FACT, b"[" * 100_000),
+        wire.frame(wire.FACT, b"\xff"),
+        wire.text_frame(wire.FACT, {"noun": 5, "id": 1}),
+        wire.text_frame(wire.FACT, {"noun": "x", "id": 1 << 70}),
+        wire.text_frame(wire.UNSEEN, {"what": "x"}),
+        wire.text_frame(wire.STACKS, {"stacks": []}),
+        wire.text_frame(wire.WINDOW, {"number": 1, "start": True}),
+        wire.text_frame(wire.END, {"ns": "now"}),
+        wire.frame(wire.MARKS, bytes(wire.MARK.size + 3)),
+    ]
+    (process,), unseen = read(b"".join([drawing.process(), *strange, *drawing.training()[1:]]))
+    assert unseen == (
+        Unseen("frames of kind 99 in rank0.log", "unknown to this version of gapless", 1),
+        Unseen("the end of frames in rank0.log", "no whole record", 1),
+    )
+    counts = {one.what: one.count for one in process.unseen if one.why == "not understood"}
+    expected = {"fact": 6, "unseen": 1, "stacks": 1, "window": 1, "end": 1}
+    assert counts == {f"frames of kind {kind}": n for kind, n in expected.items()}
+    assert (len(process.facts), len(process.marks), process.end) == (2, 5, 30_000)
+
+
+def test_values_of_the_wrong_type_are_absent() -> None:
+    process = one(
+        drawing.process(
+            rank="0", world=1.5, worker=True, argv=["a", 5], versions=[], role=7, start_ns=None
+        ),
+        wire.text_frame(wire.FACT, {"noun": "x", "id": 1, "file": 5, "line": "9", "values": 3}),
+        wire.text_frame(wire.FILES, {"read": [], "written": {"a": 1}}),
+        wire.text_frame(wire.FILES, {"read": {"a": None}, "written": [5, None]}),
+        wire.text_frame(wire.STACKS, {"thread": "training", "stacks": [5, [1], [2, [7, ["a"]]]]}),
+    )
+    assert (process.rank, process.world, process.worker, process.role) == (None,) * 3 + (
+        "training",
+    )
+    assert (process.argv, process.versions) == (("a",), {})
+    (fact,) = process.facts
+    assert (fact.file, fact.line, fact.values) == (None, None, {})
+    assert (process.read, process.written) == ({"a": 1}, ())
+    assert {stack.frames: stack.count for stack in process.stacks} == {
+        (): 2,
+        (("?", 0, "?"), ("a", 0, "?")): 2,
+    }
+
+
+def test_json_of_any_shape_is_no_traceback() -> None:
+    dice = random.Random(7)
+    values: list[Any] = [None, 5, -1.5, "a", [], {}, [[1, [["f"]]]], {"a": {"b": 1}}, True]
+    values += [1 << 80, ["a", None]]
+    keys = "pid noun id what why count ns values stacks thread read written number start end argv"
+    for _ in range(300):
+        some = [
+            wire.text_frame(dice.randrange(14), {key: dice.choice(values) for key in keys.split()})
+            for _ in range(4)
+        ]
+        log = framing.framed(b"".join(some))
+        assert len(log.frames) == 4
+        processes("rank0.log", log)
+        samples([log])
+
+
+def test_a_log_of_a_later_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    later = bytearray(b"".join(drawing.training()[:1]))
+    later[3] = wire.VERSION + 1
+    path = tmp_path / "rank0.log"
+    path.write_bytes(later)
+    with pytest.raises(RunFolderError, match=r"rank0\.log is of version 2; .* reads up to 1"):
+        open_log(path)
+    path.write_bytes(later + drawing.training()[1])  # one byte was changed, that is all
+    assert open_log(path).gaps == (len(later),)
+
+
+def test_series_hold_what_was_a_number() -> None:
+    log = framing.framed(
+        drawing.sample(5, a=1, b=2.5)
+        + drawing.sample(6, a=float("nan"), b="x", c=True, d=None)
+        + wire.text_frame(wire.SAMPLE, {"values": {"a": 9}})
+        + wire.frame(wire.SAMPLE, b"?")
+        + wire.text_frame(wire.UNSEEN, {"what": "gpu", "why": "no NVML", "count": 1}) * 2
+        + wire.text_frame(wire.UNSEEN, {"what": "gpu"})
+        + drawing.sample(7, a=-3)
+    )
+    found = samples([log])
+    assert {name: (at.tolist(), much) for name, (at, much) in found.series.items()} == {
+        "a": ([5, 7], (1.0, -3.0)),
+        "b": ([5], (2.5,)),
+    }
+    assert found.unseen == (Unseen("gpu", "no NVML"),)
+
+
+def test_a_log_of_ten_thousand_epochs_is_read_fast() -> None:
+    """100 MB of marks take a second; this is a fifth of it, on a machine that may be busy."""
+    some = drawing.marks(*[drawing.step(n, n, n + 1) for n in range(1_600)])
+    log = drawing.process() + some * 320
+    started = time.process_time()
+    process = one(log)
+    assert time.process_time() - started < 1
+    assert len(process.marks) == 512_000
