@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import atexit
 import os
-from typing import Any
+from typing import Any, Callable
 
 from ... import wire
-from .. import patching, recorder
+from .. import recorder
 from .session import Session
 
 _session: Session | None = None
@@ -61,7 +61,7 @@ def finish(why: str = "the process ended") -> None:
     global _closed, _session
     session, _session, _closed = _session, None, True
     if session is not None:
-        patching.guarded("end of windows")(session.discard)(why)
+        _safely(session.discard, why)
 
 
 def _stopped() -> None:
@@ -87,9 +87,7 @@ def _watch() -> None:
     if _state["watching"]:
         return
     _state["watching"] = True
-    os.register_at_fork(
-        before=patching.guarded("windows at a fork")(_before_fork), after_in_child=_in_child
-    )
+    os.register_at_fork(before=_before_fork, after_in_child=_in_child)
     atexit.register(finish)
     try:
         from ..hooks import profilers
@@ -104,7 +102,7 @@ def _give_way(*_: object) -> None:
     """End our windows: the user's profiler is about to start."""
     session = _session
     if session is not None:
-        session.discard("the training started its own profiler")
+        _safely(session.discard, "the training started its own profiler")
         session.end("the training has its own profiler")
 
 
@@ -112,7 +110,15 @@ def _before_fork() -> None:
     """Close the window: a child would go on recording into its own memory, for nobody."""
     session = _session
     if session is not None:
-        session.cut("the process forked")
+        _safely(session.cut, "the process forked")
+
+
+def _safely(act: Callable[[str], None], why: str) -> None:
+    """End a window where no guard of the recorder's stands: handlers that outlive its hooks."""
+    try:
+        act(why)
+    except Exception as error:
+        recorder.unseen("end of windows", repr(error))
 
 
 def _in_child() -> None:

@@ -7,19 +7,17 @@ import threading
 from typing import Any
 
 from ... import wire
-from .. import lineage, recorder
+from .. import recorder
 from . import save
 from .capture import Capture, no_stacks, obstacle, ranks_of_job
 from .clock import bracket
+from .keeping import Keeping
 from .leaving import leave
 from .plan import LEAST, PROBE, STACKS, Plan
 
 STEP = "gapless:step"
 PATIENCE_NS = 30_000_000_000  # a window that lasts longer is closed where it is seen
 MANY = 10  # and longer than so many times what its steps should take
-BYTES_AN_EVENT = 600  # in the file, at most (seen: 400)
-SPARE = 256 << 20  # bytes that the spool's disk must keep
-FOLDER = "windows"
 CHECKED = 30  # steps after which a check ends that can have no window
 
 
@@ -43,14 +41,11 @@ class Session:
     def __init__(self, spool: str, options: dict[str, Any]) -> None:
         job = ranks_of_job() or {}
         world = int(job.get("world_size") or os.environ.get("WORLD_SIZE") or 1)
-        self.rank = int(job.get("rank") or os.environ.get("RANK") or 0)
-        self.spool = spool
+        rank = int(job.get("rank") or os.environ.get("RANK") or 0)
+        self.keeping = Keeping(spool, str(options.get("save", save.AUTO)), rank)
         self.check = bool(options.get("check"))
-        self.setting = str(options.get("save", save.AUTO))
         self.plan = Plan(options, world)
         self.open: Opened | None = None
-        self.child: save.Child | None = None
-        self.told: dict[str, Any] = {}  # the frame of the window that the child saves
         self.number = 0
         self.over: str | None = None  # why there are no more windows
         self.make: Any = None  # record_function
@@ -64,12 +59,12 @@ class Session:
         if self.open is not None:
             self._step(step)
             return
-        if self.child is not None:
-            self._reap()
+        if self.keeping.children:
+            self.keeping.reap()
         what = self.plan.edge(step, end)
         if self.check:
             self._check(step)
-        if what is None or self.over is not None or self.child is not None:
+        if what is None or self.over is not None:
             return
         begun = recorder.now()
         self._open(what, step)
@@ -86,14 +81,15 @@ class Session:
             self.close(step)
 
     def _check(self, step: int) -> None:
-        done = self.plan.kept > 0 and not self.plan.stacks_due and self.child is None
+        done = self.plan.kept > 0 and not self.plan.stacks_due
         if done or (self.over is not None and step >= CHECKED):
             leave(several=self.plan.ranks)
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────
 
     def _open(self, what: str, step: int) -> None:
-        reason = obstacle() or self._no_room(what)
+        want = self.plan.steps(what)
+        reason = obstacle() or self.keeping.no_room((self.plan.per_step or 0) * want)
         if reason is not None:
             self.end(reason)
             return
@@ -109,27 +105,26 @@ class Session:
         self.number += what is not PROBE
         self.plan.opened(step, recorder.now())
         try:
-            here = Opened(what, self.number, step, self.plan.steps(what))
+            here = Opened(what, self.number, step, want)
         except RuntimeError as error:  # a profiler that is being prepared shows nowhere
             self.end(f"torch's profiler did not start: {error}"[:300])
             return
+        try:
+            self._mark_beginning(here)
+        except BaseException:
+            here.capture.stop()
+            raise
+        self.open = here
+
+    def _mark_beginning(self, here: Opened) -> None:
         if not here.capture.all_threads:
             recorder.unseen("other threads in windows", "this torch records one thread alone")
-        here.begin = bracket(record_function, recorder.now)
-        with record_function(STEP):
+        here.begin = bracket(self.make, recorder.now)
+        with self.make(STEP):
             pass
         here.start = recorder.now()
         usual = max(self.plan.recent, default=0) * here.want * MANY
         here.deadline = here.start + max(PATIENCE_NS, usual)
-        self.open = here
-
-    def _no_room(self, what: str) -> str | None:
-        events = (self.plan.per_step or 0) * self.plan.steps(what)
-        os.makedirs(os.path.join(self.spool, FOLDER), exist_ok=True)
-        disk = os.statvfs(self.spool)
-        if disk.f_bavail * disk.f_frsize < SPARE + 2 * BYTES_AN_EVENT * events:
-            return "the disk of the spool is almost full"
-        return None
 
     # ── Closing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -140,15 +135,17 @@ class Session:
             return
         begun = recorder.now()
         frame = self._frame(here, step)
-        frame["readings"] = [here.begin, bracket(self.make, recorder.now)]
-        here.capture.describe(frame)
-        stop = recorder.now()
-        result = here.capture.stop()
+        try:
+            frame["readings"] = [here.begin, bracket(self.make, recorder.now)]
+            here.capture.describe(frame)
+        finally:
+            stop = recorder.now()
+            result = here.capture.stop()
         frame["stop_ns"] = recorder.now() - stop
         if here.what is PROBE:
             self._probed(step, result, begun)
         else:
-            self._keep(frame, result)
+            self.keeping.keep(frame, result, here=self.check)
             self.plan.closed(step, here.steps, frame["stop_ns"], recorder.now() - begun)
         del result
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
@@ -157,10 +154,7 @@ class Session:
 
     def _probed(self, step: int, result: Any, begun: int) -> None:
         events = len(result.events())
-        # The first file of a process asks CUDA for the devices' properties; no child may do that.
-        path = os.path.join(self.spool, FOLDER, f"probe-{os.getpid()}.json")
-        if save.in_place(result, path):
-            os.unlink(path)
+        self.keeping.try_out(result)
         reason = self.plan.probed(step, events, recorder.now() - begun)
         if reason is not None:
             self.end(reason)
@@ -180,52 +174,6 @@ class Session:
             "save_ns": None,
             "discarded": None,
         }
-
-    def _keep(self, frame: dict[str, Any], result: Any) -> None:
-        name = self._name(frame)
-        path = os.path.join(self.spool, FOLDER, name)
-        frame["path"] = f"{FOLDER}/{name}"
-        recorder.write(wire.WINDOW, frame)  # now: the child may outlive us, and the file is known
-        recorder.flush()
-        begun = recorder.now()
-        reason = save.no_child(save.PLACE if self.check else self.setting, cuda=_cuda())
-        if reason is None:
-            self.child = save.in_child(result, path, begun)
-        whole = None if self.child is not None else save.in_place(result, path)
-        frame["save_ns"] = recorder.now() - begun
-        self.told = frame
-        if whole is not None:
-            self._saved(whole=whole)
-
-    def _saved(self, *, whole: bool) -> None:
-        """Write down how the saving of a window ended."""
-        if not whole:
-            self.told.update(path=None, discarded="it could not be saved")
-        recorder.write(wire.WINDOW, self.told)
-
-    def _name(self, frame: dict[str, Any]) -> str:
-        stem = lineage.stem or f"rank{self.rank}"
-        name = f"{stem}-step{frame['first_step']}{'-stacks' * frame['stacks']}"
-        for part in (name, f"{name}-pid{os.getpid()}"):
-            path = os.path.join(self.spool, FOLDER, part)
-            if not os.path.exists(path + ".json") and not os.path.exists(path + ".json.part"):
-                return part + ".json"
-        return f"{name}-pid{os.getpid()}-{recorder.now()}.json"
-
-    def _reap(self) -> None:
-        child = self.child
-        whole = None if child is None else child.saved(recorder.now())
-        if child is None or whole is None:
-            return
-        begun, self.child = recorder.now(), None
-        if not whole:
-            recorder.unseen("saving beside the training", "the child failed; saved in place")
-            self.setting = save.PLACE
-            whole = save.in_place(child.result, child.path)
-            self.told["save_ns"] += recorder.now() - begun
-        child.result = None
-        self._saved(whole=whole)
-        recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
 
     # ── Ends before their time ──────────────────────────────────────────────────────────────────
 
@@ -270,9 +218,3 @@ class Session:
             return self.make(name)
         self.cut("it lasted too long")
         return None
-
-
-def _cuda() -> bool:
-    import torch
-
-    return torch.cuda.is_initialized()

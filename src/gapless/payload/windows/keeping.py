@@ -1,0 +1,99 @@
+"""The windows that are kept: their files in the spool, and what is written down of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ... import wire
+from .. import lineage, recorder
+from . import save
+
+FOLDER = "windows"
+BYTES_AN_EVENT = 600  # in the file, at most (seen: 400)
+SPARE = 256 << 20  # bytes that the spool's disk must keep
+
+
+class Keeping:
+    """The files of one process's windows."""
+
+    def __init__(self, spool: str, setting: str, rank: int) -> None:
+        self.spool, self.setting, self.rank = spool, setting, rank
+        self.children: list[tuple[save.Child, dict[str, Any]]] = []
+
+    def no_room(self, events: int) -> str | None:
+        """Give why a window of so many events must not be opened; ``None`` if it fits."""
+        os.makedirs(os.path.join(self.spool, FOLDER), exist_ok=True)
+        disk = os.statvfs(self.spool)
+        if disk.f_bavail * disk.f_frsize < SPARE + 2 * BYTES_AN_EVENT * events:
+            return "the disk of the spool is almost full"
+        return None
+
+    def try_out(self, result: Any) -> None:
+        """Save the probe and remove it.
+
+        The first file of a process asks CUDA for the properties of its devices, once; in a child
+        it could not.
+        """
+        path = os.path.join(self.spool, FOLDER, f"probe-{os.getpid()}.json")
+        if save.in_place(result, path):
+            os.unlink(path)
+
+    def keep(self, frame: dict[str, Any], result: Any, *, here: bool) -> None:
+        """Save a window; in a child, unless something speaks against it or it must be ``here``."""
+        recorder.flush()  # opens the log, whose name the file takes
+        name = self._name(frame)
+        path = os.path.join(self.spool, FOLDER, name)
+        frame["path"] = f"{FOLDER}/{name}"
+        recorder.write(wire.WINDOW, frame)  # now: the child may outlive us, and the file is known
+        recorder.flush()
+        begun = recorder.now()
+        child = None
+        if save.no_child(save.PLACE if here else self.setting, cuda=_cuda()) is None:
+            child = save.in_child(result, path, begun)
+        whole = None if child is not None else save.in_place(result, path)
+        frame["save_ns"] = recorder.now() - begun
+        if child is not None:
+            self.children.append((child, frame))
+        else:
+            _saved(frame, whole=bool(whole))
+
+    def reap(self) -> None:
+        """See which children are done; save in place what they could not."""
+        for one in tuple(self.children):
+            child, frame = one
+            whole = child.saved(recorder.now())
+            if whole is None:
+                continue
+            begun = recorder.now()
+            self.children.remove(one)
+            if not whole:
+                recorder.unseen("saving beside the training", "the child failed; saved in place")
+                self.setting = save.PLACE
+                whole = save.in_place(child.result, child.path)
+                frame["save_ns"] += recorder.now() - begun
+            child.result = None
+            _saved(frame, whole=whole)
+            recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
+
+    def _name(self, frame: dict[str, Any]) -> str:
+        stem = lineage.stem or f"rank{self.rank}"
+        name = f"{stem}-step{frame['first_step']}{'-stacks' * frame['stacks']}"
+        for part in (name, f"{name}-pid{os.getpid()}"):
+            path = os.path.join(self.spool, FOLDER, part)
+            if not os.path.exists(path + ".json") and not os.path.exists(path + ".json.part"):
+                return part + ".json"
+        return f"{name}-pid{os.getpid()}-{recorder.now()}.json"
+
+
+def _saved(frame: dict[str, Any], *, whole: bool) -> None:
+    """Write down how the saving of a window ended."""
+    if not whole:
+        frame.update(path=None, discarded="it could not be saved")
+    recorder.write(wire.WINDOW, frame)
+
+
+def _cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_initialized()

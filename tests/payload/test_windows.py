@@ -1,0 +1,226 @@
+"""Windows of torch's profiler in a training that knows nothing of them."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless import wire
+from gapless.accounting import partition
+from gapless.accounting.clock import match
+from gapless.formats import read
+from gapless.model.trace import Trace
+
+TRAINING = Path(__file__).with_name("train_with_windows.py")
+FIRST, LAST = 13, 18  # steps of the first window of several ranks, which open theirs by number
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a training left behind."""
+
+    spool: Path
+    code: int
+    found: dict[str, Any]
+    frames: list[wire.Frame]
+
+    def told(self, kind: int) -> list[dict[str, Any]]:
+        return [frame.text() for frame in self.frames if frame.kind == kind]
+
+    def windows(self) -> list[dict[str, Any]]:
+        """Give the last frame of each window."""
+        return list({window["number"]: window for window in self.told(wire.WINDOW)}.values())
+
+    def trace(self, window: dict[str, Any]) -> Trace:
+        return read(str(self.spool / window["path"]))
+
+    def files(self) -> list[str]:
+        folder = self.spool / "windows"
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def train(folder: Path, steps: int, *wishes: str, world: int = 2, **options: object) -> Run:
+    """Train so many steps; without noise: several ranks open their windows by number."""
+    environment = {
+        **os.environ,
+        wire.SPOOL: str(folder),
+        wire.OPTIONS: json.dumps(options),
+        "KINETO_LOG_LEVEL": "99",
+        "WORLD_SIZE": str(world),
+        "RANK": "0",
+    }
+    done = subprocess.run(
+        [sys.executable, str(TRAINING), str(steps), *wishes],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    log = folder / "rank0.log"
+    frames = wire.frames(log.read_bytes())[0] if log.exists() else []
+    return Run(folder, done.returncode, json.loads(done.stdout or "{}"), frames)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(tmp_path_factory.mktemp("spool"), 40, f"wait={LAST}")
+
+
+def test_the_first_window_holds_six_whole_steps(run: Run) -> None:
+    first, *_ = run.windows()
+    assert (first["first_step"], first["last_step"], first["stacks"]) == (FIRST, LAST, False)
+    made = partition(run.trace(first))
+    assert (len(made.rows), made.step_rule) == (6, "gapless:step")
+
+
+def test_a_short_window_with_stacks_follows_once(run: Run) -> None:
+    stacks = [window for window in run.windows() if window["stacks"]]
+    assert [window["last_step"] - window["first_step"] + 1 for window in stacks] == [3]
+    names = run.trace(stacks[0]).names
+    assert any(name.startswith(f"{TRAINING.name}(") or TRAINING.name in name for name in names)
+
+
+def test_the_files_are_whole_and_nothing_else_lies_there(run: Run) -> None:
+    assert run.files() == ["rank0-step13.json", "rank0-step23-stacks.json"]
+    assert [window["path"] for window in run.windows()] == [
+        f"windows/{name}" for name in run.files()
+    ]
+
+
+def test_the_file_itself_says_which_window_it_is(run: Run) -> None:
+    first, *_ = run.windows()
+    held = json.loads((run.spool / first["path"]).read_text())["gapless"]
+    assert (held["number"], held["first_step"], held["last_step"]) == (1, FIRST, LAST)
+    assert held["readings"] == first["readings"]
+
+
+def test_marks_and_kineto_share_one_axis_within_the_error(run: Run) -> None:
+    first, *_ = run.windows()
+    trace = run.trace(first)
+    found = match(trace, first["readings"])
+    assert found is not None
+    offset, error = found
+    assert error < 1_000_000
+    names: list[str] = [trace.names[name] for name in trace.events.name.tolist()]
+    steps = [at for at, name in enumerate(names) if name == "gapless:step"]
+    start = int(trace.events.start[steps[0]]) + trace.origin_ns - offset
+    assert first["readings"][0][-1][1] - error <= start <= first["start"] + error
+
+
+def test_ranges_show_only_in_windows(run: Run) -> None:
+    first, *_ = run.windows()
+    trace = run.trace(first)
+    marked = [name for name in trace.events.name.tolist() if trace.names[name] == "gapless:iter"]
+    assert len(marked) == 6
+
+
+def test_what_windows_cost_is_marked_as_ours(run: Run) -> None:
+    marks = [
+        record
+        for frame in run.frames
+        if frame.kind == wire.MARKS
+        for record in wire.MARK.iter_unpack(frame.body)
+    ]
+    ours = [one for one in marks if (one[0], one[6]) == (wire.OBSERVER, wire.OBSERVER_WINDOW)]
+    stop = run.windows()[0]["stop_ns"]
+    assert len(ours) >= 6  # the probe, the window, the stacks: each was opened and closed
+    assert any(one[5] - one[4] >= stop for one in ours)
+
+
+def test_the_training_does_not_see_who_saves(run: Run) -> None:
+    assert run.found["waits"] == []
+    assert run.found["signals"] == 0
+
+
+def test_the_training_is_left_as_it_was(run: Run, tmp_path: Path) -> None:
+    plain = train(tmp_path, 40, "plain")
+    seen = {key: run.found[key] for key in plain.found}
+    assert seen == plain.found
+
+
+def test_one_process_waits_for_steady_steps(tmp_path: Path) -> None:
+    run = train(tmp_path, 60, world=1, most_windows=1)
+    first, *_ = run.windows()
+    assert 6 <= first["first_step"] <= 24
+    assert [window["discarded"] for window in run.windows()] == [None, None]
+
+
+def test_saving_in_place_makes_the_same_files(tmp_path: Path) -> None:
+    run = train(tmp_path, 30, save="place")
+    assert run.files() == ["rank0-step13.json", "rank0-step23-stacks.json"]
+
+
+def test_a_child_that_hangs_is_ended_and_the_training_saves(tmp_path: Path) -> None:
+    run = train(tmp_path, 30, "hang=10", f"wait={LAST}")
+    assert [window["discarded"] for window in run.windows()] == [None, None]
+    assert run.files() == ["rank0-step13.json", "rank0-step23-stacks.json"]
+    assert [one["what"] for one in run.told(wire.UNSEEN)] == ["saving beside the training"]
+
+
+def test_a_fork_cuts_a_window(tmp_path: Path) -> None:
+    run = train(tmp_path, 30, "fork=17")
+    first, *_ = run.windows()
+    assert (first["first_step"], first["last_step"], first["discarded"]) == (FIRST, 17, None)
+    assert run.found["child"] == 0  # and records nothing itself
+
+
+def test_a_fork_discards_a_window_of_few_steps(tmp_path: Path) -> None:
+    run = train(tmp_path, 30, "fork=14")
+    first, *_ = run.windows()
+    assert (first["path"], first["discarded"]) == (None, "the process forked")
+
+
+def test_the_users_profiler_goes_first(tmp_path: Path) -> None:
+    run = train(tmp_path, 60, "profile=16")
+    assert run.found["user's events"] > 0
+    assert run.files() == []
+    assert [window["discarded"] for window in run.windows()] == [
+        "the training started its own profiler"
+    ]
+    assert "the training has its own profiler" in [one["why"] for one in run.told(wire.UNSEEN)]
+
+
+def test_a_window_that_lasts_too_long_is_cut(tmp_path: Path) -> None:
+    run = train(tmp_path, 22, "overdue=16")
+    first, *_ = run.windows()
+    assert (first["last_step"], first["discarded"]) == (16, None)
+
+
+def test_a_window_that_lasts_too_long_for_a_few_steps_is_discarded(tmp_path: Path) -> None:
+    run = train(tmp_path, 22, "overdue=13")
+    assert [window["discarded"] for window in run.windows()] == ["it lasted too long"]
+
+
+def test_a_profile_function_is_left_alone(tmp_path: Path) -> None:
+    run = train(tmp_path, 40, "setprofile=2")
+    assert run.files() == ["rank0-step13.json"]
+    assert [one["why"] for one in run.told(wire.UNSEEN)] == ["the training has a profile function"]
+
+
+def test_a_check_ends_after_the_first_windows(tmp_path: Path) -> None:
+    run = train(tmp_path, 10_000, check=True)
+    assert run.code == 0
+    assert run.found == {}  # it never came to its end
+    assert run.files() == ["rank0-step13.json", "rank0-step23-stacks.json"]
+    assert [end["how"] for end in run.told(wire.END)] == ["check"]
+
+
+def test_a_check_without_windows_ends_too(tmp_path: Path) -> None:
+    run = train(tmp_path, 10_000, check=True, windows=False)
+    assert (run.code, run.files()) == (0, [])
+    assert [end["how"] for end in run.told(wire.END)] == ["check"]
+
+
+def test_a_spool_that_vanished_costs_a_window_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "windows").write_text("a file where a folder should be")
+    run = train(tmp_path, 40)
+    assert run.code == 0
+    assert run.windows() == []
+    assert run.told(wire.UNSEEN)

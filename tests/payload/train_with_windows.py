@@ -1,0 +1,121 @@
+"""Train a tiny model with windows alone, in a process of its own; print what it then finds.
+
+``train_with_windows.py STEPS [WISH …]``: the wishes are what a test wants to see happen.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._C import _autograd
+
+from gapless import wire
+from gapless.payload import recorder, windows
+from gapless.payload.hooks import profilers
+
+STEPS = int(sys.argv[1])
+PARTS = [wish.split("=") for wish in sys.argv[2:]]
+WISHES = {part[0]: int(part[-1]) if len(part) > 1 else -1 for part in PARTS}  # what, which step
+is_profiling = vars(_autograd)["_profiler_enabled"]
+FOUND: dict[str, Any] = {"waits": [], "signals": 0, "threads": threading.active_count()}
+
+
+def fork() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(7 if is_profiling() else 0)
+    FOUND["child"] = os.waitpid(pid, 0)[1]
+
+
+def profile() -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as prof:
+        torch.zeros(1)
+    FOUND["user's events"] = len(prof.events() or ())
+
+
+def wait() -> None:
+    """Wait for any child, again and again, while a window is being saved."""
+    until = time.monotonic() + 0.3
+    while time.monotonic() < until:
+        with contextlib.suppress(ChildProcessError):
+            FOUND["waits"].append(os.waitpid(-1, os.WNOHANG))
+
+
+def overdue() -> None:
+    session = vars(windows)["_session"]
+    session.open.deadline = 0
+    with windows.range("gapless:eval"):
+        pass
+
+
+def hang() -> None:
+    """Let children get stuck, as on a lock that another thread held."""
+    save = sys.modules["gapless.payload.windows.save"]
+    vars(save)["LIMIT_S"] = 0.2
+    vars(save)["_die_first"] = lambda: time.sleep(60)
+
+
+def setprofile() -> None:
+    def look(frame: FrameType, event: str, found: object) -> None:
+        """Look at a call."""
+
+    sys.setprofile(look)
+
+
+def on_child(number: int, frame: object) -> None:  # noqa: ARG001 - the form of handlers
+    FOUND["signals"] += 1
+
+
+def train(*, recorded: bool) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(STEPS):
+        with windows.range("gapless:iter"):
+            batch = torch.randn(16, 32)
+        optimizer.zero_grad()
+        model(batch).pow(2).mean().backward()
+        start = recorder.now()
+        optimizer.step()
+        end = recorder.now()
+        if recorded:
+            recorder.mark(wire.STEP, start, end, 0, step)
+            recorder.edge(step, start, end)
+            recorder.flush_when_due()
+        for wish, at in WISHES.items():
+            if at == step:
+                globals()[wish]()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGCHLD, on_child)
+    recorded = "plain" not in WISHES
+    if recorded:
+        windows.install()
+        profilers.install()
+    before = sys.getprofile()
+    train(recorded=recorded)
+    FOUND["same profile function"] = sys.getprofile() is before
+    FOUND["collects"] = gc.isenabled()
+    FOUND["blocked"] = len(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    FOUND["profiling"] = is_profiling()
+    FOUND["random"] = torch.rand(1).item()
+    FOUND["more threads"] = threading.active_count() - FOUND.pop("threads")
+    if recorded:
+        time.sleep(0.3)
+        recorder.edge(STEPS, recorder.now(), recorder.now())
+        recorder.end("exit")
+    print(json.dumps(FOUND))
+
+
+if __name__ == "__main__":
+    main()
