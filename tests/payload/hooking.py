@@ -13,7 +13,7 @@ from gapless import wire
 from gapless.payload import imports, patching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
 
 class Mark(NamedTuple):
@@ -120,12 +120,12 @@ class Recorder:
 
 
 @contextlib.contextmanager
-def installed(*names: str) -> Iterator[Recorder]:
+def installed(*names: str) -> Generator[Recorder]:
     """Have fresh hooks of these names in place."""
     recorder = Recorder()
     modules = [hook(name) for name in ("calls", "models", *names)]
     for module in dict.fromkeys(modules):
-        importlib.reload(module).recorder = recorder
+        setattr(importlib.reload(module), "recorder", recorder)  # noqa: B010 - a module's
     before = len(imports.failed)
     failures = len(patching.notes)
     try:

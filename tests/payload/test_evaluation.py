@@ -4,9 +4,11 @@ import copy
 import gc
 import inspect
 import pickle
+import sys
 import time
 import weakref
 
+import pytest
 import torch
 from torch import nn
 
@@ -86,7 +88,8 @@ def test_the_model_is_the_module_that_owns_the_optimizers_parameters() -> None:
 
 def test_layout_and_precision_of_the_weights_are_facts() -> None:
     with hooking.installed("models", "evaluation") as recorder:
-        model = Net().to(memory_format=torch.channels_last).to(torch.bfloat16)
+        model = Net().to(torch.bfloat16)
+        model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         optimizer = stepped(model)
         recorder.edge()
         other = nn.Linear(2, 2).train()
@@ -97,6 +100,27 @@ def test_layout_and_precision_of_the_weights_are_facts() -> None:
     assert first.values["dtype"] == "torch.bfloat16"
     assert last.values["channels_last"] is None
     del optimizer, second
+
+
+def test_a_model_that_is_only_named_in_the_script_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with hooking.installed("models", "evaluation") as recorder:
+        model = Net()
+        monkeypatch.setattr(sys.modules["__main__"], "the_model", model, raising=False)
+        optimizer = stepped(model)
+        recorder.edge()
+    (fact,) = recorder.about("model")
+    assert fact.values["class"].endswith("Net")
+    del optimizer
+
+
+def test_a_model_that_nobody_names_is_written_down_as_unseen() -> None:
+    with hooking.installed("models", "evaluation") as recorder:
+        optimizer = stepped(Net())
+        for _ in range(10):
+            recorder.edge()
+    assert recorder.about("model") == []
+    assert [what for what, _ in recorder.missing] == ["model"]
+    del optimizer
 
 
 def test_two_models_of_two_optimizers_are_told_apart() -> None:

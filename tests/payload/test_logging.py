@@ -117,7 +117,7 @@ def test_a_function_that_two_modules_know_is_one_mark() -> None:
 
 @pytest.mark.usefixtures("loggers")
 def test_what_was_replaced_is_put_back() -> None:
-    plain = imported("tqdm").tqdm
+    plain: type = imported("tqdm").tqdm
     before = dict(vars(plain))
     with hooking.installed("logging") as recorder:
         assert vars(plain)["refresh"] is not before["refresh"]

@@ -1,6 +1,6 @@
 """The user's own profilers: ``hooks/profilers.py``."""
 
-import importlib.util
+import importlib
 import inspect
 import json
 import pickle
@@ -81,8 +81,9 @@ def test_the_time_under_the_users_profiler_and_the_trace_are_noted(tmp_path: Pat
 
 def test_traces_for_tensorboard_are_noted(tmp_path: Path) -> None:
     with hooking.installed("profilers") as recorder:
-        handler = torch.profiler.tensorboard_trace_handler(str(tmp_path), use_gzip=True)
-        schedule = torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=2)
+        profiler_module: Any = importlib.import_module("torch.profiler")
+        handler = profiler_module.tensorboard_trace_handler(str(tmp_path), use_gzip=True)
+        schedule = profiler_module.schedule(wait=0, warmup=1, active=1, repeat=2)
         with torch.profiler.profile(schedule=schedule, on_trace_ready=handler) as profiler:
             for _ in range(4):
                 torch.ones(2).add(1)
@@ -101,14 +102,10 @@ def test_profilers_of_our_own_are_not_the_users() -> None:
 
 
 def test_what_a_window_of_ours_calls_is_not_the_users() -> None:
-    module: Any = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader("gapless.payload.windows.stand_in", loader=None)  # pyright: ignore[reportArgumentType]
-    )
-    exec(  # noqa: S102 - a module of this name
-        "def window(make):\n    return make()\n", vars(module)
-    )
+    names: dict[str, Any] = {"__name__": "gapless.payload.windows.stand_in"}
+    exec("def window(make):\n    return make()\n", names)  # noqa: S102 - in a module of this name
     with hooking.installed("profilers"):
-        module.window(MAKERS["torch.profiler"])
+        names["window"](MAKERS["torch.profiler"])
         assert not hooking.hook("profilers").user_profiler()
 
 

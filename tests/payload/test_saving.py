@@ -7,6 +7,7 @@ import pickle
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -89,13 +90,15 @@ def test_a_save_that_fails_fails_as_it_would(tmp_path: Path) -> None:
 
 
 def test_what_was_replaced_is_put_back() -> None:
-    before = (torch.save, torch.serialization.save, torch.jit.save)
+    owners: list[Any] = [torch, torch.serialization, torch.jit]
+    before: list[Any] = [vars(owner)["save"] for owner in owners]
     with hooking.installed("saving"):
-        assert torch.save is not before[0]
-        assert torch.save is torch.serialization.save
-        assert pickle.loads(pickle.dumps(torch.save)) is torch.save  # noqa: S301 - our own
-        assert inspect.signature(torch.save) == inspect.signature(before[0])
-    assert (torch.save, torch.serialization.save, torch.jit.save) == before
+        ours = vars(torch)["save"]
+        assert ours is not before[0]
+        assert ours is vars(torch.serialization)["save"]
+        assert pickle.loads(pickle.dumps(ours)) is ours  # noqa: S301 - our own
+        assert inspect.signature(ours) == inspect.signature(before[0])
+    assert [vars(owner)["save"] for owner in owners] == before
 
 
 def test_a_scripted_model_that_is_saved_is_a_mark(tmp_path: Path) -> None:
@@ -128,8 +131,7 @@ def test_safetensors_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_distributed_checkpoint_is_one_mark(tmp_path: Path) -> None:
-    import torch.distributed.checkpoint as dcp  # noqa: PLC0415 - takes long
-
+    dcp: Any = importlib.import_module("torch.distributed.checkpoint")
     with hooking.installed("saving") as recorder:
         hooking.warned(
             lambda: dcp.save({"a": torch.ones(2)}, checkpoint_id=tmp_path / "dcp", no_dist=True)

@@ -108,8 +108,26 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
     torch = sys.modules["torch"]
     with torch._C.DisableTorchFunction():  # no mode of the user's sees what we ask
         settle()
+        if not any(entry.subject is not None for entry in tuple(_modules.values())):
+            _search()
     if _edges == _LOOKS[-1]:
         leave()
+
+
+def _search() -> None:
+    """Look among the names of the user's script, where no module was met on its way.
+
+    Only the type of a value is looked at, not the value; the names inside functions are left alone,
+    since to read them would keep what they name alive.
+    """
+    script = sys.modules.get("__main__")
+    module = sys.modules["torch"].nn.Module
+    for thing in list(vars(script).values()) if script is not None else ():
+        if issubclass(type(thing), module):
+            meet(thing, None)
+    settle()
+    if _edges >= _LOOKS[3] and not any(entry.subject is not None for entry in _modules.values()):
+        recorder.unseen("model", "no module of an optimizer's was moved or told to train")
 
 
 def settle() -> None:
@@ -131,10 +149,10 @@ def _watch(module: Any) -> None:
     if hooks is None:
         recorder.unseen("models", "this torch has no hook after every optimizer's step")
         return
-    compiling = sys.modules["torch"].compiler.is_compiling
+    torch = sys.modules["torch"]  # still on its way: what it has is looked for when it is needed
 
     def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if not compiling():
+        if not torch.compiler.is_compiling():
             _stepped(optimizer)
 
     hooks[_KEY] = after

@@ -12,20 +12,22 @@ from ... import wire
 from .. import imports, patching
 from . import calls
 
-_FUNCTIONS = ("torch.cuda", "torch.mps", "torch.xpu", "torch.accelerator")
-_CLASSES = ("torch.cuda.streams", "torch.xpu.streams", "torch.mps.event")
+_MODULES = ("cuda", "mps", "xpu", "accelerator")
+_STREAMS = ("torch.cuda.streams", "torch.xpu.streams", "torch.mps.event")
 
 
 def install() -> None:
-    """Watch for the modules whose functions wait for a device."""
-    for module in _FUNCTIONS:
-        imports.when_imported(module, _functions)
-    for module in _CLASSES:
-        imports.when_imported(module, _methods)
+    """Wait for torch, whole: what its compiler must not see asks whether it is compiling."""
+    imports.when_imported("torch", _torch)
 
 
-def _functions(module: Any) -> None:
-    calls.replace_all(module, ("synchronize",), _make())
+def _torch(torch: Any) -> None:
+    for name in _MODULES:
+        module = getattr(torch, name, None)
+        if module is not None:
+            calls.replace_all(module, ("synchronize",), _make())
+    for name in _STREAMS:
+        imports.when_imported(name, _methods)
 
 
 def _methods(module: Any) -> None:
