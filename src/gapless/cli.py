@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 
 from gapless.errors import GaplessError, UsageError
 
-COMMANDS: Final = ("run", "check", "open", "compare", "runs")
+COMMANDS: Final = ("run", "check", "report", "open", "compare", "runs", "demo")
 _BUG: Final = 70
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141

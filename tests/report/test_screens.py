@@ -329,17 +329,17 @@ def test_json_has_the_keys_of_the_interface(study: Study) -> None:
     assert whole["run"]["command"] is None
     assert sum(whole["account"]["leaves"].values()) == whole["account"]["wall_ns"]
     assert sum(whole["account"]["groups"].values()) == whole["account"]["wall_ns"]
-    assert whole["step"] | {"median_ns": 0, "p10_ns": 0, "p90_ns": 0} == {
+    told = {key: value for key, value in whole["step"].items() if value is not None}
+    assert told | {"median_ns": 0, "p10_ns": 0, "p90_ns": 0} == {
         "count": 8,
         "profiled": 6,
         "median_ns": 0,
         "p10_ns": 0,
         "p90_ns": 0,
-        "samples_per_s": None,
-        "noise": None,
         "rule": "ProfilerStep#",
     }
-    assert not {"findings", "timeline", "proposals", "trials"} & set(whole)
+    assert not {"findings", "proposals", "trials"} & set(whole)
+    assert whole["timeline"] is whole["loaders"] is None  # of a recorded run
 
 
 def test_a_comparison_on_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

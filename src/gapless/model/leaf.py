@@ -26,6 +26,7 @@ PRINTED: Final = {
     "io": "checkpoint, logging, evaluation",
     "observer": "this recorder",
     "unknown": "unknown",
+    "step": "the step itself",  # of a recorded run: what no window parts
 }
 
 DATA_STAGES: Final = (

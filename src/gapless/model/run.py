@@ -5,6 +5,7 @@ Times are integer nanoseconds, shares fractions; ``None`` is what was not observ
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gapless.model.account import Account
 from gapless.model.recording import Unseen
@@ -33,6 +34,7 @@ class ProcessTime:
     wall_ns: int
     leaves: Mapping[str, int]
     steps: int  # that ended
+    stepping: Mapping[str, int]  # run leaves of its un-profiled steps
     mean_ns: int | None  # of its un-profiled steps
     median_ns: int | None
     first_step_ns: int | None  # from the start of the process to the end of its first step
@@ -124,7 +126,7 @@ class LoaderUse:
     file: str | None
     line: int | None
     function: str | None
-    settings: Mapping[str, object]
+    settings: Mapping[str, Any]  # as the loader was made: batch_size, num_workers …
     waits: int
     wait_ns: int
     share: float | None  # of the time of steps; None: it was never used between two steps

@@ -43,8 +43,11 @@ class Sheet:
 
 
 def sheet(account: Account) -> Sheet:
-    """Lay out an account, the largest group first: a mean step, or the whole capture."""
-    rows = max(1, len(account.rows)) if account.steps is not None else 1
+    """Lay out an account, the largest group first: a mean step, or the whole capture.
+
+    What is divided by are its rows; an account without rows is already the sum of its steps.
+    """
+    rows = max(1, len(account.rows) or account.steps) if account.steps is not None else 1
     unit = unit_for(account.wall_ns / rows)
     total = unit.digits(account.wall_ns / rows)
     names = _order(account.groups)
@@ -68,7 +71,8 @@ def sheet(account: Account) -> Sheet:
 
 
 def _order(groups: Mapping[str, int]) -> list[str]:
-    usual = [name for name in GROUPS if name not in ALWAYS and groups.get(name)]
+    every = (*GROUPS, *(name for name in groups if name not in GROUPS))
+    usual = [name for name in every if name not in ALWAYS and groups.get(name)]
     return [*sorted(usual, key=lambda name: -groups[name]), *ALWAYS]
 
 

@@ -14,9 +14,24 @@ import msgspec
 
 from gapless.model.account import Account, RowAccount
 from gapless.model.comparison import Change, Comparison, Matched, Side
-from gapless.model.study import Leaf, RunInfo, Steps, Straggler, Study, StudyHealth
+from gapless.model.recording import Unseen
+from gapless.model.run import (
+    Cost,
+    Energy,
+    HotLine,
+    LoaderUse,
+    Series,
+    Timeline,
+)
+from gapless.model.study import Leaf, Straggler, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
+from gapless.report.run_document import (
+    StepAccountObject,
+    StepObject,
+    recorded_keys,
+    recorded_step,
+)
 
 SCHEMA: Final = 1
 _UNSAFE: Final = re.compile(
@@ -37,6 +52,10 @@ class RunObject:
     versions: Mapping[str, str]
     paths: tuple[str, ...]
     ranks: tuple[int, ...]
+    stopped_by: str | None = None  # "check": gapless ended it, as asked
+    started_unix_ns: int | None = None
+    wall_ns: int | None = None  # of the command
+    devices: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,20 +72,6 @@ class HealthObject:
     clock_error_ns: int
     notes: tuple[str, ...]
     details: tuple[Count, ...]
-
-
-@dataclass(frozen=True)
-class StepObject:
-    """Step times. ``count`` is of the capture, ``profiled`` of those in the account."""
-
-    count: int
-    median_ns: int
-    p10_ns: int
-    p90_ns: int
-    profiled: int
-    samples_per_s: float | None
-    noise: float | None
-    rule: str
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class AccountObject:
 
 @dataclass(frozen=True)
 class StudyObject:
-    """One object a study."""
+    """One object a study; what only a recorded run has is null for a foreign trace."""
 
     schema: int
     gapless: str
@@ -104,6 +109,14 @@ class StudyObject:
     tables: Tables
     leaf: Leaf | None
     stragglers: tuple[Straggler, ...] | None
+    timeline: Timeline | None = None
+    step_account: StepAccountObject | None = None
+    loaders: tuple[LoaderUse, ...] | None = None
+    machine: tuple[Series, ...] | None = None
+    energy: Energy | None = None
+    cost: Cost | None = None
+    hot_lines: tuple[HotLine, ...] | None = None
+    unseen: tuple[Unseen, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -128,13 +141,14 @@ def study_json(study: Study) -> str:
         StudyObject(
             schema=SCHEMA,
             gapless=version("gapless"),
-            run=_run(study.run),
+            run=_run(study),
             health=_health(study.health),
-            step=None if study.steps is None else _step(study.steps),
+            step=_step(study),
             account=_account(study.account),
             tables=study.tables,
             leaf=study.leaf,
             stragglers=study.stragglers if len(study.run.ranks) > 1 else None,
+            **recorded_keys(study.recorded),
         )
     )
 
@@ -155,17 +169,23 @@ def _line(value: object) -> str:
     return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
 
 
-def _run(run: RunInfo) -> RunObject:
+def _run(study: Study) -> RunObject:
+    run, recorded = study.run, study.recorded
+    life = recorded.life if recorded else None
     return RunObject(
-        id=None,
-        command=None,
-        exit_code=None,
-        status=None,
+        id=life.id if life else None,
+        command=life.command if life else None,
+        exit_code=life.exit_code if life else None,
+        status=life.status if life else None,
         world=run.world,
         device=run.device,
         versions=dict(run.versions),
         paths=run.paths,
         ranks=run.ranks,
+        stopped_by=life.stopped_by if life else None,
+        started_unix_ns=life.started_unix_ns if life else None,
+        wall_ns=life.wall_ns if life else None,
+        devices=recorded.devices if recorded else None,
     )
 
 
@@ -173,7 +193,12 @@ def _health(health: StudyHealth) -> HealthObject:
     return HealthObject(**vars(health))
 
 
-def _step(steps: Steps) -> StepObject:
+def _step(study: Study) -> StepObject | None:
+    if study.recorded is not None:
+        return recorded_step(study.recorded, study.steps)
+    steps = study.steps
+    if steps is None:
+        return None
     return StepObject(
         count=steps.count + steps.left_out,
         median_ns=steps.median_ns,

@@ -1,14 +1,13 @@
 """The account on a terminal: what the first screen shows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from rich.text import Text
 
-from gapless.model.study import Study
 from gapless.report.account import Line, Part, Sheet
 from gapless.report.pen import Pen, bar
-from gapless.report.summary import footing
 from gapless.report.text import pad
 from gapless.report.wrap import fold
 
@@ -27,13 +26,22 @@ _STYLES: Final = {
     "io": "yellow",
     "unknown": _DIM,
     "observer": _DIM,
+    "step": "green",
 }
 
 
-def account_lines(study: Study, laid: Sheet, pen: Pen) -> Iterator[Text]:
+@dataclass(frozen=True)
+class Words:
+    """What stands around an account: its title, what the sum rests on, a remark on a group."""
+
+    title: str
+    footing: str
+    remarks: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def account_lines(laid: Sheet, pen: Pen, words: Words) -> Iterator[Text]:
     """Give the account with bars and its visible sum."""
-    title = "where a step goes" if study.account.steps is not None else "where the time goes"
-    yield Text(title, "bold")
+    yield Text(words.title, "bold")
     wide = max(len(line.name) for line in laid.lines)
     figures = max(len(laid.unit.text(laid.digits)), 6)
     room = min(_BAR, pen.width - wide - figures - 18)
@@ -44,25 +52,35 @@ def account_lines(study: Study, laid: Sheet, pen: Pen) -> Iterator[Text]:
             text.append("  ")
             text.append(bar(line.share, room, pen.signs), _STYLES[line.group])
         yield text
-        yield from _parts(line, laid, pen)
-    yield from _total(study, laid, pen, wide + 4)
+        yield from _parts(line, laid, pen, words.remarks.get(line.group, ""))
+    yield from _total(laid, pen, wide + 4, words.footing)
 
 
-def _total(study: Study, laid: Sheet, pen: Pen, indent: int) -> Iterator[Text]:
+def _total(laid: Sheet, pen: Pen, indent: int, footing: str) -> Iterator[Text]:
     figures = max(len(laid.unit.text(laid.digits)), 6)
     total = f"{laid.unit.text(laid.digits):>{figures}} {laid.unit.name} 100.0 %"
     yield Text(" " * indent + pen.signs.rule * len(total), _DIM)
     room = pen.width - indent - len(total) - 3
     if room < _NARROW:
         yield Text.assemble(" " * indent, (total, "bold"))
-        yield from (Text("  ") + line for line in fold(f"({footing(study)})", pen.width - 2))
+        yield from (Text("  ") + line for line in fold(f"({footing})", pen.width - 2))
         return
-    first, *more = fold(f"({footing(study)})", room)
+    first, *more = fold(f"({footing})", room)
     yield Text.assemble(" " * indent, (total, "bold"), "   ", first)
     yield from (Text(" " * (indent + len(total) + 3)) + line for line in more)
 
 
-def _parts(line: Line, laid: Sheet, pen: Pen) -> Iterator[Text]:
+def _parts(line: Line, laid: Sheet, pen: Pen, remark: str) -> Iterator[Text]:
+    """Give a group's parts, then what is remarked on it, beside them where there is room."""
+    lines = list(_part_lines(line, laid, pen))
+    if remark and lines and len(lines[-1]) + 2 + len(remark) <= pen.width:
+        lines[-1].append(f"  {remark}")
+    elif remark:
+        lines += [Text("     ") + text for text in fold(remark, pen.width - 5, _DIM)]
+    yield from lines
+
+
+def _part_lines(line: Line, laid: Sheet, pen: Pen) -> Iterator[Text]:
     """Give a group's parts, the largest first, on a line; on two if much would not be named."""
     parts = [part for part in line.parts if part.digits]
     if not parts:

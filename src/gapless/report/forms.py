@@ -2,10 +2,17 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.text import Text
 
 from gapless.model.comparison import Comparison
 from gapless.model.study import Study
-from gapless.report.pen import pen_for
+from gapless.report.pen import Pen, pen_for
+
+if TYPE_CHECKING:
+    from gapless.report.terminal import Wanted
 
 
 def write_study(study: Study, arguments: Namespace) -> None:
@@ -13,9 +20,9 @@ def write_study(study: Study, arguments: Namespace) -> None:
 
     Only the form that was asked for is imported: a trace that is opened again takes little longer.
     """
-    from gapless.report import terminal
+    from gapless.report.terminal import Wanted
 
-    wanted = terminal.Wanted(arguments.top, arguments.sort)
+    wanted = Wanted(arguments.top, arguments.sort)
     if arguments.csv is not None:
         from gapless.report import sheet_csv
 
@@ -25,12 +32,23 @@ def write_study(study: Study, arguments: Namespace) -> None:
 
         sys.stdout.write(document.study_json(study))
     elif arguments.markdown:
-        from gapless.report import markdown
+        from gapless.report import markdown, run_markdown
 
-        sys.stdout.write(markdown.page(study, wanted))
+        page = markdown.page if study.recorded is None else run_markdown.page
+        sys.stdout.write(page(study, wanted))
     else:
         pen = pen_for(sys.stdout, arguments.width)
-        pen.write(terminal.screen(study, pen, wanted))
+        pen.write(_screen(study, pen, wanted))
+
+
+def _screen(study: Study, pen: Pen, wanted: "Wanted") -> Iterator[Text]:
+    if study.recorded is None or study.leaf is not None:
+        from gapless.report.terminal import screen
+
+        return screen(study, pen, wanted)
+    from gapless.report.run import run_screen
+
+    return run_screen(study, pen, wanted)
 
 
 def write_comparison(comparison: Comparison, arguments: Namespace) -> None:

@@ -1,7 +1,7 @@
 """A study as Markdown: for issues and pull requests. Names are whole."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gapless.model.study import Study
@@ -24,25 +24,30 @@ def page(study: Study, wanted: Wanted) -> str:
 
 def _lines(study: Study, wanted: Wanted) -> Iterator[str]:
     laid = sheet(study.account)
-    yield f"**{_plain(headline(study, laid))}**"
+    yield f"**{plain(headline(study, laid))}**"
     yield ""
-    yield from _account(study, laid)
+    yield from account_table(laid, stepwise=study.account.steps is not None)
     yield ""
-    yield f"*{_plain(footing(study))}*"
-    yield from _list("Ranks", rank_lines(study))
+    yield f"*{plain(footing(study))}*"
+    yield from bullets("Ranks", rank_lines(study))
     if study.steps is not None:
-        yield from _list("Steps", steps_lines(study.steps, study.account))
-    yield from _list("Health", health_lines(study.health))
+        yield from bullets("Steps", steps_lines(study.steps, study.account))
+    yield from bullets("Health", health_lines(study.health))
     if study.leaf is not None:
         pieces = (line.plain for line in leaf_lines(study.leaf, _ANY_WIDTH, per=laid.rows))
         yield from ("", "```text", *(line for line in pieces if line), "```")
         return
+    yield from tables(study, wanted)
+
+
+def tables(study: Study, wanted: Wanted) -> Iterator[str]:
+    """Give the tables of what a trace holds. Raises ``UsageError`` for a sort key that is none."""
     for name in NAMES:
         yield from _table(study, name, wanted)
 
 
-def _account(study: Study, laid: Sheet) -> Iterator[str]:
-    stepwise = study.account.steps is not None
+def account_table(laid: Sheet, *, stepwise: bool) -> Iterator[str]:
+    """Give the account as a table, with its sum."""
     per = f"{laid.unit.name} a step" if stepwise else laid.unit.name
     yield f"| where {'a step' if stepwise else 'the time'} goes | {per} | % | most of it |"
     yield "|:--|--:|--:|:--|"
@@ -54,8 +59,9 @@ def _account(study: Study, laid: Sheet) -> Iterator[str]:
     yield f"| **sum** | **{laid.unit.text(laid.digits)}** | **100.0** | |"
 
 
-def _list(title: str, lines: Iterator[str]) -> Iterator[str]:
-    items = [f"- {_plain(line)}" for line in lines]
+def bullets(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """Give a list below a title, nothing if it is empty."""
+    items = [f"- {plain(line)}" for line in lines]
     if items:
         yield from ("", f"### {title}", "", *items)
 
@@ -69,7 +75,7 @@ def _table(study: Study, name: str, wanted: Wanted) -> Iterator[str]:
     yield _row(laid.titles)
     yield "|:--|" + "--:|" * (len(laid.titles) - 1)
     for cells in laid.cells:
-        yield _row([_code(cells[0]), *(_plain(clean(cell)) for cell in cells[1:])])
+        yield _row([_code(cells[0]), *(plain(clean(cell)) for cell in cells[1:])])
     if laid.more:
         yield from ("", f"{laid.more:,} more rows")
 
@@ -78,7 +84,7 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Escape what Markdown or HTML would act on."""
     return _SPECIAL.sub(r"\\\1", text)
 

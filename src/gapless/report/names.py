@@ -53,6 +53,7 @@ _SHORT: Final[dict[str, str]] = {
     "idle.graph": "within graphs",
     "idle.unrecorded": "launch not recorded",
     "idle.unknown": "nothing recorded",
+    "step": "not parted: no window shows it",
 }
 TITLES: Final = {
     "operators": "operators",

@@ -49,6 +49,20 @@ def duration(ns: float) -> str:
     return f"{unit.of(ns)} {unit.name}"
 
 
+def span(ns: float) -> str:
+    """Print how long something of a run took, at three digits: it is not compared to the ns."""
+    seconds = ns / 1e9
+    if seconds >= 6000:  # noqa: PLR2004 - from 100 minutes on
+        hours, minutes = divmod(round(seconds / 60), 60)
+        return f"{hours:,} h {minutes:02} min"
+    for least, factor, unit in ((1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")):
+        if seconds >= least:
+            value = seconds * factor
+            digits = 0 if value >= 100 else 1 if value >= 10 else 2  # noqa: PLR2004
+            return f"{value:,.{digits}f} {unit}"
+    return f"{ns} ns"
+
+
 def shares(parts: Sequence[int]) -> tuple[str, ...]:
     """Print shares of the sum in percent with one decimal, which visibly sum to 100.0."""
     return tuple(f"{share / 10:.1f}" for share in apportion(parts, 1000))

@@ -1,7 +1,8 @@
 """Where lines go: a width, colours or none, and the signs that the stream can carry."""
 
+import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
 
@@ -19,11 +20,12 @@ class Signs:
     blocks: str  # from one eighth to a whole
     rule: str
     instead: Mapping[int, str]  # as wide as what they stand for: columns stay in line
+    sparks: str  # from lowest to highest
 
 
-UNICODE: Final = Signs("▏▎▍▌▋▊▉█", "─", {})
+UNICODE: Final = Signs("▏▎▍▌▋▊▉█", "─", {}, "▁▂▃▄▅▆▇█")
 _PLAIN: Final = {ord(sign): plain for sign, plain in zip("·µ×−–…±", "|ux--~~", strict=True)}
-ASCII: Final = Signs("#", "-", _PLAIN)
+ASCII: Final = Signs("#", "-", _PLAIN, "_.-:=+*#")
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,20 @@ def bar(share: float, width: int, signs: Signs) -> str:
         eighths = max(eighths, 1)
     whole, part = divmod(eighths, steps)
     return signs.blocks[-1] * whole + (signs.blocks[part - 1] if part else "")
+
+
+def spark(points: Sequence[float | None], top: float, width: int, signs: Signs) -> str:
+    """Draw a series in at most ``width`` signs from 0 to ``top``; a gap where nothing is known."""
+    count = min(width, len(points))
+    bounds = [at * len(points) // count for at in range(count + 1)] if count > 0 else []
+    groups = [points[lo:hi] for lo, hi in itertools.pairwise(bounds)]
+    return "".join(
+        _height([one for one in group if one is not None], top, signs) for group in groups
+    )
+
+
+def _height(known: Sequence[float], top: float, signs: Signs) -> str:
+    if not known:
+        return " "
+    share = sum(known) / len(known) / top if top > 0 else 0.0
+    return signs.sparks[min(int(share * len(signs.sparks)), len(signs.sparks) - 1)]

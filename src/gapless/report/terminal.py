@@ -8,12 +8,12 @@ from rich.text import Text
 from gapless.model.study import Study
 from gapless.report.account import sheet
 from gapless.report.columns import lay_out
-from gapless.report.first import account_lines
+from gapless.report.first import Words, account_lines
 from gapless.report.grids import NAMES, grid
 from gapless.report.leaves import leaf_lines
 from gapless.report.names import TITLES
 from gapless.report.pen import Pen
-from gapless.report.summary import headline, health_lines, rank_lines, steps_lines
+from gapless.report.summary import footing, headline, health_lines, rank_lines, steps_lines
 from gapless.report.text import pad, shorten
 from gapless.report.wrap import fold
 
@@ -30,20 +30,26 @@ def screen(study: Study, pen: Pen, wanted: Wanted) -> Iterator[Text]:
     """Give the whole report, line by line. Raises ``UsageError`` for a sort key that is none."""
     laid = sheet(study.account)
     yield from fold(headline(study, laid), pen.width, style="bold")
-    yield from account_lines(study, laid, pen)
-    yield from _section("ranks", list(rank_lines(study)), pen)
+    title = "where a step goes" if study.account.steps is not None else "where the time goes"
+    yield from account_lines(laid, pen, Words(title, footing(study)))
+    yield from section("ranks", list(rank_lines(study)), pen)
     if study.steps is not None:
-        yield from _section("steps", list(steps_lines(study.steps, study.account)), pen)
-    yield from _section("health", list(health_lines(study.health)), pen)
+        yield from section("steps", list(steps_lines(study.steps, study.account)), pen)
+    yield from section("health", list(health_lines(study.health)), pen)
     if study.leaf is not None:
         yield from leaf_lines(study.leaf, pen.width, per=laid.rows)
         return
-    for name in NAMES:
-        yield from _table(study, name, pen, wanted)
+    yield from tables(study, pen, wanted)
     yield from _hint(study, pen)
 
 
-def _section(title: str, lines: Sequence[str], pen: Pen) -> Iterator[Text]:
+def tables(study: Study, pen: Pen, wanted: Wanted) -> Iterator[Text]:
+    """Give the tables of what a trace holds. Raises ``UsageError`` for a sort key that is none."""
+    for name in NAMES:
+        yield from _table(study, name, pen, wanted)
+
+
+def section(title: str, lines: Sequence[str], pen: Pen) -> Iterator[Text]:
     """Give a title and the lines that belong to it, folded within the width."""
     for at, line in enumerate(lines):
         for deep, text in enumerate(fold(line, pen.width - 11)):

@@ -12,6 +12,7 @@ from typing import BinaryIO
 from gapless.errors import GaplessError, NotFoundError, UsageError
 from gapless.formats import find, spool
 from gapless.formats.source import STANDARD_INPUT, is_stream
+from gapless.model.recording import Recording
 from gapless.model.study import Study
 from gapless.store import cache
 from gapless.study import memo
@@ -23,12 +24,15 @@ def open_study(
 ) -> Study:
     """Read the traces below some paths and give the study of them: one rank or many.
 
+    The folder of a recorded run gives the study of the run.
     Raises ``GaplessError`` where there is nothing to read, or none of it can be read.
     """
     asked, tell = options or Options(), say or _nothing
     names = [os.fspath(path) for path in paths]
     if not names:
         raise NotFoundError("no path is given; name a file, a folder or a pattern")
+    if len(names) == 1 and _may_be_run(Path(names[0])):
+        return open_run(names[0], asked, tell)
     if len(names) > 1 or not is_stream(names[0]):
         tell("looking for traces")
         return _opened(find(names), asked, tell)
@@ -39,6 +43,37 @@ def open_study(
             shown = "standard input" if names[0] == STANDARD_INPUT else names[0]
             raise type(error)(str(error).replace(str(file), shown)) from error
     return replace(study, run=replace(study.run, paths=(names[0],)))
+
+
+def open_run(
+    folder: str | os.PathLike[str], options: Options | None = None, say: Say | None = None
+) -> Study:
+    """Read the folder of a recorded run, also of one that goes on, and give its study.
+
+    Raises ``GaplessError`` for a folder that is no run's.
+    """
+    from gapless.store.recordings import load
+
+    tell = say or _nothing
+    tell("reading the run")
+    return study_recording(load(folder), options, tell)
+
+
+def study_recording(
+    recording: Recording, options: Options | None = None, say: Say | None = None
+) -> Study:
+    """Give the study of a recorded run: its light marks joined with its windows."""
+    from gapless.study.recorded.making import make_recorded
+
+    return make_recorded(recording, options or Options(), say or _nothing)
+
+
+def _may_be_run(folder: Path) -> bool:
+    """Tell whether a path is the folder of a run: it has a manifest, or logs."""
+    try:
+        return (folder / "run.json").is_file() or any((folder / "logs").glob("*.log"))
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -119,8 +119,15 @@ def gpus(samples: Samples) -> tuple[str, ...]:
 def utilisation(samples: Samples) -> float | None:
     """Give the share of the sampled time in which a kernel ran, as ``nvidia-smi`` counts it."""
     found = [samples.series.get(f"{gpu}.sm") for gpu in gpus(samples)]
-    means = [float(_values(one[1]).mean()) / _PER_CENT for one in found if one and one[1]]
-    return sum(means) / len(means) if means else None
+    means = [_mean(at, _values(values)) for at, values in filter(None, found) if len(values)]
+    return sum(means) / len(means) / _PER_CENT if means else None
+
+
+def _mean(at: Int64, values: Float) -> float:
+    """Give the mean over time: the line through the samples."""
+    length = np.diff(at)
+    middle = (values[1:] + values[:-1]) / 2
+    return float((middle * length).sum() / length.sum()) if length.sum() else float(values.mean())
 
 
 def energy(samples: Samples) -> Energy | None:
@@ -164,8 +171,8 @@ def _idle(series: Columns, gpu: str, at: Int64, drawn: Float) -> float | None:
     known = series.get(f"{gpu}.sm")
     if known is None or not len(known[0]):
         return None
-    busy = np.interp(at[1:], known[0], _values(known[1])) / _PER_CENT
-    return float((drawn * (1 - busy.clip(0, 1))).sum())
+    busy = (np.interp(at, known[0], _values(known[1])) / _PER_CENT).clip(0, 1)
+    return float((drawn * (1 - (busy[1:] + busy[:-1]) / 2)).sum())
 
 
 def cost(price: float, devices: int, wall_ns: int, worked: tuple[float, str] | None) -> Cost:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gapless import wire
-from gapless.errors import GaplessError, NotFoundError
+from gapless.errors import GaplessError, NotFoundError, UsageError
 from gapless.model.account import Account
 from gapless.model.leaf import GROUPS
 from gapless.model.recording import Recording, Unseen
@@ -103,6 +103,8 @@ def _windows(
         if files:
             try:
                 found[stacks] = make_study(files, replace(options, rank=None), tell)
+            except UsageError:
+                raise
             except GaplessError as error:
                 notes.append(f"a window cannot be read: {error}")
     study, stacked = found[False], found[True]

@@ -7,7 +7,7 @@ import numpy as np
 from gapless import wire
 from gapless.model.run import ProcessTime, Timeline
 from gapless.study.recorded.loaders import Waited
-from gapless.study.recorded.rows import added, life
+from gapless.study.recorded.rows import added, life, stepping
 from gapless.study.recorded.steps import counted
 from gapless.study.recorded.training import Training
 from gapless.study.recorded.waits import Waits
@@ -26,7 +26,8 @@ def timeline(waited: Sequence[Waited]) -> Timeline:
 
 def _process(training: Training, waits: Sequence[Waits]) -> ProcessTime:
     ends = training.edges.ends
-    lengths = np.diff(ends)[counted(training)] if len(ends) > 1 else np.empty(0, np.int64)
+    several = len(ends) > 1
+    lengths = np.diff(ends)[counted(training)] if several else np.empty(0, np.int64)
     first = _first_batch(training)
     return ProcessTime(
         rank=training.process.rank,
@@ -34,6 +35,7 @@ def _process(training: Training, waits: Sequence[Waits]) -> ProcessTime:
         wall_ns=training.end - training.start,
         leaves=life(training, waits).parts(),
         steps=len(ends),
+        stepping=stepping(training, waits, counted(training)) if several else {},
         mean_ns=round(int(lengths.sum()) / len(lengths)) if len(lengths) else None,
         median_ns=round(float(np.median(lengths))) if len(lengths) else None,
         first_step_ns=int(ends[0]) - training.start if len(ends) else None,

@@ -1,0 +1,50 @@
+"""Print where the time of a recorded run went: its steps, the whole command, loaders, machine.
+
+RUN is the folder of a run, its id, the beginning of it, or "last", which is what is printed without
+one. A run that goes on is reported as far as it is recorded.
+
+Examples:
+  gapless report
+  gapless report 2026-11-21 --price 2.5        an hour of one GPU costs 2.5
+  gapless report last --rank 3
+  gapless report --json | jq .timeline
+  gapless report --markdown > report.md
+
+"""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "print where the time of a recorded run went"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gapless report``."""
+    from gapless.commands.options import add_forms, add_selection
+
+    parser.add_argument("run", metavar="RUN", nargs="?", default="last", help="folder or id (last)")
+    parser.add_argument(
+        "--in", metavar="DIR", dest="place", type=Path, help="the folder of runs (.gapless/runs)"
+    )
+    parser.add_argument("--price", metavar="P", type=float, help="what an hour of one GPU costs")
+    add_selection(parser)
+    parser.add_argument("--sort", metavar="KEY", help="order tables by self-host, calls …")
+    add_forms(parser, of_study=True)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Read the run and print the study of it."""
+    from dataclasses import replace
+
+    from gapless.commands.options import asked, progress
+    from gapless.report.forms import write_study
+    from gapless.store import runs
+    from gapless.study import open_run
+
+    given = Path(arguments.run)
+    place = arguments.place or runs.home()
+    folder = given if given.is_dir() else runs.find(place, arguments.run)
+    with progress() as say:
+        study = open_run(folder, replace(asked(arguments), price=arguments.price), say)
+    write_study(study, arguments)
+    return 0

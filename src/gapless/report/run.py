@@ -1,0 +1,114 @@
+"""A recorded run on a terminal: where a step goes, then steps, command, ranks, loaders, machine."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final, TextIO
+
+from rich.text import Text
+
+from gapless.model.run import Recorded, Series
+from gapless.model.study import Study
+from gapless.report.account import Sheet, sheet
+from gapless.report.first import Words, account_lines
+from gapless.report.numbers import count
+from gapless.report.pen import Pen, pen_for, spark
+from gapless.report.run_loaders import AT_HOME, at_home, loader_lines
+from gapless.report.run_words import (
+    command_lines,
+    footing,
+    headline,
+    life_line,
+    line_lines,
+    rank_lines,
+    spent_lines,
+    steps_lines,
+    unseen_lines,
+)
+from gapless.report.summary import health_lines
+from gapless.report.terminal import Wanted, section, tables
+from gapless.report.text import clean, pad, shorten
+from gapless.report.wrap import fold
+
+_NAME: Final = 22  # cells of a series' name
+_INDENT: Final = 11
+
+
+def print_run(study: Study, stream: TextIO | None = None) -> None:
+    """Print the report of a run that has just ended, without tables; by default on stderr."""
+    pen = pen_for(stream or sys.stderr)
+    pen.write(run_screen(study, pen))
+
+
+def early_line(study: Study) -> str:
+    """Give the first verdict in one line: the headline, and the largest part of a step."""
+    recorded = study.recorded
+    if recorded is None:
+        return ""
+    laid = laid_out(recorded)
+    line = headline(study, recorded, laid)
+    if laid is None or not laid.lines:
+        return line
+    largest = laid.lines[0]
+    return f"{line} · so far a step is mostly {largest.name}: {largest.percent} %"
+
+
+def laid_out(recorded: Recorded) -> Sheet | None:
+    """Lay the account of a step out; ``None`` where there are no two steps."""
+    return None if recorded.account is None else sheet(recorded.account.account)
+
+
+def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator[Text]:
+    """Give the whole report, line by line; with ``wanted`` the tables of the windows, too."""
+    recorded = study.recorded
+    if recorded is None:
+        return
+    laid = laid_out(recorded)
+    yield from fold(headline(study, recorded, laid), pen.width, style="bold")
+    yield from fold(life_line(recorded), pen.width)
+    if laid is not None and recorded.steps is not None:
+        words = Words("where a step goes", footing(recorded, recorded.steps), remarks(recorded))
+        yield from account_lines(laid, pen, words)
+    for name, lines in sections(recorded):
+        yield from section(name, lines, pen)
+    yield from _machine(recorded.machine, pen)
+    yield from section("not seen", list(unseen_lines(study, recorded)), pen)
+    if recorded.windows and wanted is not None:
+        yield from section("health", list(health_lines(study.health)), pen)
+        yield from tables(study, pen, wanted)
+
+
+def sections(recorded: Recorded) -> Iterator[tuple[str, Sequence[str]]]:
+    """Give the parts of the report that are sentences, with their titles."""
+    if recorded.steps is not None:
+        yield "steps", list(steps_lines(recorded, recorded.steps))
+    yield "command", list(command_lines(recorded))
+    yield "ranks", list(rank_lines(recorded))
+    yield "loaders", list(loader_lines(recorded))
+    yield "lines", list(line_lines(recorded))
+    yield "spent", list(spent_lines(recorded))
+
+
+def remarks(recorded: Recorded) -> dict[str, str]:
+    """Say beside waiting for data where it is loaded."""
+    used = [one for one in recorded.loaders if one.waits]
+    return {"data": f"({AT_HOME})"} if used and all(map(at_home, used[:1])) else {}
+
+
+def _machine(every: Sequence[Series], pen: Pen) -> Iterator[Text]:
+    """Draw the sampled series, from the start of the command to its end."""
+    name = min(_NAME, max((len(one.title) for one in every), default=0))
+    room = pen.width - _INDENT - name - 30
+    for at, one in enumerate(every):
+        top = one.ceiling or one.high
+        drawn = f"{spark(one.points, top, room, pen.signs)}  " if room > 8 else ""  # noqa: PLR2004
+        text = f"{pad(shorten(clean(one.title), name), name)}  {drawn}{figures(one)}"
+        yield Text.assemble((pad("machine" if at == 0 else "", 9), "bold"), text)
+
+
+def figures(one: Series) -> str:
+    """Give mean and range of a series, with its unit."""
+    return f"{_figure(one.mean)} {one.unit} ({_figure(one.low)} to {_figure(one.high)})"
+
+
+def _figure(value: float) -> str:
+    return count(round(value)) if abs(value) >= 10 else f"{value:.3g}"  # noqa: PLR2004

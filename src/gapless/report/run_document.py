@@ -1,0 +1,88 @@
+"""What the JSON of a study has of a recorded run alone: its steps, its account, its parts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gapless.model.run import Recorded, StepAccount
+from gapless.model.study import Steps
+
+
+@dataclass(frozen=True)
+class StepObject:
+    """Step times. ``count`` is of the capture or run, ``profiled`` of those in ``account``.
+
+    Of a run, times are of the ``regular`` steps that no profiler touched.
+    """
+
+    count: int
+    median_ns: int
+    p10_ns: int
+    p90_ns: int
+    profiled: int
+    samples_per_s: float | None
+    noise: float | None
+    rule: str
+    mean_ns: int | None = None
+    regular: int | None = None
+    device_median_ns: int | None = None
+    anchor: str | None = None
+
+
+@dataclass(frozen=True)
+class StepAccountObject:
+    """Where an un-profiled step of a run goes; leaves and groups each sum to ``wall_ns``."""
+
+    wall_ns: int
+    steps: int | None
+    leaves: Mapping[str, int]
+    groups: Mapping[str, int]
+    refined_by: int  # steps of windows that part "step"
+    on_device: bool
+    hidden_ns: int
+    backlog_ns: int | None
+    excess_ns: int
+
+
+def recorded_keys(recorded: Recorded | None) -> dict[str, Any]:
+    """Give the keys that only a recorded run has."""
+    if recorded is None:
+        return {}
+    made = recorded.account
+    return {
+        "timeline": recorded.timeline,
+        "step_account": None if made is None else _step_account(made),
+        "loaders": recorded.loaders,
+        "machine": recorded.machine,
+        "energy": recorded.energy,
+        "cost": recorded.cost,
+        "hot_lines": recorded.lines,
+        "unseen": recorded.unseen,
+    }
+
+
+def _step_account(made: StepAccount) -> StepAccountObject:
+    rest = {name: value for name, value in vars(made).items() if name != "account"}
+    whole = made.account
+    return StepAccountObject(whole.wall_ns, whole.steps, whole.leaves, whole.groups, **rest)
+
+
+def recorded_step(recorded: Recorded, windows: Steps | None) -> StepObject | None:
+    """Give the step times of a run; ``windows`` are those of its windows."""
+    steps = recorded.steps
+    if steps is None:
+        return None
+    return StepObject(
+        count=steps.count,
+        median_ns=steps.median_ns,
+        p10_ns=steps.p10_ns,
+        p90_ns=steps.p90_ns,
+        profiled=windows.count if windows else 0,
+        samples_per_s=steps.samples_per_s,
+        noise=steps.noise,
+        rule=steps.rule,
+        mean_ns=steps.mean_ns,
+        regular=steps.regular,
+        device_median_ns=steps.device_median_ns,
+        anchor=steps.anchor,
+    )

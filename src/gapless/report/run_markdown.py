@@ -1,0 +1,40 @@
+"""A recorded run as Markdown: for issues and pull requests."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from gapless.model.run import Recorded
+from gapless.model.study import Study
+from gapless.report.markdown import account_table, bullets, plain, tables
+from gapless.report.run import figures, laid_out, remarks, sections
+from gapless.report.run_words import footing, headline, life_line, unseen_lines
+from gapless.report.summary import health_lines
+from gapless.report.terminal import Wanted
+
+_TITLES: Final = {"command": "The whole command", "spent": "Energy and cost"}
+
+
+def page(study: Study, wanted: Wanted) -> str:
+    """Write the report of a run. Raises ``UsageError`` for a sort key that is none."""
+    recorded = study.recorded
+    return "" if recorded is None else "\n".join(_lines(study, recorded, wanted)) + "\n"
+
+
+def _lines(study: Study, recorded: Recorded, wanted: Wanted) -> Iterator[str]:
+    laid = laid_out(recorded)
+    yield f"**{plain(headline(study, recorded, laid))}**"
+    yield ""
+    yield plain(life_line(recorded))
+    if laid is not None and recorded.steps is not None:
+        yield ""
+        yield from account_table(laid, stepwise=True)
+        yield ""
+        remark = " ".join(remarks(recorded).values())
+        yield f"*{plain(footing(recorded, recorded.steps))}{plain(f' {remark}' if remark else '')}*"
+    for name, lines in sections(recorded):
+        yield from bullets(_TITLES.get(name, name.capitalize()), lines)
+    yield from bullets("Machine", (f"{one.title}: {figures(one)}" for one in recorded.machine))
+    yield from bullets("Not observed", unseen_lines(study, recorded))
+    if recorded.windows:
+        yield from bullets("Health", health_lines(study.health))
+        yield from tables(study, wanted)

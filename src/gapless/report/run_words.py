@@ -1,0 +1,273 @@
+"""The sentences about a recorded run: headline, steps, the whole command, ranks, what it cost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from gapless.model.run import ProcessTime, Recorded, RunSteps
+from gapless.model.study import Study
+from gapless.report.account import Sheet
+from gapless.report.numbers import count, percent, span, unit_for
+from gapless.report.text import clean, shorten
+
+_COMMAND: Final = 60  # cells of a command that are shown
+_FEW: Final = 8  # ranks that are listed one by one
+_PROVISIONAL: Final = 50  # steps below which the noise is not known
+_PHASES: Final = {  # run leaves as they are printed, in order
+    "set-up": "set-up",
+    "step": "steps",
+    "data": "waiting for data",
+    "epoch-turn": "epoch turns",
+    "evaluation": "evaluation",
+    "checkpoint": "checkpoints",
+    "logging": "logging",
+    "collector": "collector",
+    "observer": "this recorder",
+    "unknown": "unknown",
+    "tear-down": "after the last step",
+}
+
+
+def headline(study: Study, recorded: Recorded, laid: Sheet | None) -> str:
+    """Say in one line how many steps there were, how long, on what, and how much it worked."""
+    if recorded.steps is None or laid is None:
+        return f"gapless · {_stepless(recorded)}"
+    length = f"{laid.unit.text(laid.digits)} {laid.unit.name}"
+    parts = [f"{recorded.steps.count:,} steps of {length}{_place(study, recorded)}"]
+    if recorded.steps.samples_per_s is not None:
+        parts.append(f"{count(_rounded(recorded.steps.samples_per_s))} samples/s")
+    account = recorded.account
+    if account is not None and account.refined_by:
+        share = percent(account.account.busy_ns() / account.account.wall_ns)
+        many = "GPUs" if (recorded.devices or 1) > 1 else "GPU"
+        who = f"the {many} worked" if account.on_device else "operators ran"
+        parts.append(f"{who} {share} of the time")
+    return f"gapless · {' · '.join(parts)}"
+
+
+def _rounded(value: float) -> float:
+    return round(value) if value >= 10 else round(value, 2)  # noqa: PLR2004 - three digits
+
+
+def _place(study: Study, recorded: Recorded) -> str:
+    """Say on what the steps ran; nothing where that is not known."""
+    ranks = len(study.run.ranks)
+    spread = f" on {ranks} ranks" if ranks > 1 else ""
+    if recorded.devices is None:
+        seen = recorded.account is not None and recorded.account.refined_by
+        return (spread or " on the CPU alone") if seen else spread
+    name = clean(recorded.device or "GPU")
+    return f" on {'one' if recorded.devices == 1 else f'{recorded.devices} ×'} {name}"
+
+
+def _stepless(recorded: Recorded) -> str:
+    """Say that nothing stepped, and how long the processes that might have ran."""
+    processes = recorded.timeline.processes
+    if not processes:
+        return "no process of this run stepped or loaded data"
+    longest = max(one.wall_ns for one in processes)
+    steps = max(one.steps for one in processes)
+    if steps:
+        return f"one step in {span(longest)}: there is nothing between two steps"
+    return f"no step in {span(longest)}"
+
+
+def life_line(recorded: Recorded) -> str:
+    """Say what was run, and how that ended."""
+    life = recorded.life
+    command = shorten(clean(" ".join(life.command)), _COMMAND)
+    ended = life.status
+    if life.stopped_by:
+        ended = f"ended by gapless {clean(life.stopped_by)}, as asked"
+    elif life.exit_code is not None:
+        ended += f", exit code {life.exit_code}"
+    took = f" after {span(life.wall_ns)}" if life.wall_ns is not None else ""
+    return f"{command} · {ended}{took} · {clean(life.path)}"
+
+
+def footing(recorded: Recorded, steps: RunSteps) -> str:
+    """Say what the visible sum rests on."""
+    kind = "steps, all under a profiler" if steps.profiled_only else "un-profiled steps"
+    parts = ["sums exactly", f"the mean of {steps.regular:,} {kind}"]
+    account = recorded.account
+    if account is not None and account.refined_by:
+        what = "the device" if account.on_device else "the training thread"
+        parts.append(f"{what}'s part as in {account.refined_by:,} steps of windows")
+    return "; ".join(parts)
+
+
+def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
+    """Say how long steps take, how sure that is, and what ends a step."""
+    unit = unit_for(steps.median_ns)
+    device = steps.device_median_ns
+    on_device = "" if device is None else f" · on the device {unit.of(device)} {unit.name}"
+    yield (
+        f"median {unit.of(steps.median_ns)} {unit.name}{_noise(steps)} · p10 "
+        f"{unit.of(steps.p10_ns)} · p90 {unit.of(steps.p90_ns)}{on_device}"
+    )
+    yield f"a step ends with {clean(steps.anchor)} ({steps.count:,} steps, rule: {steps.rule})"
+    if steps.noise is None:
+        yield (
+            f"{steps.regular:,} steps are fewer than {_PROVISIONAL}: how much they vary by chance "
+            "is not known yet"
+        )
+    yield from _joined(recorded)
+
+
+def _noise(steps: RunSteps) -> str:
+    return "" if steps.noise is None else f" ± {percent(steps.noise)}"
+
+
+def _joined(recorded: Recorded) -> Iterator[str]:
+    """Say what was done to join run rows with windows, where it matters."""
+    account = recorded.account
+    if account is None:
+        return
+    wall, steps = account.account.wall_ns, account.account.steps or 1
+    if not account.refined_by:
+        yield "no window was recorded: what lies within a step is not known"
+    if account.hidden_ns > 0 and account.hidden_ns / wall >= 0.01:  # noqa: PLR2004
+        yield (
+            f"{span(account.hidden_ns / steps)} a step of waiting for data cost nothing: the "
+            "device had work meanwhile"
+        )
+    if account.excess_ns / wall >= 0.02:  # noqa: PLR2004
+        yield (
+            f"steps outside the windows took {span(account.excess_ns / steps)} longer than "
+            "those within explain: that is unknown"
+        )
+
+
+def command_lines(recorded: Recorded) -> Iterator[str]:
+    """Say where the time of the whole command went, and when the first batch and step were."""
+    line = recorded.timeline
+    if not line.processes:
+        return
+    several = len(line.processes) > 1
+    whose = f"{len(line.processes)} training processes, " if several else ""
+    yield f"{whose}{span(line.wall_ns)}{' together' if several else ''}: {phases(line.leaves)}"
+    first = min(line.processes, key=lambda one: one.rank if one.rank is not None else -1)
+    told = list(_firsts(first))
+    if told:
+        yield f"{'rank ' + str(first.rank) + ': ' if several else ''}{' · '.join(told)}"
+    killed = sum(one.killed for one in line.processes)
+    if killed:
+        yield (
+            f"{'it' if not several else f'{killed} of them'} wrote no end (killed, or os._exit): "
+            "what came after the last record is unknown"
+        )
+
+
+def _firsts(one: ProcessTime) -> Iterator[str]:
+    if one.to_first_batch_ns is not None and one.first_batch_ns is not None:
+        yield (
+            f"first batch after {span(one.to_first_batch_ns)}, of which it was waited for "
+            f"{span(one.first_batch_ns)}"
+        )
+    if one.first_step_ns is not None:
+        yield f"first step done after {span(one.first_step_ns)}"
+
+
+def phases(leaves: Mapping[str, int]) -> str:
+    """Print run leaves with the stages of loading as one part, in the order of a run."""
+    sums = {
+        **leaves,
+        "data": sum(ns for leaf, ns in leaves.items() if leaf.startswith("data.")),
+    }
+    return " · ".join(
+        f"{words} {span(sums[name])}" for name, words in _PHASES.items() if sums.get(name)
+    )
+
+
+def rank_lines(recorded: Recorded) -> Iterator[str]:
+    """Give a few ranks one by one, or the slowest and the fastest of many."""
+    ones = [one for one in recorded.timeline.processes if one.mean_ns is not None]
+    if len(ones) < 2:  # noqa: PLR2004 - one is the account itself
+        return
+    unit = unit_for(max(one.mean_ns or 0 for one in ones))
+    slowest = sorted(ones, key=lambda one: -(one.mean_ns or 0))
+    shown = ones if len(ones) <= _FEW else [*slowest[:3], slowest[-1]]
+    for one in shown:
+        name = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
+        yield (
+            f"{name}: {one.steps:,} steps of {unit.of(one.mean_ns or 0)} {unit.name} · "
+            f"{_makeup(one.stepping)}"
+        )
+    if len(ones) > len(shown):
+        yield f"{len(ones) - len(shown)} more ranks between the third slowest and the fastest"
+
+
+def _makeup(leaves: Mapping[str, int]) -> str:
+    """Give shares of the time of un-profiled steps."""
+    whole = sum(leaves.values()) or 1
+    data = sum(ns for leaf, ns in leaves.items() if leaf.startswith("data."))
+    rest = {leaf: ns for leaf, ns in leaves.items() if not leaf.startswith(("data.", "step"))}
+    parts = [f"waiting for data {percent(data / whole)}"]
+    parts += [
+        f"{_PHASES[leaf]} {percent(ns / whole)}"
+        for leaf, ns in sorted(rest.items(), key=lambda item: -item[1])[:2]
+        if ns / whole >= 0.01  # noqa: PLR2004
+    ]
+    return " · ".join(parts)
+
+
+def spent_lines(recorded: Recorded) -> Iterator[str]:
+    """Say what the devices drew and cost, and how much of it while they did not work."""
+    drawn = recorded.energy
+    if drawn is not None:
+        idle = ""
+        if drawn.idle_joules is not None and drawn.joules > 0:
+            share = percent(drawn.idle_joules / drawn.joules)
+            idle = f", {_energy(drawn.idle_joules)} of it ({share}) while no kernel ran"
+        yield f"energy {_energy(drawn.joules)} ({drawn.source}){idle}"
+    cost = recorded.cost
+    if cost is None:
+        return
+    if not cost.devices:
+        yield "cost: no GPU was seen, so the price of one says nothing"
+        return
+    many = f"{cost.devices} GPU{'s' if cost.devices > 1 else ''} at {cost.price:g} an hour"
+    if cost.idle is None or cost.idle_share is None:
+        yield f"cost {cost.whole:.3g} ({many})"
+    else:
+        yield (
+            f"cost {cost.whole:.3g} ({many}), {cost.idle:.3g} of it ({percent(cost.idle_share)}) "
+            f"while no GPU worked ({cost.source})"
+        )
+
+
+def _energy(joules: float) -> str:
+    for least, unit in ((3.6e6, "kWh"), (1e3, "kJ")):
+        if joules >= least:
+            return f"{joules / least:.3g} {unit}"
+    return f"{joules:.3g} J"
+
+
+def line_lines(recorded: Recorded) -> Iterator[str]:
+    """Give the lines of source in which the most samples stood, of each kind of thread."""
+    for thread, words in (("training", "the training thread's"), ("worker", "the workers'")):
+        own = [one for one in recorded.lines if one.thread == thread][:3]
+        if own:
+            shown = " · ".join(
+                f"{_short(one.file)}:{one.line} {clean(one.function)} {percent(one.share)}"
+                for one in own
+            )
+            yield f"of {words} samples: {shown}"
+
+
+def _short(file: str) -> str:
+    return clean(file.replace("\\", "/").rpartition("/")[2])
+
+
+def unseen_lines(study: Study, recorded: Recorded) -> Sequence[str]:
+    """Say what was not observed and why; what several processes lack alike is said once."""
+    seen: dict[tuple[str, str], int] = {}
+    for one in recorded.unseen:
+        key = (clean(one.what), clean(one.why))
+        seen[key] = seen.get(key, 0) + one.count
+    lines = [
+        f"{what}: {why}{f' ({times:,} times)' if times > 1 else ''}"
+        for (what, why), times in seen.items()
+    ]
+    return [*lines, *map(clean, recorded.notes)] + (
+        ["no window of torch.profiler"] if not recorded.windows and study.run.ranks else []
+    )

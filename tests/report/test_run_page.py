@@ -1,0 +1,159 @@
+"""The page, the Markdown and the JSON of a recorded run."""
+
+import io
+import json
+from argparse import Namespace
+
+import pytest
+
+from gapless.model.study import Study
+from gapless.report.document import study_json
+from gapless.report.forms import write_study
+from gapless.report.pen import ASCII, UNICODE, pen_for, spark
+from gapless.report.run import early_line, print_run, run_screen
+from gapless.report.run_markdown import page
+from gapless.report.terminal import Wanted
+from gapless.study import Options, study_recording
+from tests.study.recording import MS, Log, recording
+
+
+def in_process(**options: float) -> Study:
+    """Give a run of 60 steps of 100 ms that waits 80 ms for data that it makes itself."""
+    log = Log(start=0, end=7000)
+    log.fact("loader", 0, ("src/train.py", 41), batch_size=8, num_workers=0)
+    log.fact("optimizer", 0, ("src/train.py", 50), **{"class": "SGD"})
+    for at in range(500, 6500, 100):
+        log.mark("next", at, at + 80, value=(at - 500) // 100)
+        log.fetch(at, at + 79, samples=8, decode=60, collate=19, cpu=70 * MS, run_queue=MS)
+        log.steps(at + 100)
+    series = {
+        "gpu0.sm": ([0.0, 3500.0, 7000.0], [0.0, 20.0, 10.0]),
+        "gpu0.power": ([0.0, 3500.0, 7000.0], [100.0, 100.0, 100.0]),
+    }
+    made = recording(log, ended=7000, series=series)
+    return study_recording(made, Options(price=options.get("price")))
+
+
+def shown(study: Study) -> str:
+    stream = io.StringIO()
+    print_run(study, stream)
+    return stream.getvalue()
+
+
+def test_the_page_says_where_a_step_goes_and_its_parts_sum() -> None:
+    text = shown(in_process())
+    head, command, title, *rest = text.splitlines()
+    assert head == "gapless · 60 steps of 100.0 ms · 80 samples/s"
+    assert command == "python train.py · finished, exit code 0 after 7.00 s · run"
+    assert title == "where a step goes"
+    assert rest[0].startswith("  waiting for data    80.0 ms  80.0 %")
+    assert "decode 60.0" in rest[1]
+    assert "(in the training process itself: num_workers=0)" in text
+    assert "the step itself     20.0 ms  20.0 %" in text
+    assert "100.0 ms 100.0 %   (sums exactly; the mean of 59 un-profiled steps)" in text
+
+
+def test_the_page_names_the_anchor_the_loader_and_what_it_could_not_see() -> None:
+    text = " ".join(shown(in_process()).split())
+    assert "a step ends with SGD.step, train.py:50 (60 steps, rule: optimizer)" in text
+    assert "train.py:41 DataLoader(batch_size=8, num_workers=0)" in text
+    assert "60 batches waited for 4.80 s (80 % of the time of steps)" in text
+    assert "a sample: 8.75 ms CPU" in text
+    assert "no window of torch.profiler" in text
+
+
+def test_energy_and_cost_name_the_part_in_which_nothing_worked() -> None:
+    text = " ".join(shown(in_process(price=3600)).split())
+    assert "energy 700 J (sampled power), 612 J of it (88 %) while no kernel ran" in text
+    assert "cost 7 (1 GPU at 3600 an hour), 6.12 of it (88 %) while no GPU worked" in text
+
+
+def test_one_line_for_the_impatient() -> None:
+    assert early_line(in_process()) == (
+        "gapless · 60 steps of 100.0 ms · 80 samples/s · so far a step is mostly waiting for data: "
+        "80.0 %"
+    )
+
+
+def test_a_run_that_never_stepped_says_so_and_judges_nothing() -> None:
+    log = Log(start=0, end=None)
+    log.fact("loader", 0, ("train.py", 41), num_workers=2)
+    log.mark("iter", 1000, 9000)
+    study = study_recording(
+        recording(log, ended=115_000, status="killed", exit_code=None), Options()
+    )
+    text = shown(study)
+    assert text.startswith("gapless · no step in 115 s\n")
+    assert "where a step goes" not in text
+    assert "set-up 1.00 s · epoch turns 8.00 s · unknown 106 s" in text
+    assert "train.py:41 DataLoader(num_workers=2)" in text
+    assert early_line(study) == "gapless · no step in 115 s"
+
+
+def test_a_run_of_which_nothing_was_recorded_still_has_a_page() -> None:
+    text = shown(study_recording(recording(status="failed", exit_code=3), Options()))
+    assert text.startswith("gapless · no process of this run stepped or loaded data\n")
+    assert "failed, exit code 3" in text
+
+
+def test_a_run_without_a_loader_gets_an_account_all_the_same() -> None:
+    log = Log(end=1000)
+    log.steps(*range(100, 1000, 100))
+    text = shown(study_recording(recording(log), Options()))
+    assert "9 steps of 100.0 ms" in text
+    assert "no DataLoader was used" in text
+    assert "8 steps are fewer than 50" in text
+
+
+def test_ranks_stand_side_by_side() -> None:
+    logs = [Log(rank=rank, pid=10 + rank, world=2, end=1000) for rank in (0, 1)]
+    for rank, log in enumerate(logs):
+        for at in range(100, 900, 100):
+            log.mark("next", at, at + 20 + 40 * rank, value=at // 100)
+            log.steps(at + 100)
+    text = " ".join(shown(study_recording(recording(*logs), Options())).split())
+    assert "rank 0: 8 steps of 100.0 ms · waiting for data 20 %" in text
+    assert "rank 1: 8 steps of 100.0 ms · waiting for data 60 %" in text
+    one = study_recording(recording(*logs), Options(rank="1"))
+    assert one.run.ranks == (1,)
+
+
+def test_json_has_the_keys_of_the_interface_and_exact_sums() -> None:
+    found = json.loads(study_json(in_process()))
+    assert found["run"]["id"] == "2026-11-21T10-15-03-3f9a"
+    assert found["run"]["status"] == "finished"
+    assert found["step"]["count"] == 60
+    assert found["step"]["rule"] == "optimizer"
+    assert found["step"]["samples_per_s"] == pytest.approx(80)
+    assert sum(found["timeline"]["leaves"].values()) == found["timeline"]["wall_ns"] == 7000 * MS
+    account = found["step_account"]
+    assert sum(account["leaves"].values()) == account["wall_ns"] == 5900 * MS
+    assert sum(account["groups"].values()) == account["wall_ns"]
+    assert found["loaders"][0]["workers"]["processes"] == 0
+    assert found["machine"][0]["name"] == "gpu0.sm"
+
+
+def test_markdown_tells_the_same() -> None:
+    text = page(in_process(), Wanted())
+    assert text.startswith("**gapless · 60 steps of 100.0 ms · 80 samples/s**\n")
+    assert "| waiting for data | 80.0 | 80.0 |" in text
+    assert "### Loaders" in text
+
+
+@pytest.mark.parametrize("form", ["json", "markdown", "terminal"])
+def test_every_form_writes_to_standard_output(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = {"json": form == "json", "markdown": form == "markdown", "csv": None, "width": 100}
+    write_study(in_process(), Namespace(**wanted, top=10, sort=None))
+    assert "2026-11-21" in (out := capsys.readouterr().out) or "60 steps" in out
+
+
+def test_a_narrow_page_keeps_within_its_width() -> None:
+    pen = pen_for(io.StringIO(), 60)
+    assert max(len(line.plain) for line in run_screen(in_process(), pen)) <= 60
+
+
+def test_sparks_show_heights_and_gaps() -> None:
+    assert spark([0, None, 50, 100], 100, 10, UNICODE) == "▁ ▅█"
+    assert spark([0, 100, 100, 100], 100, 2, ASCII) == "=#"
