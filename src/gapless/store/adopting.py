@@ -13,6 +13,7 @@ from typing import Final
 
 from gapless.model.recording import Unseen
 from gapless.store.framing import is_log
+from gapless.store.whole import whole
 
 LOGS: Final = "logs"
 WINDOWS: Final = "windows"
@@ -75,15 +76,15 @@ def _windows(spool: Path) -> list[Path]:
 
 def _bring(log: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    with log.open("rb") as source, unfinished.open("wb") as copy:
+    with whole(target) as unfinished, log.open("rb") as source, unfinished.open("wb") as copy:
         copyfileobj(source, copy)
-    unfinished.replace(target)
 
 
 def _pack(window: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    with window.open("rb") as source, gzip.open(unfinished, "wb", compresslevel=1) as packed:
+    with (
+        whole(target) as unfinished,
+        window.open("rb") as source,
+        gzip.open(unfinished, "wb", compresslevel=1) as packed,
+    ):
         copyfileobj(source, packed)
-    unfinished.replace(target)

@@ -4,16 +4,16 @@ It is derived: nothing is in it that is not in the logs, and of another version 
 instead of upgraded.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from gapless.errors import RunFolderError
 from gapless.model.recording import Recording
 from gapless.store.rows import tables
+from gapless.store.whole import whole
 
 VERSION: Final = 1  # of the schema
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
@@ -25,18 +25,16 @@ def derive(recording: Recording, path: Path) -> str | None:
 
     What is there already is replaced.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+        with (
+            whole(path) as unfinished,
+            closing(sqlite3.connect(unfinished, isolation_level=None)) as connection,
+        ):
             _fill(connection, recording)
-        unfinished.replace(path)
     except sqlite3.Error as error:
         return f"{path.parent}: {error}"
     except OSError as error:
         return f"{path.parent}: {error.strerror or error}"
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
     return None
 
 

@@ -4,16 +4,16 @@ The launcher writes it at the start and completes it at the end. Keys that are n
 """
 
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from gapless.errors import RunFolderError
 from gapless.model.recording import Manifest
-from gapless.store.fields import integer, parse, text, texts
+from gapless.store import fields
+from gapless.store.fields import integer, parse, texts
+from gapless.store.whole import whole
 
 NAME: Final = "run.json"
 VERSION: Final = 1
@@ -47,20 +47,20 @@ def read(folder: Path) -> Document:
 def peek(folder: Path) -> Document:
     """Give what is understood of ``run.json``, whatever its version: enough for a list."""
     found = _object(folder)
-    status = text(found.get("status"))
-    spool = text(found.get("spool"))
+    status = fields.text(found.get("status"))
+    spool = fields.text(found.get("spool"))
     manifest = Manifest(
-        id=text(found.get("id")) or folder.name,
+        id=fields.text(found.get("id")) or folder.name,
         command=texts(found.get("command")),
-        folder=text(found.get("folder")) or "",
-        host=text(found.get("host")) or "",
-        gapless=text(found.get("gapless")) or "",
+        folder=fields.text(found.get("folder")) or "",
+        host=fields.text(found.get("host")) or "",
+        gapless=fields.text(found.get("gapless")) or "",
         started_unix_ns=integer(found.get("started_unix_ns")) or 0,
         started=integer(found.get("started")) or 0,
         ended=integer(found.get("ended")),
         exit_code=integer(found.get("exit_code")),
         status=status if status in _STATES else KILLED,
-        stopped_by=text(found.get("stopped_by")),
+        stopped_by=fields.text(found.get("stopped_by")),
     )
     where = Path(spool) if spool else None
     version = integer(found.get("version")) or VERSION
@@ -78,11 +78,6 @@ def write(folder: Path, manifest: Manifest) -> None:
     """Write what is known of a run that is over, whole or not at all. Raises ``OSError``."""
     own = {"spool", "launcher"}
     kept = {key: value for key, value in _object(folder).items() if key not in own}
-    whole = json.dumps({"version": VERSION, **kept, **asdict(manifest)}, indent=2)
-    unfinished = folder / f".{NAME}.{os.getpid()}"
-    try:
-        unfinished.write_text(whole + "\n", encoding="utf-8")
-        unfinished.replace(folder / NAME)
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
+    text = json.dumps({"version": VERSION, **kept, **asdict(manifest)}, indent=2)
+    with whole(folder / NAME) as unfinished:
+        unfinished.write_text(text + "\n", encoding="utf-8")

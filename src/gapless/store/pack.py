@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
@@ -28,6 +28,7 @@ from gapless.errors import UsageError
 from gapless.store import adopting, manifest
 from gapless.store.logs import open_log
 from gapless.store.recordings import load
+from gapless.store.whole import whole
 
 SUFFIXES: Final = (".tar.zst", ".zip")
 _PIECE: Final = 1 << 20
@@ -79,23 +80,17 @@ def pack(run: Path, target: Path) -> Packed:
         raise UsageError(f"{target} ends in neither {' nor '.join(SUFFIXES)}")
     if target.exists():
         raise UsageError(f"{target} is there already")
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     ident = re.sub(r"[^\w.-]", "_", run.resolve().name, flags=re.ASCII).lstrip(".")
     members: list[Member] = []
     left_out: list[str] = []
-    try:
-        with form(unfinished) as add:
-            for name, body in _contents(run):
-                if body is None:
-                    left_out.append(name)
-                    continue
-                with body:
-                    members.append(Member(name, body.seek(0, io.SEEK_END)))
-                    add(f"{ident}/{name}", body)
-        unfinished.replace(target)
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
+    with whole(target) as unfinished, form(unfinished) as add:
+        for name, body in _contents(run):
+            if body is None:
+                left_out.append(name)
+                continue
+            with body:
+                members.append(Member(name, body.seek(0, io.SEEK_END)))
+                add(f"{ident}/{name}", body)
     return Packed(target, tuple(members), tuple(left_out))
 
 

@@ -1,0 +1,18 @@
+"""Files that are there whole or not at all."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def whole(target: Path) -> Generator[Path]:
+    """Give a path to write to, which becomes ``target`` at the end; after a failure it goes."""
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        unfinished.replace(target)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
