@@ -225,6 +225,11 @@ def test_ranges_around_the_launch_come_before_names(frame: Frame, leaf: str) -> 
     assert classes(ELEMENTWISE, [op("aten::x"), frame], call=elsewhere)[0] == "elementwise"
 
 
+@pytest.mark.parametrize("name", ["eval", "iter", "save", "logging", "gc"])
+def test_kernels_of_the_training_within_own_ranges_stay_its_own(name: str) -> None:
+    assert classes(ELEMENTWISE, [op("aten::x"), around(f"gapless:{name}")])[0] == "elementwise"
+
+
 def test_a_norm_of_gradients_is_clipping_outside_the_optimizer_only() -> None:
     norm = op("aten::_foreach_norm")
     assert classes(REDUCE, [norm])[0] == "gradclip_scaler"

@@ -31,6 +31,24 @@ def test_starts_of_profiler_steps_come_first() -> None:
     assert [row.step for row in made.rows] == [0, 1, 2]
 
 
+def test_marks_of_own_windows_come_before_all() -> None:
+    marks = [user_range(end - 1, end, "gapless:step") for end in (15, 35, 60)]
+    made = ledger([*marks, optimizer(30), optimizer(50)], [(10, 19), (20, 29), (30, 44)])
+    assert (edges(made), made.step_rule) == ([15, 35, 60], "gapless:step")
+    assert [row.step for row in made.rows] == [1, 2]
+
+
+def test_the_thread_of_own_marks_is_the_training_thread() -> None:
+    marks = [user_range(end - 1, end, "gapless:step", "c") for end in (15, 35)]
+    drawn = draw(Drawing(frames=[*marks, optimizer(20), optimizer(30)])).trace
+    assert drawn.tracks[partition(drawn).main_track].tid == "c"
+
+
+def test_one_mark_bounds_no_step() -> None:
+    made = ledger([user_range(14, 15, "gapless:step"), optimizer(30), optimizer(50)])
+    assert made.step_rule == "Optimizer.step#SGD.step"
+
+
 def test_profiler_steps_of_another_thread_are_no_steps() -> None:
     stray = user_range(0, 5, "ProfilerStep#9", "b")
     made = ledger([stray, Frame("op", 12, 14)], [(10, 19), (20, 29)])

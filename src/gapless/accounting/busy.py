@@ -46,7 +46,7 @@ _TENSOR_CORE = re.compile(
 )
 _FP32 = re.compile(r"ffma|simt|sgemm|dgemm")
 _YET_TENSOR_CORE = re.compile(r"tf32|s1688")
-_PROBE = re.compile(r"^gapless:")
+_PROBE = re.compile(r"^gapless:(?!(iter|save|logging|eval|gc)$)")  # those are the training's own
 _MATH_KERNEL = re.compile(r"gemm|gemv|splitKreduce|conv")
 _TENSOR_CORES_SINCE = (7, 0)
 
