@@ -1,8 +1,18 @@
 """Run rows of recordings made by hand: every ns to one run leaf."""
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gapless import wire
+from gapless.accounting.run_row import RUN_LEAVES
+from gapless.model.account import Account, RowAccount
+from gapless.model.leaf import group_of
+from gapless.model.ledger import Row
+from gapless.model.run import StepAccount
+from gapless.model.study import RunInfo, Study, StudyHealth
+from gapless.model.tables import Tables
 from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.edges import noise
 from gapless.study.recorded.rows import life, stepping
@@ -114,8 +124,6 @@ def two_workers() -> list[Log]:
 
 
 def pieces(*logs: Log) -> list[tuple[int, str, float, float]]:
-    from gapless.accounting.run_row import RUN_LEAVES  # noqa: PLC0415
-
     (one,) = waits(training(*logs))
     found = one.pieces
     return [
@@ -259,10 +267,107 @@ def test_without_a_window_the_step_is_one_part() -> None:
 
 
 def test_noise_needs_fifty_steps_and_is_small_for_even_ones() -> None:
-    import numpy as np  # noqa: PLC0415
-
     even = np.full(60, 100, np.int64)
     assert noise(even[:49], None) is None
     assert noise(even, None) == 0.0
     rough = np.random.default_rng(1).integers(50, 150, 200)
     assert 0.0 < (noise(rough, None) or 0.0) < 0.2
+
+
+def windows(backlog: int | None = None, **leaves: int) -> Study:
+    """Give the study of windows: one row on a device (or, with cpu=1, of the training thread)."""
+    device = None if leaves.pop("cpu", 0) else 0
+    named = {name.replace("__", "."): ns for name, ns in leaves.items()}
+    wall = sum(named.values())
+    row = RowAccount(Row(0, device, 1, 0, wall, left_out=False), named, {})
+    parts: dict[str, dict[str, int]] = {}
+    for leaf, ns in named.items():
+        parts.setdefault(group_of(leaf), {})[leaf] = ns
+    groups = {group: sum(below.values()) for group, below in parts.items()}
+    return Study(
+        run=RunInfo(("w.json",), (0,), None, "GPU", ()),
+        health=StudyHealth("kineto", 1, 0, 0, False, 1, None, 0, (), ()),  # noqa: FBT003
+        steps=None,
+        account=Account(wall, 1, named, groups, parts, (row,)),
+        tables=Tables((), (), (), (), (), (), ()),
+        backlog_ns=backlog,
+    )
+
+
+def joined(study: Study, steps: int = 2, **exposed: int) -> StepAccount:
+    told = {name.replace("__", "."): ns for name, ns in exposed.items()}
+    return step_account(Steps(steps, sum(told.values()), told, told), study)
+
+
+def test_a_devices_work_keeps_its_length_and_the_host_gets_what_is_left() -> None:
+    made = joined(
+        windows(busy__math=30, copy__d2h=5, idle__host__python=40, idle__data__main=9),
+        step=100,
+        data__read=60,
+    )
+    assert made.account.leaves == {
+        "busy.math": 60,
+        "copy.d2h": 10,
+        "idle.data.read": 60,
+        "idle.host.python": 30,
+    }
+    assert (made.refined_by, made.on_device, made.excess_ns) == (1, True, 0)
+    assert made.host_scale == 30 / 80
+
+
+def test_a_wait_that_the_devices_work_leaves_no_room_for_costs_nothing() -> None:
+    made = joined(windows(busy__math=95, idle__host__python=5), step=100, data__read=100)
+    assert made.account.leaves == {"busy.math": 190, "idle.data.read": 10}
+    assert made.hidden_ns == 90
+
+
+def test_what_no_window_explains_is_unknown() -> None:
+    made = joined(windows(busy__math=30, idle__host__python=10), step=200)
+    assert made.account.leaves == {"busy.math": 60, "idle.host.python": 20, "idle.unknown": 120}
+    assert made.excess_ns == 120
+
+
+def test_lumps_are_those_of_the_run_not_of_the_window() -> None:
+    made = joined(
+        windows(busy__math=30, idle__gc=50, idle__io_main__checkpoint=70, idle__profiler=10),
+        step=60,
+        collector=4,
+        checkpoint=6,
+        observer=2,
+        **{"epoch-turn": 8},
+    )
+    assert made.account.leaves == {
+        "busy.math": 60,
+        "idle.gc": 4,
+        "idle.io_main.checkpoint": 6,
+        "idle.profiler": 2,
+        "idle.data.start-up": 8,
+    }
+
+
+def test_without_a_device_the_windows_part_the_step_in_proportion() -> None:
+    made = joined(
+        windows(cpu=1, busy__math=30, idle__host__python=10, idle__data__main=5),
+        step=80,
+        data__decode=20,
+    )
+    assert made.account.leaves == {
+        "idle.data.decode": 20,
+        "busy.math": 60,
+        "idle.host.python": 20,
+    }
+    assert not made.on_device
+
+
+@given(
+    st.integers(0, 50), st.integers(0, 50), st.integers(0, 200), st.integers(0, 90), st.booleans()
+)
+def test_the_parts_of_a_step_always_sum_to_it(
+    busy: int, host: int, step: int, data: int, cpu: bool
+) -> None:
+    if not step + data:
+        return
+    leaves = {"busy__math": busy, "idle__host__python": host, "idle__unknown": 1}
+    made = joined(windows(**leaves, cpu=int(cpu)), 3, step=step, data__read=data)
+    assert sum(made.account.groups.values()) == made.account.wall_ns == step + data
+    assert made.hidden_ns >= 0

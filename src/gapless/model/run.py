@@ -84,6 +84,7 @@ class StepAccount:
     hidden_ns: int  # of waits: the device still had work, so that they cost nothing
     backlog_ns: int | None  # that work, where a wait began: median of the windows
     excess_ns: int  # of what is unknown: longer than the steps of the windows explain
+    host_scale: float | None  # what the host cost outside the windows, of what it cost in them
 
 
 @dataclass(frozen=True)

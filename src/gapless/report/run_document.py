@@ -42,6 +42,7 @@ class StepAccountObject:
     hidden_ns: int
     backlog_ns: int | None
     excess_ns: int
+    host_scale: float | None
 
 
 def recorded_keys(recorded: Recorded | None) -> dict[str, Any]:

@@ -125,6 +125,11 @@ def _joined(recorded: Recorded) -> Iterator[str]:
     wall, steps = account.account.wall_ns, account.account.steps or 1
     if not account.refined_by:
         yield "no window was recorded: what lies within a step is not known"
+    if account.host_scale is not None and account.host_scale < 0.9:  # noqa: PLR2004
+        yield (
+            "the profiler slows the host: outside the windows what it costs is "
+            f"{percent(account.host_scale)} of what they showed, and is scaled to that"
+        )
     if account.hidden_ns > 0 and account.hidden_ns / wall >= 0.01:  # noqa: PLR2004
         yield (
             f"{span(account.hidden_ns / steps)} a step of waiting for data cost nothing: the "

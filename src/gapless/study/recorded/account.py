@@ -46,11 +46,11 @@ def step_account(steps: Steps, windows: Study | None) -> StepAccount:
     on_device = windows is not None and any(
         one.row.device is not None for one in windows.account.rows
     )
-    excess = 0
+    excess, scale = 0, None
     if windows is None or not rows:
         parts = {**lumps, (STEP, STEP): steps.wall_ns - sum(lumps.values())}
     elif on_device:
-        parts, excess = _on_device(steps, lumps, _seen(windows), rows)
+        parts, excess, scale = _on_device(steps, lumps, _seen(windows), rows)
     else:
         inside = steps.wall_ns - sum(lumps.values())
         parts = _added(lumps, _scaled(_seen(windows), inside) or {_UNSEEN: inside})
@@ -61,12 +61,13 @@ def step_account(steps: Steps, windows: Study | None) -> StepAccount:
         hidden_ns=_waited(steps.whole) - _of_group("data", parts),
         backlog_ns=windows.backlog_ns if windows else None,
         excess_ns=excess,
+        host_scale=scale,
     )
 
 
 def _on_device(
     steps: Steps, lumps: Mapping[Key, int], seen: Mapping[Key, int], rows: int
-) -> tuple[dict[Key, int], int]:
+) -> tuple[dict[Key, int], int, float | None]:
     """Part the time of a device: its work first, then lumps, then the host, then what is left.
 
     Work takes on the device what it took in the windows. Lumps (what the backlog does not hide) get
@@ -76,6 +77,7 @@ def _on_device(
     other = {key: ns for key, ns in seen.items() if key not in work}
     room = steps.wall_ns
     parts: dict[Key, int] = {}
+    scale: float | None = None
     for some, need in (
         (work, sum(work.values()) * steps.count // rows),
         (lumps, sum(lumps.values())),
@@ -85,7 +87,8 @@ def _on_device(
         scaled = _scaled(some, given)
         parts = _added(parts, scaled)
         room -= sum(scaled.values())
-    return _added(parts, {_UNSEEN: room}), room
+        scale = given / need if need else None  # of the last: the host's
+    return _added(parts, {_UNSEEN: room}), room, scale
 
 
 def _seen(windows: Study) -> dict[Key, int]:
