@@ -81,7 +81,7 @@ def training(pid: int = 7) -> list[bytes]:
     ]
 
 
-def run(folder: Path, logs: dict[str, bytes], **manifest: object) -> Path:
+def run(folder: Path, logs: dict[str, bytes], /, **manifest: object) -> Path:
     """Write a run folder."""
     (folder / "logs").mkdir(parents=True)
     told = {
