@@ -41,6 +41,21 @@ def test_settings_are_told_before_the_first_step_ends() -> None:
     assert [fact.noun for fact in recorder.facts] == ["precision", "machine"]
 
 
+def test_a_forked_child_that_trains_tells_its_own_log() -> None:
+    with hooking.installed("models", "evaluation", "precision", "distributed") as recorder:
+        model = nn.Linear(2, 2).train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer.step()
+        recorder.edge()
+        told = [fact.noun for fact in recorder.facts]
+        for action in recorder.children:
+            action()
+        optimizer.step()
+        recorder.edge()
+    assert sorted(told) == ["machine", "model", "precision"]
+    assert [fact.noun for fact in recorder.facts] == told * 2
+
+
 def test_a_changed_setting_is_written_again() -> None:
     with hooking.installed("precision") as recorder:
         recorder.edge()

@@ -26,8 +26,16 @@ def install() -> None:
     """Watch for the modules that spread a model."""
     imports.when_imported("torch", _torch)
     imports.when_imported("torch.distributed.fsdp", _fsdp)
+    begin()
     recorder.on_first(first)
     recorder.on_edge(edge)
+    recorder.on_child(begin)
+
+
+def begin() -> None:
+    """Look again: another log begins."""
+    global _edges
+    _edges = 0
 
 
 def _torch(torch: Any) -> None:

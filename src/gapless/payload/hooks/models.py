@@ -45,9 +45,19 @@ class _Met:
 
 def install() -> None:
     """Look at the first step edges."""
-    imports.when_imported("torch.optim.optimizer", _watch)
+    begin()
     recorder.on_edge(edge)
     recorder.on_stop(leave)
+    recorder.on_child(begin)
+
+
+def begin() -> None:
+    """Look anew who owns what, and tell it again: another log begins."""
+    global _edges
+    _edges = 0
+    for entry in tuple(_modules.values()):
+        entry.subject = entry.mode = None
+    imports.when_imported("torch.optim.optimizer", _watch)
 
 
 def leave() -> None:

@@ -64,8 +64,17 @@ _last = 0
 def install() -> None:
     """Look at the first step edges; watch for mixed precision."""
     imports.when_imported("torch", _torch)
+    begin()
     recorder.on_first(first)
     recorder.on_edge(edge)
+    recorder.on_child(begin)
+
+
+def begin() -> None:
+    """Tell everything again: another log begins."""
+    global _edges
+    _edges = 0
+    _written.clear()
 
 
 def _torch(torch: Any) -> None:
