@@ -16,9 +16,11 @@ from .. import wire
 from . import patching, recorder
 
 HZ = 10.0
-TELL_NS = 5_000_000_000
-DEPTH = 60  # frames of a stack, from the innermost
-MOST = 2000  # different stacks between two frames
+TELL_NS = 5_000_000_000  # what was seen is told so long after the start, then ever more rarely
+RAREST_NS = 600_000_000_000
+DEPTH = 40  # frames of a stack, from the innermost
+MOST = 2000  # different stacks that are counted between two tellings
+TOLD = 200  # of them, the most frequent ones, are told: a day must not take much of a disk
 PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 
 _state: dict[str, Any] = {"alarm": None, "role": None, "ident": None, "told": 0, "tid": None}
@@ -40,7 +42,7 @@ def start() -> None:
     worker = recorder.is_worker()
     _state["role"] = "worker" if worker else "training"
     _state["ident"] = _thread.get_ident()
-    _state["told"] = time.monotonic_ns()
+    _state["told"], _state["wait"] = time.monotonic_ns(), TELL_NS
     _state["period"] = 1.0 / float(hz)
     _begin()
 
@@ -105,7 +107,8 @@ def _watch(alarm: Any, period: float) -> None:
         _state["tid"] = _thread.get_native_id()
         while not alarm.acquire(timeout=period):
             _look(recorder.stepping_ident() or _state["ident"])
-            if time.monotonic_ns() - _state["told"] > TELL_NS:
+            if time.monotonic_ns() - _state["told"] > _state["wait"]:
+                _state["wait"] = min(2 * _state["wait"], RAREST_NS)
                 _tell()
     except Exception as error:
         patching.notes.append(("stacks", repr(error)))
@@ -125,10 +128,12 @@ def _look(ident: int) -> None:
 def _tell() -> None:
     _state["told"] = time.monotonic_ns()
     stacks = []
-    for key, count in list(_counts.items()):
+    ranked = sorted(_counts.copy().items(), key=lambda one: -one[1])
+    for key, count in ranked[:TOLD]:
         frames = [[code.co_filename, line or 0, code.co_name] for code, line in key]
         stacks.append([count, frames])
     _counts.clear()
     if stacks:
         role: str | None = _state["role"] or ("worker" if recorder.is_worker() else "training")
-        recorder.write(wire.STACKS, {"thread": role, "stacks": stacks})
+        looks = sum(count for _, count in ranked)
+        recorder.write(wire.STACKS, {"thread": role, "stacks": stacks, "looks": looks})

@@ -11,7 +11,7 @@ from . import recorder
 
 ENOUGH = 5
 PERIOD = 64  # calls after which the anchor is chosen anew among those that still step
-LONELY = 200  # hand-overs without a step, before a loader anchors though there is an optimizer
+LONELY = 50  # hand-overs without a step, before a loader anchors though there is an optimizer
 
 
 class _Anchor:
@@ -75,7 +75,11 @@ def forget() -> None:
 def _alone(count: int) -> bool:
     if _state["optimizers"].counts:
         return False
-    return count >= LONELY or not recorder.known("optimizer")
+    if recorder.known("optimizer"):
+        if count == LONELY:
+            recorder.unseen("steps", "no optimizer steps where it can be seen (compiled?)")
+        return count >= LONELY
+    return True
 
 
 def _edge(count: int, start: int, end: int) -> None:

@@ -1,0 +1,86 @@
+"""Each loop runs as it would alone, and its steps, batches and workers are recorded."""
+
+from pathlib import Path
+
+import pytest
+from tests.payload.watching import Log, logs, plainly, script, watched
+
+from gapless import wire
+
+ALONE = (
+    "for_loop",
+    "iter_next",
+    "accumulation",
+    "gan",
+    "lbfgs",
+    "scaled",
+    "no_optimizer",
+    "no_loader",
+    "iterable",
+    "several",
+    "unbatched",
+    "custom",
+    "early_break",
+)
+STEPS = 12 + 6 + 3 + 24 + 6 + 6 + 0 + 6 + 6 + 6 + 4 + 24 + 3 + 6
+BATCHES = 12 + 6 + 12 + 6 + 6 + 6 + 6 + 0 + 6 + 6 + 4 + 24 + 3 + 9
+WITH_WORKERS = ("workers", "persistent", "iterable_workers", "broken_off")
+
+
+def run(names: tuple[str, ...], folder: Path) -> dict[str, Log]:
+    """Compare both runs; give what was recorded."""
+    command = script("loop_shapes.py", *names)
+    plain = plainly(command, folder)
+    seen = watched(command, folder, folder / "spool")
+    assert plain.code == 0, plain.err
+    assert seen == plain
+    return logs(folder / "spool")
+
+
+def test_loops_without_workers_run_as_alone_and_every_step_and_batch_is_seen(
+    tmp_path: Path,
+) -> None:
+    found = run(ALONE, tmp_path)
+    assert list(found) == ["rank0"]
+    log = found["rank0"]
+    assert log.whole
+    assert set(log.unseen()) <= {"model"}  # nobody told it to train
+    assert log.count(wire.STEP) == STEPS
+    handed = [mark for mark in log.marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED]
+    assert len(handed) == BATCHES
+    assert log.count(wire.ITER) == 2 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 3
+    assert log.kinds()[wire.END] == 1
+    for optimizer in log.facts("optimizer"):
+        assert optimizer["file"].endswith("loop_shapes.py")
+    lines = {fact["line"] for fact in log.facts("loader")}
+    assert (len(log.facts("loader")), len(lines)) == (13, 12), "one line made two"
+
+
+def test_workers_are_seen_and_know_their_loader(tmp_path: Path) -> None:
+    found = run(WITH_WORKERS, tmp_path)
+    training = found.pop("rank0")
+    assert set(training.unseen()) <= {"model"}
+    assert training.count(wire.STEP) == 12 + 14 + 6 + 2
+    assert training.count(wire.DISPATCH) > 12 + 14 + 6
+    assert training.count(wire.CLOSE) == 2 + 1 + 1 + 2
+    loaders = {fact["id"] for fact in training.facts("loader")}
+    assert loaders == {0, 1, 2, 3}
+    assert set(found) == {f"rank0-loader{n}-worker{k}" for n in loaders for k in range(2)}
+    for name, log in found.items():
+        assert log.whole, name
+        (_, who), *_ = log.texts
+        assert f"loader{who['loader']}-worker{who['worker']}" in name
+        assert who["role"] == "worker"
+    assert {row["loader"] for log in found.values() for row in log.batches} <= loaders
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["spawned", "served"])
+def test_workers_that_start_from_nothing_know_their_loader(tmp_path: Path, name: str) -> None:
+    found = run((name,), tmp_path)
+    assert found["rank0"].count(wire.STEP) == (3 if name == "spawned" else 6)
+    expected = ["rank0-loader0-worker0"]
+    if name == "served":
+        expected.append("rank0-loader1-worker0")
+    assert [one for one in found if "worker" in one] == expected
+    assert all(found[one].whole and found[one].kinds()[wire.END] == 1 for one in expected)
