@@ -16,8 +16,7 @@ from gapless.model.tables import Tables
 from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.edges import noise
 from gapless.study.recorded.rows import life, stepping
-from gapless.study.recorded.steps import counted
-from gapless.study.recorded.training import Training, trainings
+from gapless.study.recorded.training import Training, counted, trainings
 from gapless.study.recorded.waits import waits
 from tests.study.recording import MS, Log, recording
 

@@ -1,6 +1,7 @@
 """The sentences about a recorded run: headline, steps, the whole command, ranks, what it cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from gapless.model.run import ProcessTime, Recorded, RunSteps
@@ -81,7 +82,14 @@ def life_line(recorded: Recorded) -> str:
     elif life.exit_code is not None:
         ended += f", exit code {life.exit_code}"
     took = f" after {span(life.wall_ns)}" if life.wall_ns is not None else ""
-    return f"{command} · {ended}{took} · {clean(life.path)}"
+    return f"{command} · {ended}{took} · {_near(life.path)}"
+
+
+def _near(path: str) -> str:
+    """Give a path from the current folder, if it lies below it."""
+    here = Path.cwd()
+    place = Path(path)
+    return clean(str(place.relative_to(here) if place.is_relative_to(here) else place))
 
 
 def footing(recorded: Recorded, steps: RunSteps) -> str:

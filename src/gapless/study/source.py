@@ -14,6 +14,9 @@ from gapless.model.trace import Int64, Trace
 _FUNCTION: Final = re.compile(
     r"^(?P<file>[^(].*)\((?P<line>\d{1,9})\): (?P<function>.+)$", re.DOTALL
 )
+_OWN: Final = re.compile(
+    r"(^|[/\\])gapless[/\\]payload[/\\]"
+)  # what records, in the user's process
 _LIBRARY: Final = re.compile(r"^<|site-packages[/\\]|dist-packages[/\\]|[/\\]lib[/\\]python\d")
 _PACKAGES: Final = frozenset(
     {"torch", "torchvision", "torchaudio", "torchdata", "triton", "numpy", "PIL", "transformers"}
@@ -58,10 +61,20 @@ def stacks(trace: Trace) -> Stacks:
     return Stacks(rows[named], places, own)
 
 
+def is_recorder(file: str) -> bool:
+    """Tell whether a file is of gapless's own recorder."""
+    return bool(_OWN.search(file))
+
+
 def is_library(file: str) -> bool:
     """Tell whether a file is of the standard library or of a package that users do not edit."""
     head = re.split(r"[/\\]", file)[0].removesuffix(".py")
-    return bool(_LIBRARY.search(file)) or head in _PACKAGES or head in sys.stdlib_module_names
+    return (
+        is_recorder(file)
+        or bool(_LIBRARY.search(file))
+        or head in _PACKAGES
+        or head in sys.stdlib_module_names
+    )
 
 
 def _around(trace: Trace, able: Int64, frames: Int64, rows: Int64) -> Int64:

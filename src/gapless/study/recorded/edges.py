@@ -108,6 +108,7 @@ def _anchor_name(process: Process, rule: str, subject: int) -> str:
     if fact is None:
         return "an optimizer" if rule == "optimizer" else "a loader"
     kind = str(fact.values.get("class") or ("optimizer" if rule == "optimizer" else "DataLoader"))
+    kind = kind.rpartition(".")[2]
     what = f"{kind}.step" if rule == "optimizer" else f"hand-overs of {kind}"
     where = place_of(fact.file, fact.line)
     return f"{what}, {where}" if where else what

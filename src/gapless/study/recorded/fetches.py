@@ -1,6 +1,6 @@
 """The fetches of one loader of one training process: who made which batch, in which stages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ class Fetches:
     end: Int64
     first: Int64  # when the process began its first fetch
     stages: Int64  # [fetch, stage]: weights of the stages; all 0: not known
+    sampled: bool  # short fetches are recorded one in several: a worker without one may be busy
 
     def __len__(self) -> int:
         """Count the fetches."""
@@ -59,7 +60,15 @@ def fetches(loader: int, own: Process, workers: Sequence[Process], turns: Int64)
         end=columns["end"],
         first=first[number],
         stages=_weights(columns),
+        sampled=any(fetched(part) > len(part["start"]) for part in parts),
     )
+
+
+def fetched(columns: Mapping[str, Int64]) -> int:
+    """Count the fetches of one process, those that were not recorded too: by their sequence."""
+    nth = columns["sequence"][np.argsort(columns["start"], kind="stable")]
+    last = np.append(nth[1:] <= nth[:-1], [True])[: len(nth)]
+    return int((nth[last] + 1).sum())
 
 
 def _of(batches: Batches, rows: npt.NDArray[np.bool_]) -> dict[str, Int64]:

@@ -12,7 +12,7 @@ from gapless.model.run import LoaderUse
 from gapless.model.trace import Int64
 from gapless.study.recorded.edges import fact_of
 from gapless.study.recorded.rows import added
-from gapless.study.recorded.training import Training
+from gapless.study.recorded.training import Training, counted
 from gapless.study.recorded.waits import Waits
 from gapless.study.recorded.workers import worker_use
 
@@ -85,14 +85,12 @@ def _stages(waits: Waits) -> dict[str, int]:
 
 
 def _share(used: Sequence[tuple[Training, Waits]]) -> float | None:
-    """Give the share of waits in the time from the first to the last step."""
+    """Give the share of waits in the time of the counted steps."""
     whole = waited = 0
     for training, waits in used:
-        span = training.span
-        if span is None or span[0] == span[1]:
-            continue
-        whole += span[1] - span[0]
-        lane = Lane(np.array(span[:1]), np.array(span[1:]), np.array([0]))
+        ends, rows = training.edges.ends, counted(training)
+        lane = Lane(ends[:-1][rows], ends[1:][rows], np.flatnonzero(rows))
+        whole += int((lane.end - lane.start).sum())
         waited += int(overlap(lane, waits.start, waits.end).sum())
     return waited / whole if whole else None
 

@@ -56,11 +56,12 @@ _KINDS: Final = (  # in the order of the page
 
 
 def machine_series(samples: Samples, span: tuple[int, int]) -> tuple[Series, ...]:
-    """Give the known series of a run, each in 48 equal stretches of ``span``."""
-    return tuple(_series(samples, span))
+    """Give the known series of a run, each in up to 48 equal stretches."""
+    most = max((len(at) for at, _ in samples.series.values()), default=0)
+    return tuple(_series(samples, span, max(1, min(_STRETCHES, most * 2 // 3))))
 
 
-def _series(samples: Samples, span: tuple[int, int]) -> Iterator[Series]:
+def _series(samples: Samples, span: tuple[int, int], many: int) -> Iterator[Series]:
     for kind in _KINDS:
         for name in sorted(samples.series):
             found = kind.pattern.fullmatch(name)
@@ -74,7 +75,7 @@ def _series(samples: Samples, span: tuple[int, int]) -> Iterator[Series]:
                 mean=float(values.mean()),
                 low=float(values.min()),
                 high=float(values.max()),
-                points=_points(samples.series[name][0], values, span),
+                points=_points(samples.series[name][0], values, span, many),
                 ceiling=kind.ceiling or _ceiling(samples, name, kind.scale),
             )
 
@@ -93,15 +94,15 @@ def _values(values: Iterable[float]) -> Float:
     return np.array(tuple(values), np.float64)
 
 
-def _points(at: Int64, values: Float, span: tuple[int, int]) -> tuple[float | None, ...]:
+def _points(at: Int64, values: Float, span: tuple[int, int], many: int) -> tuple[float | None, ...]:
     """Give the mean of each stretch of time, ``None`` where nothing was sampled."""
     width = max(1, span[1] - span[0])
-    place = np.clip((at - span[0]) * _STRETCHES // width, 0, _STRETCHES - 1)
-    sums, counts = np.zeros(_STRETCHES), np.zeros(_STRETCHES)
+    place = np.clip((at - span[0]) * many // width, 0, many - 1)
+    sums, counts = np.zeros(many), np.zeros(many)
     np.add.at(sums, place, values)
     np.add.at(counts, place, 1)
     return tuple(
-        float(total / many) if many else None for total, many in zip(sums, counts, strict=True)
+        float(total / count) if count else None for total, count in zip(sums, counts, strict=True)
     )
 
 

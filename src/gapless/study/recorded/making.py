@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from gapless import wire
 from gapless.errors import GaplessError, NotFoundError, UsageError
@@ -12,7 +13,7 @@ from gapless.model.leaf import GROUPS
 from gapless.model.recording import Recording, Unseen
 from gapless.model.run import Cost, Recorded, RunLife, StepAccount
 from gapless.model.study import RunInfo, Study, StudyHealth
-from gapless.model.tables import Tables
+from gapless.model.tables import Line, Tables
 from gapless.study.making import make_study
 from gapless.study.options import Options, Say
 from gapless.study.recorded.account import Steps, step_account
@@ -20,9 +21,9 @@ from gapless.study.recorded.lines import hot_lines
 from gapless.study.recorded.loaders import Waited, loader_uses
 from gapless.study.recorded.machine import cost, energy, gpus, machine_series, utilisation
 from gapless.study.recorded.rows import added, stepping
-from gapless.study.recorded.steps import counted, run_steps
+from gapless.study.recorded.steps import run_steps
 from gapless.study.recorded.timeline import timeline
-from gapless.study.recorded.training import Training, steppers, trainings
+from gapless.study.recorded.training import Training, counted, steppers, trainings
 from gapless.study.recorded.waits import waits
 
 
@@ -109,8 +110,23 @@ def _windows(
                 notes.append(f"a window cannot be read: {error}")
     study, stacked = found[False], found[True]
     if study is not None and stacked is not None:
-        study = replace(study, tables=replace(study.tables, lines=stacked.tables.lines))
+        lines = _scaled(stacked.tables.lines, len(study.account.rows), len(stacked.account.rows))
+        study = replace(study, tables=replace(study.tables, lines=lines))
     return study, tuple(notes)
+
+
+def _scaled(lines: Iterable[Line], rows: int, of: int) -> tuple[Line, ...]:
+    """Give lines of some steps as those of other steps: tables are divided by the latter."""
+
+    def scale(number: int | None) -> int | None:
+        return None if number is None else round(number * rows / max(1, of))
+
+    return tuple(
+        replace(one, **{name: scale(getattr(one, name)) for name in _OF_LINES}) for one in lines
+    )
+
+
+_OF_LINES: Final = ("calls", "host_self_ns", "host_total_ns", "device_total_ns", "idle_ns")
 
 
 def _kept(every: Sequence[Training]) -> int:

@@ -8,18 +8,12 @@ from gapless import wire
 from gapless.accounting.intervals import Lane, piece_at
 from gapless.model.run import RunSteps
 from gapless.model.trace import Int64
-from gapless.study.recorded.edges import Bool, fact_of, logging_period, noise, unprofiled
+from gapless.study.recorded.edges import fact_of, logging_period, noise, unprofiled
 from gapless.study.recorded.loaders import Waited
-from gapless.study.recorded.training import Training
+from gapless.study.recorded.training import Training, counted
 from gapless.study.recorded.waits import Waits
 
 _MANY_DEVICE_STEPS = 5  # marks from which their median is given
-
-
-def counted(training: Training) -> Bool:
-    """Tell which steps are counted: those that no profiler touched, all where it touched all."""
-    free = unprofiled(training.process, training.edges.ends)
-    return free if free.any() else np.ones(len(free), bool)
 
 
 def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps | None:

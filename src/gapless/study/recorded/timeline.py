@@ -8,8 +8,7 @@ from gapless import wire
 from gapless.model.run import ProcessTime, Timeline
 from gapless.study.recorded.loaders import Waited
 from gapless.study.recorded.rows import added, life, stepping
-from gapless.study.recorded.steps import counted
-from gapless.study.recorded.training import Training
+from gapless.study.recorded.training import Training, counted
 from gapless.study.recorded.waits import Waits
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gapless import wire
 from gapless.model.recording import Process, Recording
-from gapless.study.recorded.edges import Edges, edges
+from gapless.study.recorded.edges import Bool, Edges, edges, unprofiled
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,15 @@ def trainings(recording: Recording) -> tuple[Training, ...]:
     """Give the training processes, by rank and start."""
     found = [one for one in recording.processes if one.role == "training"]
     found.sort(key=lambda one: (one.rank if one.rank is not None else -1, one.start))
-    return tuple(_training(one, found, recording) for one in found)
+    every = [_training(one, found, recording) for one in found]
+    busy = [one for one in every if len(one.edges.ends) or _loads(one.process)]
+    return tuple(busy or every)
+
+
+def _loads(process: Process) -> bool:
+    """Tell whether a process loads: a child that only saves for another, say, is no training."""
+    loads = np.isin(process.marks.kind, (wire.NEXT, wire.ITER))
+    return bool(loads.any()) or bool(len(process.batches)) or bool(process.windows)
 
 
 def steppers(every: Sequence[Training]) -> tuple[Training, ...]:
@@ -77,3 +86,9 @@ def _last(process: Process) -> int:
     columns = (process.marks.end, process.batches.columns["end"])
     ends = [int(np.max(column)) for column in columns if len(column)]
     return max([process.start, *(one.end for one in process.windows), *ends])
+
+
+def counted(training: Training) -> Bool:
+    """Tell which steps are counted: those that no profiler touched, all where it touched all."""
+    free = unprofiled(training.process, training.edges.ends)
+    return free if free.any() else np.ones(len(free), bool)

@@ -1,7 +1,8 @@
 """Waits for data, charged to what the batch was waiting for (docs: the account, waiting for data).
 
 Of a fetch only the length of each stage is known, not where it lay: the part of a fetch that falls
-into a wait is shared out among its stages in proportion to those lengths.
+into a wait is shared out among its stages in proportion to those lengths. Of short fetches only one
+in several is recorded: a wait for another is shared out as those that are known.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 
 from gapless import wire
 from gapless.accounting.intervals import Lane, cover, empty, union
-from gapless.accounting.run_row import RUN_LEAF
+from gapless.accounting.run_row import RUN_LEAF, RUN_LEAVES
 from gapless.model.recording import Marks
 from gapless.model.trace import Int64
 from gapless.study.recorded.edges import Bool, fact_of
@@ -112,15 +113,25 @@ def _cut(asked: tuple[Int64, Int64], made: Made, found: Fetches, pin: Lane, defa
     rows, strange = wait[known], wait[~known]
     fetch = made.fetch[rows]
     ready = np.clip(found.end[fetch], ask[rows], got[rows]) if len(rows) else empty()
-    parts = [
-        Pieces(strange, ask[strange], got[strange], np.full(len(strange), default)),
-        _after(rows, ready, got[rows], pin),
-    ]
+    parts = [_after(rows, ready, got[rows], pin)]
     for slot in np.unique(found.worker[fetch]).tolist():
         here = np.flatnonzero(found.worker[fetch] == slot)
         before = Pieces(rows[here], ask[rows[here]], ready[here], fetch[here])
         parts += _before(before, found, slot, made.dispatched)
-    return _stacked(parts)
+    return _stacked([*parts, _like(parts, strange, asked, default)])
+
+
+def _like(parts: Sequence[Pieces], wait: Int64, asked: tuple[Int64, Int64], default: int) -> Pieces:
+    """Share waits out whose fetch was not recorded: as all others of their loader together."""
+    known = _stacked([Pieces(empty(), empty(), empty(), empty()), *parts])
+    sums = np.zeros(len(RUN_LEAVES), np.int64)
+    np.add.at(sums, known.leaf, known.end - known.start)
+    leaves = np.flatnonzero(sums)
+    start, end = asked[0][wait], asked[1][wait]
+    if not len(leaves):
+        return Pieces(wait, start, end, np.full(len(wait), default))
+    weights = np.broadcast_to(sums[leaves], (len(wait), len(leaves)))
+    return _shared(Pieces(wait, start, end, wait), weights, leaves)
 
 
 def _after(wait: Int64, ready: Int64, got: Int64, pin: Lane) -> Pieces:
@@ -149,13 +160,14 @@ def _before(asked: Pieces, found: Fetches, slot: int, dispatched: Int64) -> list
     own = slot < 0
     begun = np.full(len(fetch), _FIRST) if own else found.first[fetch]
     told = np.maximum(dispatched[idle.wait], begun)
-    return [_staged(running, found.stages), *_thirds(idle, begun, told)]
+    rest = "data.unstaged" if found.sampled else "data.queue"
+    return [_staged(running, found.stages), *_thirds(idle, begun, told, rest)]
 
 
-def _thirds(idle: Pieces, begun: Int64, told: Int64) -> list[Pieces]:
+def _thirds(idle: Pieces, begun: Int64, told: Int64, rest: str) -> list[Pieces]:
     """Cut idle stretches at two instants into start-up, dispatch and queue."""
     bounds = (np.full(len(begun), _FIRST), begun, told, np.full(len(begun), np.iinfo(np.int64).max))
-    leaves = ("data.start-up", "data.dispatch", "data.queue")
+    leaves = ("data.start-up", "data.dispatch", rest)
     return [
         Pieces(
             idle.wait,
@@ -169,25 +181,26 @@ def _thirds(idle: Pieces, begun: Int64, told: Int64) -> list[Pieces]:
 
 def _staged(running: Pieces, weights: Int64) -> Pieces:
     """Share the pieces of fetches (``running.leaf``) out among their stages."""
-    mine = weights[running.leaf].astype(np.float64)
-    sums = mine.sum(axis=1, keepdims=True)
-    length = (running.end - running.start)[:, None]
-    share = np.cumsum(mine, axis=1) / np.where(sums > 0, sums, 1)
-    upto = np.floor(share * length).astype(np.int64)
-    upto[:, -1:] = np.where(sums > 0, length, 0)
-    upto = np.maximum.accumulate(upto, axis=1)
-    bounds = running.start[:, None] + np.concatenate((np.zeros_like(upto[:, :1]), upto), axis=1)
-    count = len(_STAGES)
-    known = Pieces(
-        np.repeat(running.wait, count),
-        bounds[:, :-1].ravel(),
-        bounds[:, 1:].ravel(),
-        np.tile(_STAGES, len(mine)),
-    )
-    dark = sums[:, 0] <= 0
+    mine = weights[running.leaf]
+    dark = mine.sum(axis=1) <= 0
     unstaged = np.full(len(mine), RUN_LEAF["data.unstaged"])
     unknown = Pieces(running.wait, running.start, running.end, unstaged).take(dark)
-    return _stacked([known, unknown])
+    return _stacked([_shared(running.take(~dark), mine[~dark], _STAGES), unknown])
+
+
+def _shared(whole: Pieces, weights: Int64, leaves: Int64) -> Pieces:
+    """Lay the leaves of each piece out in order, as long as their weights (one row a piece) say."""
+    upto = np.cumsum(weights.astype(np.float64), axis=1)
+    length = (whole.end - whole.start)[:, None]
+    edges = np.floor(upto / upto[:, -1:] * length).astype(np.int64)
+    edges[:, -1:] = length
+    bounds = whole.start[:, None] + np.concatenate((np.zeros_like(length), edges), axis=1)
+    return Pieces(
+        np.repeat(whole.wait, len(leaves)),
+        bounds[:, :-1].ravel(),
+        bounds[:, 1:].ravel(),
+        np.tile(leaves, len(weights)),
+    )
 
 
 def _stacked(parts: Sequence[Pieces]) -> Pieces:

@@ -9,6 +9,7 @@ from gapless.model.recording import Process
 from gapless.model.run import StageUse, WorkerUse
 from gapless.model.trace import Int64
 from gapless.study.recorded.edges import Bool
+from gapless.study.recorded.fetches import fetched
 
 Columns = Mapping[str, Int64]
 
@@ -30,7 +31,7 @@ def worker_use(loader: int, own: Sequence[Process], workers: Sequence[Process]) 
         samples=samples,
         fetch_median_ns=int(np.median(every["end"] - every["start"])),
         lifetime_ns=life,
-        **_shares(every, life, home=not made),
+        **_shares(every, None if not made or not life else _busy(made, life)),
         cpu_per_sample_ns=_per(every, "cpu"),
         bytes_per_sample=_per(every, "bytes_read"),
         from_disk_per_sample=_per(every, "bytes_from_disk"),
@@ -64,12 +65,21 @@ def _per(every: Columns, name: str) -> float | None:
     return float(every[name][rows].sum()) / samples if samples else None
 
 
-def _shares(every: Columns, life: int, *, home: bool) -> dict[str, float | None]:
+def _busy(made: Sequence[Process], life: int) -> float:
+    """Give the share of their life in which workers fetched, fetches that passed unrecorded too."""
+    spent = 0.0
+    for one in made:
+        columns = one.batches.columns
+        wall = int((columns["end"] - columns["start"]).sum())
+        spent += wall * fetched(columns) / len(one.batches)
+    return min(1.0, spent / life)
+
+
+def _shares(every: Columns, busy: float | None) -> dict[str, float | None]:
     """Part the workers' life: of the wall time of fetches what ran, waited to run, was blocked."""
     wall = every["end"] - every["start"]
     known = every["cpu"] >= 0
     waited = known & (every["run_queue"] >= 0)
-    busy = None if home or not life else float(wall.sum()) / life
     scale = 1.0 if busy is None else busy
     on_cpu = _share(every["cpu"], wall, known)
     queue = _share(every["run_queue"], wall, waited)

@@ -15,7 +15,7 @@ from gapless.model.leaf import LEAVES
 from gapless.model.tables import Line
 from gapless.model.trace import Int64
 from gapless.study.columns import group
-from gapless.study.source import Stacks, stacks
+from gapless.study.source import Stacks, is_recorder, stacks
 from gapless.study.view import View
 
 _IDLE: Final = [at for at, leaf in enumerate(LEAVES) if leaf.startswith("idle.")]
@@ -49,9 +49,13 @@ def line_table(view: View) -> tuple[Line, ...]:
             idle_ns=int(blamed[at]),
         )
         for at, first in enumerate(groups.first)
-        if totals[at] or blamed[at]
+        if (totals[at] or blamed[at]) and not is_recorder(_file(view, known, int(rows[first])))
     ]
     return tuple(sorted(found, key=lambda row: (-row.idle_ns, -row.host_self_ns, row.file)))
+
+
+def _file(view: View, known: Stacks, row: int) -> str:
+    return known.places[int(view.trace.events.name[row])][0]
 
 
 def _self_and_outermost(view: View, rows: Int64, length: Int64) -> tuple[Int64, Int64]:
