@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -89,6 +90,18 @@ def test_mixed_precision_is_seen_where_it_is_entered() -> None:
     assert fact.values["autocast"] == {"cpu": "torch.bfloat16"}
     assert fact.place is not None
     assert fact.place[0] == __file__
+
+
+def under_autocast(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu"):
+        return x @ x
+
+
+def test_mixed_precision_can_still_be_scripted() -> None:
+    made: list[Any] = []
+    with hooking.installed("precision"):
+        hooking.warned(lambda: made.append(torch.jit.script(under_autocast)))
+    assert made[0](torch.ones(2, 2)).dtype == torch.bfloat16
 
 
 def test_a_scaler_is_seen_and_its_warning_names_the_users_line() -> None:
