@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,7 +47,7 @@ def command_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def prepare() -> None:
     """Import what the report will need, while the command runs."""
-    import gapless.store.recordings  # noqa: F401
+    import_module("gapless.store.recordings")
 
 
 def record(order: "Order", arguments: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from gapless import wire
 from gapless.launch import tree
 
+_PROC: Final = Path("/proc")
 _LOOK_S: Final = 0.25
 _AFTER_WINDOW_S: Final = 30.0  # for the window of stacks, and for the other ranks
 _GRACE_S: Final = 10.0  # between SIGTERM and SIGKILL
@@ -55,8 +56,7 @@ class Progress:
         """Tell whether a process has left as it was asked to, and none is to be waited for."""
         ended = [number for number, in_order in self.training.items() if in_order]
         return bool(ended) and all(
-            in_order or tree.read(Path("/proc"), number) is None
-            for number, in_order in self.training.items()
+            in_order or not _lives(number) for number, in_order in self.training.items()
         )
 
 
@@ -93,19 +93,17 @@ def end_tree(spool: Path, others: Callable[[], Iterable[int]]) -> None:
 
 
 def _alive(spool: Path, others: Iterable[int]) -> dict[int, int]:
-    proc = Path("/proc")
     found = tree.left(spool)
     for number in others:
-        status = tree.read(proc, number)
-        if status is not None and status.threads > 0 and not _is_zombie(number):
+        status = tree.read(_PROC, number)
+        if status is not None and not status.over:
             found[number] = status.started
     return found
 
 
-def _is_zombie(number: int) -> bool:
-    with suppress(OSError):
-        return b") Z " in Path(f"/proc/{number}/stat").read_bytes()
-    return True
+def _lives(number: int) -> bool:
+    status = tree.read(_PROC, number)
+    return status is not None and not status.over
 
 
 def _send(number: int, started: int, signal_number: int) -> None:
@@ -113,7 +111,7 @@ def _send(number: int, started: int, signal_number: int) -> None:
     with suppress(OSError):
         process = os.pidfd_open(number)
         try:
-            status = tree.read(Path("/proc"), number)
+            status = tree.read(_PROC, number)
             if status is not None and status.started == started:
                 signal.pidfd_send_signal(process, signal_number)
         finally:

@@ -27,6 +27,7 @@ class Status(NamedTuple):
     threads: int
     started: int  # ticks after the boot: with the number, who it is
     resident: int  # bytes
+    over: bool  # it ended, and its parent has not asked yet how
 
 
 @dataclass
@@ -110,6 +111,7 @@ def parse(text: bytes) -> Status:
         threads=int(words[17]),
         started=int(words[19]),
         resident=int(words[21]) * _PAGE,
+        over=words[0] in {b"Z", b"X"},
     )
 
 
@@ -127,6 +129,6 @@ def left(spool: Path, proc: Path = _PROC) -> dict[int, int]:
     for name in os.listdir(proc):  # noqa: PTH208
         if name.isdigit() and int(name) != os.getpid() and names_spool(proc, int(name), spool):
             status = read(proc, int(name))
-            if status is not None:
+            if status is not None and not status.over:
                 found[int(name)] = status.started
     return found

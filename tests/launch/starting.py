@@ -1,0 +1,105 @@
+"""Start commands plainly and under gapless, and look at what is left of them."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gapless import wire
+
+GAPLESS = (sys.executable, "-m", "gapless")
+OURS = "gapless: "  # how each line of ours begins
+
+
+def plain(
+    command: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command as it is, in a process group of its own."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        input=given,
+        capture_output=True,
+        process_group=0,
+        timeout=60,
+        check=False,
+    )
+
+
+def run(
+    command: Sequence[str],
+    cwd: Path,
+    *own: str,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command under ``gapless run``."""
+    return plain((*GAPLESS, "run", *own, *command), cwd, env, given)
+
+
+def start(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a command under ``gapless run``, in a process group of its own."""
+    return subprocess.Popen(
+        (*GAPLESS, "run", *command),
+        cwd=cwd,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,
+    )
+
+
+def theirs(stderr: bytes) -> bytes:
+    """Give what the command wrote to standard error, without our report at its end."""
+    head, _, _ = stderr.partition(OURS.encode())
+    return head
+
+
+def folder(cwd: Path) -> Path:
+    """Give the one run folder."""
+    (found,) = (cwd / ".gapless" / "runs").iterdir()
+    return found
+
+
+def samples(path: Path) -> list[dict[str, Any]]:
+    """Give the launcher's samples of a run."""
+    frames, _ = wire.frames((path / "logs" / "samples.log").read_bytes())
+    return [frame.text()["values"] for frame in frames if frame.kind == wire.SAMPLE]
+
+
+def unseen(path: Path) -> dict[str, str]:
+    """Give what the launcher could not observe, and why."""
+    frames, _ = wire.frames((path / "logs" / "samples.log").read_bytes())
+    told = [frame.text() for frame in frames if frame.kind == wire.UNSEEN]
+    return {one["what"]: one["why"] for one in told}
+
+
+def until(true: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.02)
+
+
+def text(path: Path) -> str:
+    """Give what a file holds; nothing if it is not there yet."""
+    return path.read_text() if path.exists() else ""
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process lives."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()

@@ -1,0 +1,136 @@
+"""Signals reach the command once, as if nobody stood before it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.launch import starting
+
+# Counts the signals that it gets, and ends by itself a moment after the first.
+COUNTS = """
+import signal, sys, time
+heard = []
+for number in (1, 2, 3, 10, 12, 15, 18, 28):
+    signal.signal(number, lambda number, frame: heard.append(number))
+open('ready', 'w').close()
+end = time.monotonic() + 20
+while not heard and time.monotonic() < end:
+    time.sleep(0.01)
+time.sleep(0.5)
+print(*heard)
+sys.exit(5)
+"""
+SIGNALS = [
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGTERM,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+]
+
+
+def counting(tmp_path: Path) -> subprocess.Popen[bytes]:
+    process = starting.start([sys.executable, "-c", COUNTS], tmp_path)
+    starting.until((tmp_path / "ready").exists)
+    return process
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_to_us_alone_is_passed_on(number: int, tmp_path: Path) -> None:
+    with counting(tmp_path) as process:
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=30)
+    assert output.split() == [str(int(number)).encode()]
+    assert process.returncode == 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_to_the_group_comes_once(number: int, tmp_path: Path) -> None:
+    """A second SIGUSR1 would have a training requeue twice."""
+    with counting(tmp_path) as process:
+        os.killpg(process.pid, number)
+        output, _ = process.communicate(timeout=30)
+    assert output.split() == [str(int(number)).encode()]
+    assert process.returncode == 5
+
+
+def test_a_signal_that_ends_the_command_ends_us(tmp_path: Path) -> None:
+    with starting.start(["sleep", "30"], tmp_path) as process:
+        starting.until(lambda: list(tmp_path.glob(".gapless/runs/*/run.json")))
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_a_signal_of_the_commands_own_is_not_sent_back(tmp_path: Path) -> None:
+    command = ["bash", "-c", "trap 'echo again' USR1; kill -USR1 $PPID; sleep 0.5; echo end"]
+    assert starting.run(command, tmp_path).stdout == b"end\n"
+
+
+def test_a_command_that_stands_still_does_not_stop_us_unasked(tmp_path: Path) -> None:
+    with starting.start(["bash", "-c", "echo $$; sleep 1; exit 6"], tmp_path) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        os.kill(child, signal.SIGSTOP)
+        time.sleep(0.3)
+        assert b") S " in Path(f"/proc/{process.pid}/stat").read_bytes()
+        os.kill(child, signal.SIGCONT)
+        process.communicate(timeout=30)
+    assert process.returncode == 6
+
+
+def test_we_stop_and_go_on_with_the_command(tmp_path: Path) -> None:
+    with starting.start(["bash", "-c", "echo $$; sleep 1; exit 6"], tmp_path) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        stats = [Path(f"/proc/{number}/stat") for number in (child, process.pid)]
+        os.killpg(process.pid, signal.SIGTSTP)
+        starting.until(lambda: all(b") T " in stat.read_bytes() for stat in stats))
+        process.send_signal(signal.SIGCONT)  # to us alone
+        starting.until(lambda: all(b") T " not in stat.read_bytes() for stat in stats))
+        process.communicate(timeout=30)
+    assert process.returncode == 6
+
+
+def test_the_training_goes_on_when_we_are_killed(tmp_path: Path) -> None:
+    spools = tmp_path / "spools"
+    spools.mkdir()
+    script = (
+        'echo $PPID $$; printf kept > "$GAPLESS_SPOOL/rank0.log"; '
+        "while test ! -e go; do sleep 0.05; done; echo done > ended"
+    )
+    given = {**os.environ, "TMPDIR": str(spools)}
+    with starting.start(["bash", "-c", script], tmp_path, env=given) as process:
+        assert process.stdout is not None
+        launcher, child = map(int, process.stdout.readline().split())
+        assert launcher == process.pid
+        starting.until(lambda: list(tmp_path.glob(".gapless/runs/*/logs/rank0.log")))
+        process.kill()
+        process.wait(10)
+        assert starting.alive(child)
+        (tmp_path / "go").touch()
+        starting.until(lambda: starting.text(tmp_path / "ended"))
+    (spool,) = spools.iterdir()
+    manifest = (starting.folder(tmp_path) / "run.json").read_text()
+    assert f'"spool": "{spool}"' in manifest
+    assert (spool / "rank0.log").read_text() == "kept"
+
+
+def test_nothing_of_ours_is_left_running(tmp_path: Path) -> None:
+    with starting.start(["sleep", "0.5"], tmp_path) as process:
+        group = process.pid
+        process.communicate(timeout=30)
+    left = [
+        path
+        for path in Path("/proc").glob("[0-9]*/stat")
+        if starting.text(path).rpartition(")")[2].split()[2:3] == [str(group)]
+    ]
+    assert not left
