@@ -21,6 +21,7 @@ from gapless import wire
 from gapless.errors import RunFolderError
 from gapless.model.recording import Unseen
 from gapless.store import adopting, alive, manifest
+from gapless.store.framing import is_log
 from gapless.store.recordings import finish, load
 from tests.store import drawing
 
@@ -57,6 +58,13 @@ def refuse(code: int) -> Callable[..., object]:
         raise OSError(code, os.strerror(code), "somewhere")
 
     return refuse
+
+
+def give(path: Path) -> Callable[..., list[Path]]:
+    def give(*_: object) -> list[Path]:
+        return [path]
+
+    return give
 
 
 def told(run: Path) -> dict[str, Any]:
@@ -299,7 +307,7 @@ def test_files_that_go_while_they_are_looked_at_are_no_error(
     run = killed(tmp_path / "r", spool, dead, {"rank0.log": LOG})
     far = drawing.run(tmp_path / "far", {"rank0.log": LOG}, status="running", host="elsewhere")
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "stat", refuse(2))
+        patch.setattr(Path, "glob", give(far / "logs" / "gone.log"))
         assert not alive.goes_on(manifest.read(far), far)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "glob", refuse(2))
@@ -322,6 +330,21 @@ def test_a_log_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path: Pat
         patch.setattr(Path, "read_bytes", read_bytes)
         found = load(run)
     assert (len(found.processes), found.unseen) == (1, (Unseen("rank0.log", "Permission denied"),))
+
+
+def test_logs_that_go_or_are_refused_while_they_are_looked_for_are_passed_over(
+    tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (spool / "rank0.log").write_bytes(LOG)
+    (tmp_path / "r" / "logs").mkdir(parents=True)
+    (tmp_path / "r" / "logs" / "rank0.log").write_bytes(LOG)
+    assert adopting.logs(tmp_path / "r", spool) == [tmp_path / "r" / "logs" / "rank0.log"]
+    assert not is_log(tmp_path / "gone.log")
+    with monkeypatch.context() as patch:
+        patch.setattr(adopting, "_files", give(tmp_path / "gone.log"))
+        assert adopting.logs(tmp_path / "r", None) == [tmp_path / "gone.log"]
+    monkeypatch.setattr(Path, "glob", refuse(13))
+    assert adopting.logs(tmp_path / "r", spool) == []
 
 
 def test_links_in_a_run_folder_are_not_followed(tmp_path: Path) -> None:

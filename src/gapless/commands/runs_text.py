@@ -133,9 +133,13 @@ def _process(process: ProcessLine) -> str:
     rank = "" if process.rank is None else f" of rank {process.rank}"
     worker = "" if process.worker is None else f" {process.worker}"
     counts = [
-        f"{many:,} {name}"
-        for name in ("marks", "batches", "windows")
-        if (many := getattr(process, name))
+        f"{many:,} {one if many == 1 else several}"
+        for many, one, several in (
+            (process.marks, "mark", "marks"),
+            (process.batches, "batch", "batches"),
+            (process.windows, "window", "windows"),
+        )
+        if many
     ]
     end = "" if process.ended else "; killed, or it goes on"
     return f"{process.role}{worker}{rank}, {process.pid or _UNKNOWN}: {', '.join(counts)}{end}"
