@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless import payload, wire
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SITE = Path(payload.__file__).parent / "site"
 START = """
-import os, random, sys, time
+import os, random, sys, time, warnings
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -24,7 +28,7 @@ def spin(seconds):
 
 class Numbers(Dataset):
     def __len__(self):
-        return 24
+        return 8
     def __getitem__(self, index):
         return torch.full((4,), index)
 """
@@ -33,21 +37,22 @@ class Numbers(Dataset):
 class Row(NamedTuple):
     """One fetch."""
 
-    values: dict[str, int]
+    values: Mapping[str, int]
 
-    def __getitem__(self, name: Any) -> int:  # type: ignore[override]
+    def of(self, name: str) -> int:
         return self.values[name]
 
     @property
     def wall(self) -> int:
-        return self["end"] - self["start"]
+        return self.of("end") - self.of("start")
 
     @property
     def blocked(self) -> int:
-        return self.wall - self["cpu"] - max(0, self["run_queue"])
+        return self.wall - self.of("cpu") - max(0, self.of("run_queue"))
 
-    def largest(self, part: str = "wall") -> str:
-        return max(wire.STAGES, key=lambda stage: self[f"{stage}_{part}"])
+    def stage(self, part: str = "wall") -> str:
+        """Name the stage that took most."""
+        return max(wire.STAGES, key=lambda stage: self.of(f"{stage}_{part}"))
 
 
 class Ran(NamedTuple):
@@ -61,9 +66,6 @@ class Ran(NamedTuple):
     def texts(self, kind: int) -> list[dict[str, Any]]:
         return [frame.text() for frame in self.frames if frame.kind == kind]
 
-    def detailed(self) -> list[Row]:
-        return [row for row in self.rows if row["detailed"]]
-
 
 def run(folder: Path, script: str, *, recorded: bool = True, **options: object) -> Ran:
     """Run the script below ``START`` in a folder; it must end well."""
@@ -74,13 +76,10 @@ def run(folder: Path, script: str, *, recorded: bool = True, **options: object) 
     environment = {**os.environ, "KINETO_LOG_LEVEL": "99", "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONPATH", None)
     if recorded:
-        given = ",".join(
-            f'"{key}":{value}' for key, value in {"windows": "false", **options}.items()
-        )
         environment |= {
             "PYTHONPATH": str(SITE),
             wire.SPOOL: str(spool),
-            wire.OPTIONS: "{" + given + "}",
+            wire.OPTIONS: json.dumps({"windows": False, **options}),
         }
     done = subprocess.run(
         [sys.executable, str(path)],

@@ -51,46 +51,47 @@ class Reading(NamedTuple):
 class Gauge:
     """The open files of one thread."""
 
-    __slots__ = ("_io", "_least", "_queue", "_queue_bytes", "generation")
+    __slots__ = ("_io", "_least", "_queue_bytes", "generation", "queue")
 
     def __init__(self) -> None:
         self.generation = _generation
         self._least = 0
         self._queue_bytes = 0
-        self._queue = _open(SCHEDSTAT, "run queue")
+        self.queue = _open(SCHEDSTAT, "run queue")
         self._io = _open(IO, "bytes")
 
     def __del__(self) -> None:
         if self.generation == _generation:  # the parent's numbers may be others' in a child
-            for number in (self._queue, self._io):
+            for number in (self.queue, self._io):
                 _close(number)
 
     def start(self) -> Reading:
         """Give the counters before something: both clocks are read last."""
-        for _ in range(TRIES):
+        tries = TRIES
+        while True:
+            tries -= 1
             began = monotonic_ns()
-            faults = _faults()
+            minor, major = _faults()
             run_queue = self._run_queue()
             read, disk, told = self._bytes()
             cpu = thread_time_ns()
             at = monotonic_ns()
-            if self._tight(at - began):
-                break
-        return Reading(at, cpu, run_queue, *faults, read, disk, told)
+            if self._tight(at - began) or not tries:
+                return Reading(at, cpu, run_queue, minor, major, read, disk, told)
 
     def stop(self) -> Reading:
         """Give the counters after something: both clocks are read first."""
-        again = 0
-        for _ in range(TRIES):
+        tries, again = TRIES, 0
+        while True:
+            tries -= 1
             at = monotonic_ns()
             cpu = thread_time_ns()
             read, disk, told = self._bytes()
             run_queue = self._run_queue()
-            faults = _faults()
-            if self._tight(monotonic_ns() - at):
-                break
+            minor, major = _faults()
+            if self._tight(monotonic_ns() - at) or not tries:
+                return Reading(at, cpu, run_queue, minor, major, read, disk, -again)
             again += told + self._queue_bytes
-        return Reading(at, cpu, run_queue, *faults, read, disk, -again)
 
     def _tight(self, took: int) -> bool:
         """Tell whether nothing came between: the scheduler likes to at the end of such a call."""
@@ -99,10 +100,10 @@ class Gauge:
         return took < max(TIGHT_NS, usual)
 
     def _run_queue(self) -> int:
-        if self._queue < 0:
+        if self.queue < 0:
             return ABSENT
         try:
-            text = pread(self._queue, 128, 0)
+            text = pread(self.queue, 128, 0)
             self._queue_bytes = len(text)
             _, waited, slices = text.split()
             if int(slices):
@@ -111,7 +112,7 @@ class Gauge:
         except (OSError, ValueError) as error:
             why = repr(error)
         missing["run queue"] = f"{SCHEDSTAT}: {why}"
-        self._queue = -1  # not closed: the number may be another's by now
+        self.queue = -1  # not closed: the number may be another's by now
         return ABSENT
 
     def _bytes(self) -> tuple[int, int, int]:

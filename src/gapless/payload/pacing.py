@@ -10,24 +10,26 @@ PASSED, LIGHT, DETAILED = range(3)
 ALWAYS = 2  # so many first fetches are recorded in detail: the cold one, and one like the rest
 
 # Of the time of a fetch, in parts of 1,000: 1 % in all.
-LIGHT_SHARE, DETAIL_SHARE, RANDOM_SHARE = 3, 6, 1
+LIGHT_SHARE, DETAIL_SHARE, RANDOM_SHARE = 5, 4, 1
 LIGHT_LEAST_NS = 5_000  # a fetch, for a row of short fetches …
 LIGHT_LEAST_SHARE = 25  # … but never more than this
 DETAIL_MOST_NS = 15_000  # a sample
 
 
-LIGHT_COST_NS = 50_000  # what may be saved up for a first row; then what the last one cost
+LIGHT_COST_NS = 100_000  # what may be saved up for a first row; then what the last one cost
+OUTLIER = 4  # times the least cost
 
 
 class Pace:
     """What one kind of fetch has earned and paid, in ns."""
 
-    __slots__ = ("_costs", "_credits", "_random_every", "_since", "count")
+    __slots__ = ("_costs", "_credits", "_least", "_random_every", "_since", "count")
 
     def __init__(self, random_every: int) -> None:
         self.count = 0
         self._credits = [0, 0, 0]  # for rows, detail and looking at generators
         self._costs = [LIGHT_COST_NS, 0, 0]  # of the last of each; so much may be saved up
+        self._least = [0, 0, 0]
         self._random_every = random_every
         self._since = random_every  # the first fetch is looked at
 
@@ -62,5 +64,8 @@ class Pace:
         """Take note of what recording cost: the row, the detail, the look at generators."""
         for at, cost in enumerate(costs):
             if cost:
-                self._credits[at] -= cost
-                self._costs[at] = cost
+                # Where another program had the processor meanwhile, that was not our work.
+                self._least[at] = min(self._least[at] or cost, cost)
+                paid = min(cost, OUTLIER * self._least[at])
+                self._credits[at] -= paid
+                self._costs[at] = paid

@@ -16,7 +16,7 @@ from typing import Any, Callable
 
 from .stopwatch import READ, Standing, Stopwatch, invisible, running, timed
 
-_NATIVE = io.open
+NATIVE = io.open
 _lock = allocate_lock()
 _swapped: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is ours
 
@@ -65,7 +65,7 @@ class _Open(Standing):
                 return self.__wrapped__(*args, **kwargs)
             path, mode = _asked(*args, **kwargs)
             opened(path, mode)
-            if mode == "rb" and len(args) + len(kwargs) == SIMPLE and self.__wrapped__ is _NATIVE:
+            if mode == "rb" and len(args) + len(kwargs) == SIMPLE and self.__wrapped__ is NATIVE:
                 raw = FileIO(path if isinstance(path, int) else os.fspath(path), "rb")
                 return io.BufferedReader(raw, _buffer(raw))
             return self.__wrapped__(*args, **kwargs)
@@ -122,8 +122,10 @@ def _swap() -> None:
     made: dict[int, Any] = {}
     for owner, name in ((builtins, "open"), (io, "open"), (os, "read"), (os, "pread")):
         there = getattr(owner, name, None)
-        if there is None or isinstance(there, Standing):
+        if there is None:
             continue
+        if isinstance(there, Standing):  # ours, from when somebody replaced it and put it back
+            there = there.__wrapped__
         ours = made.get(id(there))
         if ours is None:
             ours = made[id(there)] = _Open(there) if name == "open" else timed(there, READ)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import imports, patching, recorder
 from ..stagetable import TABLE
 from ..stopwatch import Standing, timed
 from . import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _made: dict[int, tuple[Any, Any]] = {}  # by id of an original: itself and what stands in for it
 

@@ -1,0 +1,255 @@
+"""Where the time of fetches goes, found in trainings whose cause is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gapless import wire
+from tests.payload.loading import Ran, Row, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("torch")
+pytest.importorskip("PIL")
+
+LIBRARIES = {
+    "albumentations/core/composition.py": "class Compose:\n"
+    "    def __init__(self, work): self.work = work\n"
+    "    def __call__(self, *, image): return self.work(image)\n",
+    "tiktoken/core.py": "class Encoding:\n"
+    "    def __init__(self, work): self.work = work\n"
+    "    def encode(self, text): return self.work(text)\n",
+}
+SCRIPT = """
+import threading
+import numpy as np
+from PIL import Image
+from albumentations.core.composition import Compose
+from tiktoken.core import Encoding
+
+def work(thing):
+    spin(0.02)
+    return thing
+
+class Decode(Numbers):
+    path = "large.jpg"
+    def __getitem__(self, index):
+        with open(self.path, "rb") as file:
+            picture = Image.open(file).convert("RGB")
+        return torch.from_numpy(np.asarray(self.change(picture)).copy())
+    def change(self, picture):
+        return picture.crop((0, 0, 8, 8))
+
+class Augment(Decode):
+    path = "small.jpg"
+    def change(self, picture):
+        return Compose(work)(image=picture)
+
+class Tokenise(Numbers):
+    def __getitem__(self, index):
+        return len(Encoding(work).encode("text"))
+
+class Other(Numbers):
+    def __getitem__(self, index):
+        return work(index)
+
+class Read(Numbers):
+    def __getitem__(self, index):
+        out, into = os.pipe()
+        def late():
+            time.sleep(0.03)
+            os.write(into, b"x")
+            os.close(into)
+        threading.Thread(target=late).start()
+        with open(out, "rb") as file:
+            return len(file.read())
+
+class Packed(Numbers):
+    def __getitem__(self, index):
+        number = os.open("large.jpg", os.O_RDONLY)
+        try:
+            return len(os.pread(number, 4096, index * 4096))
+        finally:
+            os.close(number)
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        for index in range(6):
+            yield work(index)
+
+class Whole(Numbers):
+    def __getitems__(self, indices):
+        return [work(index) for index in indices]
+
+def collate(samples):
+    work(None)
+    work(None)
+    return samples
+
+CASES = {
+    "decode": (Decode(), {}),
+    "augment": (Augment(), {}),
+    "collate": (Numbers(), {"collate_fn": collate}),
+    "tokenise": (Tokenise(), {}),
+    "other": (Other(), {}),
+    "read": (Read(), {}),
+    "packed": (Packed(), {}),
+    "stream": (Stream(), {}),
+    "whole": (Whole(), {}),
+    "single": (Other(), {"batch_size": None}),
+    "stream_of_singles": (Stream(), {"batch_size": None}),
+}
+
+if __name__ == "__main__":
+    noise = Image.effect_noise((900, 900), 60).convert("RGB")
+    noise.save("large.jpg", quality=95)
+    noise.crop((0, 0, 16, 16)).save("small.jpg")
+    how = HOW
+    for name, (data, arguments) in CASES.items():
+        if name not in CHOSEN:
+            continue
+        for _ in DataLoader(data, **{"batch_size": 4, **how, **arguments}):
+            pass
+        if "num_workers" in how:
+            time.sleep(0.2)
+"""
+PLACES = {
+    "training": "{}",
+    "fork": "{'num_workers': 2, 'multiprocessing_context': 'fork'}",
+    "spawn": "{'num_workers': 2, 'multiprocessing_context': 'spawn'}",
+}
+ALL = "decode augment collate tokenise other read packed stream whole single stream_of_singles"
+ONLY = {"training": ALL, "fork": "decode collate stream", "spawn": "decode"}
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder = tmp_path_factory.mktemp("fetches")
+    for path, text in LIBRARIES.items():
+        place = folder / path
+        place.parent.mkdir(parents=True)
+        place.write_text(text)
+    cases = ONLY[request.param].split()
+    script = SCRIPT.replace("HOW", PLACES[request.param]).replace("CHOSEN", str(cases))
+    found = run(folder, script)
+    names = {str(number): name for number, name in enumerate(cases)}
+    return found._replace(out=" ".join(names[str(row.of("loader"))] for row in found.rows))
+
+
+def rows(ran: Ran, case: str) -> list[Row]:
+    found = [row for row, name in zip(ran.rows, ran.out.split(), strict=True) if name == case]
+    if not found:
+        pytest.skip("not tried there")
+    return found
+
+
+def test_prints_nothing_and_misses_nothing(ran: Ran) -> None:
+    assert ran.error == ""
+    ours = ("fetch", "stage of", "file", "run queue", "bytes", "faults")
+    assert [one for one in ran.texts(wire.UNSEEN) if one["what"].startswith(ours)] == []
+
+
+def test_wall_is_processor_and_run_queue_and_blocked(ran: Ran) -> None:
+    for row in ran.rows:
+        assert 0 < row.of("cpu") <= row.wall + 100_000
+        assert row.of("run_queue") >= 0
+        assert -100_000 < row.blocked < row.wall
+
+
+def test_stages_sum_to_the_fetch(ran: Ran) -> None:
+    for row in ran.rows:
+        if row.of("detailed"):
+            assert sum(row.of(f"{stage}_wall") for stage in wire.STAGES) == row.wall
+            assert sum(row.of(f"{stage}_cpu") for stage in wire.STAGES) == row.of("cpu")
+        else:
+            assert {row.of(f"{stage}_wall") for stage in wire.STAGES} == {-1}
+
+
+@pytest.mark.parametrize("case", ["decode", "augment", "collate", "tokenise", "other"])
+def test_finds_the_stage_that_computes(ran: Ran, case: str) -> None:
+    for row in rows(ran, case):
+        assert row.of("detailed")
+        assert row.of("samples") == 4
+        assert row.stage("cpu") == case
+        assert row.of(f"{case}_cpu") > row.of("cpu") * 2 // 3
+
+
+def test_finds_reading_that_waits(ran: Ran) -> None:
+    for row in rows(ran, "read"):
+        assert row.stage() == "read"
+        assert row.of("read_wall") > 4 * 25_000_000
+        assert row.of("read_cpu") < row.of("read_wall") // 5
+        assert row.blocked > row.wall // 2
+
+
+def test_counts_the_bytes_of_read_calls(ran: Ran) -> None:
+    for row in rows(ran, "packed"):
+        assert row.of("bytes_read") == 4 * 4096
+        assert row.of("read_wall") > 0
+
+
+def test_rows_of_workers_carry_worker_loader_and_sequence(ran: Ran) -> None:
+    found = [(row.of("worker"), row.of("sequence")) for row in rows(ran, "decode")]
+    assert sorted(found) in ([(-1, 0), (-1, 1)], [(0, 0), (1, 0)])
+
+
+def test_counts_what_an_iterable_gives(ran: Ran) -> None:
+    found = [row.of("samples") for row in rows(ran, "stream")]
+    # Two workers that do not share the stream give each sample twice, as they would unrecorded.
+    assert found[:3] == [4, 2, 0] or sorted(found) == [0, 0, 2, 2, 4, 4]
+    assert rows(ran, "stream")[0].stage("cpu") == "other"
+
+
+def test_a_batch_got_at_once_is_four_samples(ran: Ran) -> None:
+    assert [row.of("samples") for row in rows(ran, "whole")] == [4, 4]
+
+
+def test_without_batches_a_fetch_is_one_sample(ran: Ran) -> None:
+    assert {row.of("samples") for row in rows(ran, "single")} == {1}
+    found = {row.of("sequence"): row.of("samples") for row in rows(ran, "stream_of_singles")}
+    expected = dict(enumerate([1] * 6 + [0]))
+    assert found.items() <= expected.items()
+    assert {0, 1} <= found.keys()
+
+
+def test_paths_that_were_opened_are_counted(ran: Ran) -> None:
+    rows(ran, "augment")
+    read: dict[str, int] = {}
+    for frame in ran.texts(wire.FILES):
+        read.update(frame["read"])
+    assert read == {"large.jpg": 8, "small.jpg": 8}
+
+
+RANDOM = """
+import numpy as np
+
+class Draws(Numbers):
+    def __init__(self, draw):
+        self.draw = draw
+    def __getitem__(self, index):
+        self.draw()
+        spin(0.001)
+        return index
+
+draws = [
+    lambda: torch.rand(1), lambda: np.random.rand(), lambda: random.random(), lambda: None,
+    lambda: torch.Generator().manual_seed(1), lambda: np.random.default_rng(0).random(),
+]
+for draw in draws:
+    for _ in DataLoader(Draws(draw), batch_size=4):
+        pass
+print(torch.rand(1), np.random.rand(), random.random())
+"""
+
+
+def test_tells_whether_a_generator_was_advanced_and_advances_none(tmp_path: Path) -> None:
+    script = RANDOM.replace(
+        "draws = [", "torch.manual_seed(3)\nnp.random.seed(3)\nrandom.seed(3)\ndraws = ["
+    )
+    ran = run(tmp_path, script, random_every=1)
+    looked = [row.of("random") for row in ran.rows if row.of("sequence") == 0]
+    assert looked == [1, 1, 1, 0, 0, 0]
+    assert ran.out == run(tmp_path, script, recorded=False).out

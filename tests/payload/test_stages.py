@@ -1,0 +1,372 @@
+"""What stands in for a function of a stage, the purse that pays for looking, and the kernel."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import io
+import os
+import pickle
+import threading
+import time
+import types
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless.payload import measure, pacing, patching, reading, stopwatch
+from gapless.payload.hooks import stages
+from gapless.payload.stopwatch import AUGMENT, DECODE, OTHER, READ, Stopwatch, running, timed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+FILES = Path("/proc/self/fd")
+
+
+def spin(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def example(first: int, *, second: str = "x") -> tuple[int, str]:
+    """Give both back."""
+    if first < 0:
+        raise ValueError("negative")
+    return first, second
+
+
+@pytest.fixture
+def watch() -> Iterator[Stopwatch]:
+    found = Stopwatch()
+    found.start(time.monotonic_ns(), time.thread_time_ns())
+    reading.begin(found)
+    yield found
+    reading.finish()
+
+
+def test_a_stage_within_a_stage_takes_its_own_time(watch: Stopwatch) -> None:
+    decode = timed(lambda: spin(0.02), DECODE)
+    augment = timed(lambda: (spin(0.01), decode(), spin(0.01)), AUGMENT)
+    augment()
+    watch.stop(time.monotonic_ns(), time.thread_time_ns())
+    assert watch.cpu[DECODE] == pytest.approx(20e6, rel=0.2)
+    assert watch.cpu[AUGMENT] == pytest.approx(20e6, rel=0.2)
+    assert watch.stage == OTHER
+
+
+def test_a_conversion_while_augmenting_is_augmentation(watch: Stopwatch) -> None:
+    convert = timed(lambda: watch.stage, DECODE, weak=True)
+    assert convert() == DECODE
+    assert timed(convert, AUGMENT)() == AUGMENT
+
+
+def test_other_threads_are_not_timed(watch: Stopwatch) -> None:
+    found: list[int] = []
+    decode = timed(lambda: found.append(watch.stage), DECODE)
+    thread = threading.Thread(target=decode)
+    thread.start()
+    thread.join()
+    assert found == [OTHER]
+    assert watch.switches == 0
+
+
+def test_the_stage_ends_with_an_exception_and_the_traceback_is_the_users(watch: Stopwatch) -> None:
+    with pytest.raises(ValueError, match="negative") as caught:
+        timed(example, DECODE)(-1)
+    assert [entry.name for entry in caught.traceback][1:] == ["example"]
+    assert watch.stage == OTHER
+
+
+def test_a_replaced_function_looks_like_the_original() -> None:
+    ours = timed(example, DECODE)
+    assert ours(1, second="y") == (1, "y")
+    assert inspect.signature(ours) == inspect.signature(example)
+    assert (ours.__name__, ours.__qualname__, ours.__doc__, ours.__module__) == (
+        (example.__name__, example.__qualname__, example.__doc__, example.__module__)
+    )
+    assert inspect.getsource(ours) == inspect.getsource(example)
+    assert ours.__globals__ is example.__globals__
+
+
+def test_a_replaced_c_function_is_no_method_and_pickles_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = timed(os.getpid, READ)
+    holder = type("Holder", (), {"pid": ours})
+    assert holder().pid() == os.getpid()
+    assert repr(ours) == repr(os.getpid)
+    monkeypatch.setattr(os, "getpid", ours)
+    monkeypatch.setattr(__import__("posix"), "getpid", ours)
+    assert pickle.loads(pickle.dumps(ours)) is ours  # noqa: S301 - our own bytes
+
+
+def test_a_warning_names_the_callers_line(watch: Stopwatch) -> None:
+    ours = timed(lambda: warnings.warn("look", stacklevel=2), DECODE)
+    assert watch.stage == OTHER
+    with pytest.warns(UserWarning, match="look") as caught:
+        ours()
+    assert caught[0].filename == __file__
+
+
+def test_a_compiler_takes_it_for_the_original() -> None:
+    torch = pytest.importorskip("torch")
+    ours = timed(lambda value: value + 1, AUGMENT)
+    compiled = torch.compile(lambda value: ours(value) * 2, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(1)).item() == 4
+    ours.__globals__["helper_of_script"] = None
+
+
+def test_torchscript_compiles_the_source_of_the_original(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "scripted.py"
+    path.write_text(
+        "import torch\n"
+        "def once(value: torch.Tensor) -> torch.Tensor:\n    return value + 1\n"
+        "def twice(value: torch.Tensor) -> torch.Tensor:\n    return once(once(value))\n"
+    )
+    module = types.ModuleType("scripted")
+    exec(compile(path.read_text(), path, "exec"), module.__dict__)  # noqa: S102 - our own text
+    module.once = timed(module.once, AUGMENT)  # type: ignore[attr-defined]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch withdraws it
+        scripted = torch.jit.script(timed(module.twice, AUGMENT))
+    assert scripted(torch.ones(1)).item() == 3
+
+
+def test_names_of_a_table_are_found_in_a_module_and_put_back() -> None:
+    module: Any = types.ModuleType("library")
+    exec(  # noqa: S102 - our own text
+        "class First:\n    def forward(self): return 1\n"
+        "class Second(First): pass\n"
+        "class Third:\n    forward = staticmethod(len)\n"
+        "def load(path): return path\n"
+        "other = load\n",
+        module.__dict__,
+    )
+    module.Foreign = io.BytesIO
+    load, forward = module.load, module.First.forward
+    stages.apply(module, [("*.forward", AUGMENT), ("load!", READ), ("other!", READ)])
+    stages.apply(module, [("absent", READ), ("First.absent", READ), ("Absent.x", READ)])
+    assert module.load is module.other is not load
+    assert module.First.forward is not forward
+    assert "forward" not in vars(module.Second)
+    assert module.Third.forward is len
+    stages.apply(module, [("load!", READ)])
+    assert module.load.__wrapped__ is load
+    patching.restore_all()
+    assert (module.load, module.other, module.First.forward) == (load, load, forward)
+
+
+def test_open_is_another_only_while_a_fetch_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    before = builtins.open, io.open, os.read, os.pread
+    first, second = Stopwatch(), Stopwatch()
+    reading.begin(first)
+    assert builtins.open is io.open is not before[0]
+    thread = threading.Thread(target=lambda: (reading.begin(second), reading.finish()))
+    thread.start()
+    thread.join()
+    assert builtins.open is io.open is not before[0]
+    kept = builtins.open
+    file = kept(path, "rb")
+    reading.finish()
+    assert (builtins.open, io.open, os.read, os.pread) == before
+    with file, kept(path, "rb") as later:  # both outlive the fetch
+        assert (file.read(3), later.read()) == (b"012", b"0123456789")
+    assert first.switches == 2
+
+
+@pytest.mark.parametrize("arguments", [("rb",), ("rb", 0), ("r",), ("br",), ("rb", 16)])
+def test_a_file_opened_in_a_fetch_is_of_the_same_kind(
+    watch: Stopwatch, tmp_path: Path, arguments: tuple[Any, ...]
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(65, 91)) * 9000)
+    opener: Any = builtins.open
+    native: Any = reading.NATIVE
+    with opener(path, *arguments) as ours, native(path, *arguments) as plain:
+        assert type(ours) is type(plain)
+        assert repr(ours) == repr(plain)
+        assert (ours.name, ours.mode) == (plain.name, plain.mode)
+        assert ours.read(70_000) == plain.read(70_000)
+        assert ours.tell() == plain.tell()
+        assert ours.read() == plain.read()
+    assert watch.stage == OTHER
+    assert watch.wall[READ] > 0
+
+
+def test_someone_elses_open_is_kept() -> None:
+    native, watch = builtins.open, Stopwatch()
+    theirs: Any = object()
+    reading.begin(watch)
+    ours = builtins.open
+    builtins.open = theirs  # what a test's mock does
+    reading.finish()
+    assert builtins.open is theirs
+    builtins.open = ours  # put back by whoever replaced it, after the fetch
+    reading.begin(watch)
+    reading.finish()
+    assert builtins.open is native
+
+
+def test_a_child_of_a_fork_in_a_fetch_has_its_own_open_back(watch: Stopwatch) -> None:
+    native = reading.NATIVE
+    assert builtins.open is not native
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # other threads of pytest's plugins
+        child = os.fork()
+    if not child:
+        os._exit(0 if builtins.open is io.open is native and not running else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert builtins.open is not native
+    assert watch.stage == OTHER
+
+
+def test_outside_a_fetch_a_replaced_function_costs_a_third_of_a_microsecond() -> None:
+    def nothing() -> None:
+        pass
+
+    def cost(function: Callable[[], object], times: int = 20_000) -> float:
+        start = time.thread_time_ns()
+        for _ in range(times):
+            function()
+        return (time.thread_time_ns() - start) / times
+
+    ours = timed(nothing, DECODE)
+    assert min(cost(ours) - cost(nothing) for _ in range(5)) < 300
+
+
+# ── The purse ───────────────────────────────────────────────────────────────────────────────────
+
+
+def spend(wall: int, samples: int, light: int, detail: int) -> tuple[float, list[int]]:
+    """Record many such fetches; give the share of their time that it cost, and the choices."""
+    pace, spent, chosen = pacing.Pace(64), 0, [0, 0, 0]
+    for _ in range(5_000):
+        kind = pace.choose()
+        chosen[kind] += 1
+        pace.earn(wall, samples)
+        if kind:
+            cost = (light, detail)[kind - 1]
+            spent += cost
+            pace.pay(*((cost, 0, 0) if kind == pacing.LIGHT else (0, cost, 0)))
+    return spent / (5_000 * wall), chosen
+
+
+def test_all_long_fetches_are_recorded_and_many_in_detail() -> None:
+    share, (passed, _, detailed) = spend(100_000_000, 64, 15_000, 1_500_000)
+    assert share <= 0.01
+    assert passed == 0
+    assert detailed > 1_000
+
+
+def test_looking_in_detail_costs_at_most_25_us_a_sample() -> None:
+    share, (_, light, detailed) = spend(260_000_000, 64, 15_000, 2_600_000)
+    assert light + detailed == 5_000
+    assert (light * 15_000 + detailed * 2_600_000) / 5_000 / 64 <= 25_000
+    assert share <= 0.01
+
+
+def test_short_fetches_are_recorded_seldom() -> None:
+    share, (passed, light, detailed) = spend(100_000, 1, 15_000, 60_000)
+    assert share <= 0.035  # at most 5 µs a fetch
+    assert passed > 4_000
+    assert light > 500
+    assert detailed > 10
+
+
+def test_a_cost_that_was_somebody_elses_does_not_stop_the_looking() -> None:
+    pace = pacing.Pace(64)
+    for cost in (10_000, 10_000_000):
+        pace.choose()
+        pace.earn(100_000_000, 64)
+        pace.pay(0, cost, 0)
+    pace.earn(100_000_000, 64)
+    assert pace.choose() == pacing.DETAILED
+
+
+def test_random_generators_are_looked_at_first_and_then_every_so_often() -> None:
+    pace, looked = pacing.Pace(64), []
+    for count in range(200):
+        pace.choose()
+        if pace.random():
+            looked.append(count)
+            pace.pay(0, 0, 50_000)
+        pace.earn(100_000_000, 64)
+    assert looked == [0, 64, 128, 192]
+
+
+# ── The kernel ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sleep_is_blocked_and_spinning_is_not(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 5000)
+    gauge = measure.gauge()
+    before = gauge.start()
+    time.sleep(0.05)
+    spin(0.03)
+    (tmp_path / "file").read_bytes()
+    after = gauge.stop()
+    cpu, queue, minor, major, read, disk = measure.between(before, after)
+    assert 30e6 <= cpu < 45e6
+    assert after.at - before.at - cpu - max(0, queue) >= 45e6
+    assert min(minor, major, disk) >= 0
+    assert read in (5000, -1)
+
+
+def test_each_thread_has_its_own_files() -> None:
+    found: list[measure.Gauge] = [measure.gauge()]
+    thread = threading.Thread(target=lambda: found.append(measure.gauge()))
+    thread.start()
+    thread.join()
+    assert found[0] is measure.gauge()
+    assert found[1] is not found[0]
+
+
+def test_files_of_threads_that_ended_are_closed() -> None:
+    measure.gauge()
+    before = sum(1 for _ in FILES.iterdir())
+    for _ in range(20):
+        thread = threading.Thread(target=measure.gauge)
+        thread.start()
+        thread.join()
+    assert sum(1 for _ in FILES.iterdir()) == before
+
+
+def test_what_a_kernel_does_not_tell_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "SCHEDSTAT", "/proc/thread-self/absent")
+    monkeypatch.setattr(measure, "IO", "/proc/thread-self/absent-too")
+    monkeypatch.setattr(measure, "_WHO", None)
+    gauge = measure.Gauge()
+    found = measure.between(gauge.start(), gauge.stop())
+    assert found[0] >= 0
+    assert found[1:] == (-1,) * 5
+    assert set(measure.missing) == {"run queue", "bytes", "faults"}
+    measure.missing.clear()
+
+
+def test_files_that_the_program_has_closed_are_absent_and_not_closed_again(tmp_path: Path) -> None:
+    gauge = measure.Gauge()
+    taken = gauge.queue
+    os.close(taken)
+    (tmp_path / "theirs").write_bytes(b"theirs")
+    theirs = os.open(tmp_path / "theirs", os.O_RDONLY)
+    os.dup2(theirs, taken)
+    assert gauge.start().run_queue == -1
+    assert "run queue" in measure.missing
+    measure.missing.clear()
+    del gauge
+    assert os.read(taken, 6) == b"theirs"
+    os.close(taken)
+    os.close(theirs)
+
+
+def test_the_file_name_of_wrappers_is_one_that_warnings_pass_over() -> None:
+    assert "importlib" in stopwatch.INVISIBLE
+    assert "_bootstrap" in stopwatch.INVISIBLE
