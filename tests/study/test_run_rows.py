@@ -10,14 +10,18 @@ from gapless.accounting.run_row import RUN_LEAVES
 from gapless.model.account import Account, RowAccount
 from gapless.model.leaf import group_of
 from gapless.model.ledger import Row
+from gapless.model.recording import StackCount
 from gapless.model.run import StepAccount
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
+from gapless.study import study_recording
 from gapless.study.recorded.account import Steps, step_account
-from gapless.study.recorded.edges import noise
+from gapless.study.recorded.edges import edges, noise
+from gapless.study.recorded.lines import hot_lines
 from gapless.study.recorded.rows import life, stepping
 from gapless.study.recorded.training import Training, counted, trainings
 from gapless.study.recorded.waits import waits
+from gapless.study.recorded.workers import worker_use
 from tests.study.recording import MS, Log, recording
 
 
@@ -370,3 +374,75 @@ def test_the_parts_of_a_step_always_sum_to_it(
     made = joined(windows(**leaves, cpu=int(cpu)), 3, step=step, data__read=data)
     assert sum(made.account.groups.values()) == made.account.wall_ns == step + data
     assert made.hidden_ns >= 0
+
+
+def test_an_idle_worker_stands_in_no_line() -> None:
+    log = Log("worker", worker=0, loader=0)
+    loop = ("site-packages/torch/utils/data/_utils/worker.py", 300, "_worker_loop")
+    forks = ("train.py", 50, "main")
+    waiting = ("multiprocessing/connection.py", 5, "poll")
+    log.stacks.append(StackCount("worker", (waiting, loop, forks), 3))
+    log.stacks.append(StackCount("worker", (("train.py", 7, "__getitem__"), loop, forks), 1))
+    (line,) = hot_lines([log.process()])
+    assert (line.line, line.function, line.share) == (7, "__getitem__", 0.25)
+
+
+def test_short_fetches_that_passed_unrecorded_are_parted_as_the_others() -> None:
+    log = Log(end=900)
+    log.steps(100, 200, 300)
+    log.fact("loader", 0, None, num_workers=0)
+    for position, at in enumerate((110, 210, 310, 410)):
+        log.mark("next", at, at + 20, value=position)
+    log.fetch(110, 130, sequence=0, decode=15, collate=5)
+    assert pieces(log)[2:4] == [(1, "decode", 210, 225), (1, "collate", 225, 230)]
+
+
+def test_a_worker_that_records_one_fetch_in_several_is_not_called_idle_between() -> None:
+    log, first, _ = two_workers()
+    first.fetch(290, 299, sequence=7, decode=9)
+    assert next(leaf for wait, leaf, _, _ in pieces(log, first) if wait == 2) == "unstaged"
+    found = worker_use(0, [log.process()], [first.process()])
+    assert found is not None
+    assert found.fetches == 3
+    assert found.busy == pytest.approx((18 + 40 + 9) * 8 / 3 / 189)
+
+
+def test_a_child_that_only_writes_for_another_is_no_training() -> None:
+    log, child = Log(end=900), Log(pid=77, end=900)
+    log.steps(100, 200, 300)
+    child.mark("observer", 10, 20)
+    assert [one.process.pid for one in trainings(recording(log, child))] == [10]
+    assert [one.process.pid for one in trainings(recording(child))] == [77]
+
+
+def test_the_anchor_is_the_optimizer_called_least_in_the_later_half() -> None:
+    log = Log(end=4000)
+    log.steps(*range(10, 500, 10), subject=1)  # a warm-up of its own
+    log.steps(*range(500, 3000, 20), subject=2)
+    log.steps(*range(505, 3000, 100), subject=3)
+    found = edges(log.process())
+    assert (found.rule, len(found.ends)) == ("optimizer", 25)
+
+
+def test_without_an_optimizer_the_hand_overs_of_the_busiest_loader_are_steps() -> None:
+    log = Log(end=900)
+    for at in (100, 200, 300):
+        log.mark("next", at, at + 10, value=0, subject=4)
+    log.mark("next", 350, 351, value=0, subject=5)
+    log.mark("next", 400, 410, flags=wire.EXHAUSTED, subject=4)
+    found = edges(log.process())
+    assert (found.rule, [end // MS for end in found.ends.tolist()]) == ("loader", [110, 210, 310])
+
+
+def test_without_either_there_are_no_steps() -> None:
+    log = Log(end=900)
+    log.mark("iter", 10, 20)
+    assert edges(log.process()).rule == "none"
+    assert study_recording(recording(log)).recorded is not None
+
+
+def test_steps_are_told_from_those_of_other_threads() -> None:
+    log = Log(end=900)
+    log.steps(100, 200, 300, 400, 500)
+    log.mark("step", 250, 260, thread=9)
+    assert len(edges(log.process()).ends) == 5

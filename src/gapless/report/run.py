@@ -73,7 +73,7 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
     yield from _machine(recorded.machine, pen)
     yield from section("not seen", list(unseen_lines(study, recorded)), pen)
     if recorded.windows and wanted is not None:
-        yield from section("health", list(health_lines(study.health)), pen)
+        yield from section("windows", list(health_lines(study.health)), pen)
         yield from tables(study, pen, wanted)
 
 

@@ -36,5 +36,5 @@ def _lines(study: Study, recorded: Recorded, wanted: Wanted) -> Iterator[str]:
     yield from bullets("Machine", (f"{one.title}: {figures(one)}" for one in recorded.machine))
     yield from bullets("Not observed", unseen_lines(study, recorded))
     if recorded.windows:
-        yield from bullets("Health", health_lines(study.health))
+        yield from bullets("Windows", health_lines(study.health))
         yield from tables(study, wanted)

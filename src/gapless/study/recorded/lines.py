@@ -10,6 +10,7 @@ from gapless.study.source import is_library
 
 _MOST: Final = 20
 _LEAST: Final = 0.01  # of the samples
+_LOOP: Final = "_worker_loop"  # of torch.utils.data
 Place = tuple[str, int, str]
 
 
@@ -32,5 +33,10 @@ def hot_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
 
 
 def _place(stack: StackCount) -> Place | None:
-    own = (frame for frame in stack.frames if not is_library(frame[0]))
-    return next(own, None)
+    """Give the line, ``None`` for a worker that waits: below its loop is only who started it."""
+    for frame in stack.frames:
+        if stack.thread == "worker" and frame[2] == _LOOP:
+            return None
+        if not is_library(frame[0]):
+            return frame
+    return None

@@ -112,6 +112,8 @@ def _windows(
     if study is not None and stacked is not None:
         lines = _scaled(stacked.tables.lines, len(study.account.rows), len(stacked.account.rows))
         study = replace(study, tables=replace(study.tables, lines=lines))
+        kept = tuple(one for one in study.health.notes if not one.startswith(_NO_STACKS))
+        study = replace(study, health=replace(study.health, notes=kept))
     return study, tuple(notes)
 
 
@@ -126,6 +128,7 @@ def _scaled(lines: Iterable[Line], rows: int, of: int) -> tuple[Line, ...]:
     )
 
 
+_NO_STACKS: Final = "no Python stacks"  # of the windows, which others make good
 _OF_LINES: Final = ("calls", "host_self_ns", "host_total_ns", "device_total_ns", "idle_ns")
 
 
