@@ -19,6 +19,7 @@ from gapless.cli import COMMANDS
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.document import ComparisonObject, StudyObject, schema
 from gapless.report.names import short
+from gapless.store import database
 from tools import costs
 
 Makers = Mapping[str, Callable[[], str]]
@@ -77,6 +78,11 @@ def command_pages() -> str:
     return "\n\n".join(parts)
 
 
+def database_schema() -> str:
+    """Give the schema of ``run.sqlite``."""
+    return f"```sql\n{database.SCHEMA.read_text(encoding='utf-8').strip()}\n```"
+
+
 def study_schema() -> str:
     """Give the JSON Schema of what ``gapless open --json`` prints."""
     return json.dumps(schema(StudyObject), indent=2, ensure_ascii=False) + "\n"
@@ -95,6 +101,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     "README.md": {"report": report, "cost": costs.table},
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
+    "docs/run-folder.md": {"schema": database_schema},
 }
 FILES: Final[Makers] = {
     "docs/schema/comparison.json": comparison_schema,
