@@ -120,8 +120,6 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
         settle()
         if not any(entry.subject is not None for entry in tuple(_modules.values())):
             _search()
-    if _edges == _LOOKS[-1]:
-        leave()
 
 
 def _search() -> None:
