@@ -111,7 +111,7 @@ def test_compare_prints_the_difference(folder: Path) -> None:
         (["open"], "PATH"),
         (["opne", "trace.json"], "did you mean 'open'?"),
         (["trace.json"], "to open it: gapless open trace.json"),
-        (["frobnicate"], "there are: open, compare"),
+        (["frobnicate"], "there are: run, "),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(
