@@ -1,6 +1,7 @@
 """Start commands plainly and under gapless, and look at what is left of them."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import Any
 from gapless import wire
 
 GAPLESS = (sys.executable, "-m", "gapless")
-OURS = "gapless: "  # how each line of ours begins
+_OURS = re.compile(rb"^gapless(?:: | \xc2\xb7 )", re.MULTILINE)  # how what we print begins
 
 
 def plain(
@@ -60,8 +61,7 @@ def start(
 
 def theirs(stderr: bytes) -> bytes:
     """Give what the command wrote to standard error, without our report at its end."""
-    head, _, _ = stderr.partition(OURS.encode())
-    return head
+    return _OURS.split(stderr)[0]
 
 
 def folder(cwd: Path) -> Path:

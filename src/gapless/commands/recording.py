@@ -3,6 +3,7 @@
 import argparse
 import gc
 import os
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gapless.commands.options import positive, progress
-from gapless.errors import UsageError
+from gapless.errors import GaplessError, UsageError
 
 _NOTHING_SEEN: Final = 2
+_EARLY_S: Final = 120
 
 if TYPE_CHECKING:
     from gapless.launch.homecoming import Outcome
@@ -47,7 +49,31 @@ def command_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def prepare() -> None:
     """Import what the report will need, while the command runs."""
-    import_module("gapless.store.recordings")
+    for module in ("gapless.store.recordings", "gapless.study", "gapless.report.run"):
+        import_module(module)
+
+
+def early(folder: Path) -> None:
+    """Print the first verdict of a run that goes on, made in a process of its own.
+
+    Its memory goes with it, and Python's lock is not held beside the training's launcher.
+    """
+    code = "import sys; from gapless.commands.recording import print_early; print_early()"
+    command = [sys.executable, "-P", "-c", code, str(folder)]
+    done = subprocess.run(  # noqa: S603 - this interpreter, on a folder of ours
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_EARLY_S, check=True
+    )
+    sys.stderr.write(done.stdout.decode())
+    sys.stderr.flush()
+
+
+def print_early() -> None:
+    """Print the verdict so far on the run whose folder is the first argument."""
+    from gapless.report.run import early_line
+    from gapless.study import Options, open_run
+
+    os.nice(10)
+    print(early_line(open_run(Path(sys.argv[1]), Options(), lambda _: None)))
 
 
 def record(order: "Order", arguments: argparse.Namespace) -> int:
@@ -67,6 +93,8 @@ def record(order: "Order", arguments: argparse.Namespace) -> int:
             told = _tell(ended, arguments)
         except KeyboardInterrupt:
             _say("interrupted; `gapless report` shows what was recorded", arguments)
+        except GaplessError as error:
+            _say(f"{error} (docs/errors.md#{error.slug})", arguments)
         except Exception as error:  # the exit code is the command's, come what may
             if os.environ.get("GAPLESS_DEBUG"):
                 raise
@@ -105,9 +133,17 @@ def _tell(ended: "Ended", arguments: argparse.Namespace) -> "Outcome | None":
 
 def _report(outcome: "Outcome", arguments: argparse.Namespace) -> None:
     """Derive what is asked later, and print the report."""
+    from gapless.commands.heap import settle_heap
+    from gapless.report.run import print_run
     from gapless.store.recordings import finish
+    from gapless.study import Options, study_recording
 
-    finish(outcome.folder)
+    settle_heap()
+    recording = finish(outcome.folder)
+    if outcome.recorded and not arguments.quiet:
+        with progress() as say:
+            study = study_recording(recording, Options(price=arguments.price), say)
+        print_run(study, sys.stderr)
     _say(f"recorded in {_short(outcome.folder)}", arguments)
 
 

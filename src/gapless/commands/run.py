@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Run the command and give its exit code."""
-    from gapless.commands.recording import command_of, record
+    from gapless.commands.recording import command_of, early, record
     from gapless.launch.environment import Settings
     from gapless.launch.order import Order
 
@@ -44,4 +44,6 @@ def main(arguments: argparse.Namespace) -> int:
         window_steps=arguments.window_steps,
         every=arguments.every,
     )
-    return record(Order(command_of(arguments), arguments.out, settings), arguments)
+    first = early if arguments.early else None
+    order = Order(command_of(arguments), arguments.out, settings, first_window=first)
+    return record(order, arguments)

@@ -18,6 +18,7 @@ from gapless.launch.unseen import Journal
 
 _PIECE: Final = 1 << 20
 _TRY_AGAIN_S: Final = 30.0  # a window that could not be saved: packing it again costs a second
+_SAVED: Final = ".json"  # how the name of a whole window ends
 UNFINISHED: Final = ".part"
 
 
@@ -35,9 +36,7 @@ class Carrier:
         """Carry what is new; tell whether nothing is left behind."""
         logs = [self._log(entry.name, entry.stat().st_size) for entry in _files(self.spool, ".log")]
         windows = [
-            self._window(Path(entry.path), last)
-            for entry in _files(self.spool / "windows")
-            if not entry.name.endswith(UNFINISHED)
+            self._window(Path(entry.path), last) for entry in _files(self.spool / "windows", _SAVED)
         ]
         return all(logs) and all(windows)
 
@@ -110,7 +109,12 @@ def pack(path: Path, folder: Path) -> None:
 
 def saving(spool: Path) -> int:
     """Give the bytes so far of windows that are being saved; 0 if none is."""
-    return sum(entry.stat().st_size + 1 for entry in _files(spool / "windows", UNFINISHED))
+    sizes: list[int] = []
+    for entry in _files(spool / "windows"):
+        if UNFINISHED in entry.name:
+            with suppress(FileNotFoundError):  # it is saved
+                sizes.append(entry.stat().st_size + 1)
+    return sum(sizes)
 
 
 def remove(spool: Path) -> None:
