@@ -64,7 +64,9 @@ def _stepless(recorded: Recorded) -> str:
     """Say that nothing stepped, and how long the processes that might have ran."""
     processes = recorded.timeline.processes
     if not processes:
-        return "no process of this run stepped or loaded data"
+        why = next((one.why for one in recorded.unseen if one.what == "training"), None)
+        seen = "" if why is None else f": {clean(why)}"
+        return f"no process of this run stepped or loaded data{seen}"
     longest = max(one.wall_ns for one in processes)
     steps = max(one.steps for one in processes)
     if steps:

@@ -12,7 +12,8 @@ from gapless.study.view import View
 
 _NOT_THE_USERS: Final = re.compile(
     r"^(gapless:|ProfilerStep#|Optimizer\.|enumerate\(DataLoader\)#|autograd::|profiler::"
-    r"|PyTorch Profiler|Iteration Start|Record Window End|(nccl|gloo|mpi|ucc|c10d):|record_param_comms"
+    r"|PyTorch Profiler|Iteration Start|Record Window End|(nccl|gloo|mpi|ucc|c10d):"
+    r"|record_param_comms"
     r"|Torch-Compiled Region|TorchDynamo|Pregraph bytecode|AOTDispatcher|CompiledFunction"
     r"|## Call CompiledFxGraph|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::)"
 )
