@@ -98,7 +98,7 @@ def test_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(NOW / 1e9 - 300))
     assert f"  began     {began}, took 41.00 ms; finished with exit code 0\n" in text
     assert "  steps     2 of 10.00 µs in the mean\n" in text
-    assert "  process   worker 1 of rank 0, 9: 1 batch; killed, or it goes on\n" in text
+    assert "  workers   1 process of rank 0: 1 batch; 1 killed, or still there\n" in text
     assert "  process   training of rank 0, 7: 4 marks, 1 batch\n" in text
     assert "  sampled   cpu.total\n" in text
     assert text.endswith("  not seen  gpu: no NVML\n  not seen  schedstat: no such file (2 times)")

@@ -120,8 +120,10 @@ def _show(done: Shown) -> Iterator[str]:
     step = "" if run.step_ns is None else f" of {duration(run.step_ns)} in the mean"
     yield f"  steps     {_UNKNOWN if run.steps is None else f'{run.steps:,}'}{step}"
     yield f"  size      {size(run.bytes)}"
-    for process in done.processes:
-        yield f"  process   {_process(process)}"
+    yield from (f"  process   {_process(one)}" for one in done.processes if one.role != "worker")
+    for rank in dict.fromkeys(one.rank for one in done.processes if one.role == "worker"):
+        workers = [one for one in done.processes if (one.role, one.rank) == ("worker", rank)]
+        yield f"  workers   {_workers(workers, rank)}"
     if done.series:
         yield f"  sampled   {clean(', '.join(done.series))}"
     for unseen in done.unseen:
@@ -130,19 +132,29 @@ def _show(done: Shown) -> Iterator[str]:
 
 
 def _process(process: ProcessLine) -> str:
-    rank = "" if process.rank is None else f" of rank {process.rank}"
-    worker = "" if process.worker is None else f" {process.worker}"
-    counts = [
-        f"{many:,} {one if many == 1 else several}"
-        for many, one, several in (
-            (process.marks, "mark", "marks"),
-            (process.batches, "batch", "batches"),
-            (process.windows, "window", "windows"),
-        )
-        if many
-    ]
+    counts = (
+        _many(process.marks, "mark", "marks"),
+        _many(process.batches, "batch", "batches"),
+        _many(process.windows, "window", "windows"),
+    )
+    told = ", ".join(count for count in counts if not count.startswith("0 "))
     end = "" if process.ended else "; killed, or it goes on"
-    return f"{process.role}{worker}{rank}, {process.pid or _UNKNOWN}: {', '.join(counts)}{end}"
+    return f"training{_of(process.rank)}, {process.pid or _UNKNOWN}: {told}{end}"
+
+
+def _workers(workers: Sequence[ProcessLine], rank: int | None) -> str:
+    batches = _many(sum(one.batches for one in workers), "batch", "batches")
+    open_ended = sum(not one.ended for one in workers)
+    end = f"; {open_ended:,} killed, or still there" if open_ended else ""
+    return f"{_many(len(workers), 'process', 'processes')}{_of(rank)}: {batches}{end}"
+
+
+def _of(rank: int | None) -> str:
+    return "" if rank is None else f" of rank {rank}"
+
+
+def _many(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def _packed(done: Packed) -> Iterator[str]:
