@@ -1,0 +1,109 @@
+"""``gapless report``, and ``gapless open`` of a run: from a folder on disk to the page."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import gapless
+from gapless import wire
+from gapless.cli import main
+from tests.store.drawing import marks, run, sample, step, training
+
+DATA: Final = Path(__file__).parents[1] / "data"
+MS: Final = 1_000_000
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a project's folder of runs, with the project as current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GAPLESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / ".gapless" / "runs"
+
+
+def long_training() -> bytes:
+    """Give the log of eleven steps of 10 ms, with a window ``rank0-step1.json``."""
+    steps = [step(at, at * 10 * MS - 5, at * 10 * MS) for at in range(4, 15)]
+    waits = [(wire.NEXT, 0, 0, 11, at * 10 * MS, at * 10 * MS + 4 * MS, at) for at in range(4, 14)]
+    frames = [*training()[:2], training()[8], marks(*steps, *waits)]
+    return b"".join([*frames, wire.text_frame(wire.END, {"ns": 150 * MS, "how": "exit"})])
+
+
+def test_the_last_run_is_reported(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(runs / "2026-11-20T10-00-00-aaaa", {}, started_unix_ns=1)
+    run(runs / "2026-11-21T10-00-00-bbbb", {"rank0.log": long_training()}, ended=150 * MS)
+    assert main(["report"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("gapless · 11 steps of 10.00 ms")
+    assert ".gapless/runs/2026-11-21T10-00-00-bbbb" in out
+    assert "4.00 ms  40.0 %" in out
+
+
+def test_a_run_is_named_by_the_beginning_of_its_id_or_its_folder(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run(runs / "2026-11-21T10-00-00-bbbb", {"rank0.log": long_training()})
+    for name in ("2026-11", str(folder)):
+        assert main(["report", name, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["run"]["id"] == folder.name
+    assert main(["report", "2025"]) == 2
+    assert "there is no run '2025'" in capsys.readouterr().err
+
+
+def test_a_window_parts_the_step(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    (folder / "windows").mkdir()
+    shutil.copy(DATA / "amp_bf16.json.gz", folder / "windows" / "rank0-step1.json.gz")
+    assert main(["report", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    made = found["step_account"]
+    assert made["refined_by"] == found["account"]["steps"] > 0
+    assert made["on_device"]
+    assert "step" not in made["leaves"]
+    assert sum(made["leaves"].values()) == made["wall_ns"] == 100 * MS
+    assert main(["report"]) == 0
+    assert "operators, a step" in capsys.readouterr().out
+
+
+def test_a_window_that_cannot_be_read_is_said_and_the_rest_reported(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    (folder / "windows").mkdir()
+    (folder / "windows" / "rank0-step1.json").write_text("no trace")
+    assert main(["report"]) == 0
+    out = capsys.readouterr().out
+    assert "a window cannot be read" in out
+    assert "the step itself" in out
+
+
+def test_open_gives_a_runs_study_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    study = gapless.open(folder)
+    assert study.recorded is not None
+    assert study.recorded.timeline.wall_ns == sum(study.recorded.timeline.leaves.values())
+    assert main(["open", str(folder)]) == 0
+    assert capsys.readouterr().out.startswith("gapless · 11 steps of 10.00 ms")
+
+
+def test_samples_are_drawn_and_paid_for(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = {"gpu0.sm": 50, "gpu0.power": 200}
+    samples = b"".join(sample(at * 10 * MS, **values) for at in range(15))
+    logs = {"rank0.log": long_training(), "samples.log": samples}
+    run(runs / "a", logs, ended=150 * MS)
+    assert main(["report", "--price", "2.5"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "GPU 0 power" in out
+    assert "energy 28 J (sampled power), 14 J of it (50 %) while no kernel ran" in out
+    assert "(1 GPU at 2.5 an hour)" in out
+    assert main(["report", "--price", "-1"]) == 2
+
+
+def test_what_no_recording_has_is_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    assert main(["report", "--rank", "7"]) == 2
+    assert "there is no rank 7: there are 0" in capsys.readouterr().err
+    assert main(["report", "--csv", "nothing"]) == 2
