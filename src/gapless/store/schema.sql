@@ -162,7 +162,7 @@ CREATE TABLE sample (
     value REAL    NOT NULL
 ) STRICT;
 
-CREATE INDEX mark_by_kind ON mark (kind, process, subject, end_ns);
+CREATE INDEX mark_by_kind ON mark (kind, process, subject, end_ns, flags);
 
 CREATE VIEW steps AS
     -- Calls of optimizer.step(); step_ms: from the end of the one before to the end of this one.
