@@ -114,6 +114,7 @@ def test_ranks_stand_side_by_side() -> None:
     text = " ".join(shown(study_recording(recording(*logs), Options())).split())
     assert "rank 0: 8 steps of 100.0 ms · waiting for data 20 %" in text
     assert "rank 1: 8 steps of 100.0 ms · waiting for data 60 %" in text
+    assert "but rank 1 waits 60 % of the time for data and rank 0 20 %" in text
     one = study_recording(recording(*logs), Options(rank="1"))
     assert one.run.ranks == (1,)
 

@@ -18,7 +18,7 @@ from gapless.study import study_recording
 from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.edges import edges, noise
 from gapless.study.recorded.lines import hot_lines
-from gapless.study.recorded.rows import life, stepping
+from gapless.study.recorded.rows import charged, exposed
 from gapless.study.recorded.training import Training, counted, trainings
 from gapless.study.recorded.waits import waits
 from gapless.study.recorded.workers import worker_use
@@ -35,7 +35,7 @@ def in_ms(leaves: dict[str, int]) -> dict[str, float]:
 
 def whole(*logs: Log, ended: float | None = 1000) -> dict[str, float]:
     one = training(*logs, ended=ended)
-    return in_ms(life(one, waits(one)).parts())
+    return in_ms(charged(one, waits(one)).row.parts())
 
 
 def r1() -> Log:
@@ -241,7 +241,7 @@ def test_steps_outside_windows_are_counted_and_their_leaves_sum() -> None:
     one = training(log)
     rows = counted(one)
     assert rows.tolist() == [True, False, False, True, True]
-    parts = stepping(one, waits(one), rows)
+    parts = charged(one, waits(one)).stepping
     assert in_ms(parts) == {"data.unstaged": 30, "step": 270}
 
 
@@ -258,8 +258,7 @@ def test_a_backlog_hides_the_start_of_each_wait() -> None:
     log.mark("next", 110, 140, value=0)
     log.mark("next", 210, 215, value=1)
     one = training(log)
-    rows = counted(one)
-    assert in_ms(stepping(one, waits(one), rows, 10 * MS)) == {"data.unstaged": 20, "step": 180}
+    assert in_ms(exposed(charged(one, waits(one)), 10 * MS)) == {"data.unstaged": 20, "step": 180}
 
 
 def test_without_a_window_the_step_is_one_part() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from gapless.accounting.intervals import Lane, cover
+from gapless.accounting.intervals import Lane, cover, merge, subtract
 from gapless.accounting.sweep import sweep_host
 from gapless.model.leaf import DATA_STAGES
 from gapless.model.trace import Int64
@@ -67,11 +67,14 @@ def run_row(life: tuple[int, int], steps: tuple[int, int] | None, marks: Marks) 
     first, last = (stop, stop) if steps is None else steps
     below = np.array([RUN_LEAF["set-up"], RUN_LEAF["step"], RUN_LEAF["tear-down"]], np.int64)
     leaf = np.concatenate((marks.leaf, below))
-    swept = sweep_host(
-        np.concatenate((marks.start, [start, first, last])),
-        np.concatenate((marks.end, [first, last, stop])),
-        _ORDER[leaf],
-    )
+    swept = sweep_host(marks.start, marks.end, _ORDER[marks.leaf])
+    under = np.array([start, first, last, stop])
+    phases = Lane(under[:-1], under[1:], len(marks.leaf) + np.arange(len(below)))
+    real = phases.end > phases.start
+    phases = Lane(phases.start[real], phases.end[real], phases.owner[real])
+    swept = merge(
+        [swept, subtract(phases, swept)]
+    )  # below all marks: swept apart, crossings stay few
     cut = cover(Lane(np.array([start]), np.array([stop]), np.array([0])), swept.start, swept.end)
     inside = cut.piece >= 0
     owner = swept.owner[cut.query[inside]]

@@ -13,13 +13,13 @@ from gapless.report.first import Words, account_lines
 from gapless.report.numbers import count
 from gapless.report.pen import Pen, pen_for, spark
 from gapless.report.run_loaders import AT_HOME, at_home, loader_lines
+from gapless.report.run_ranks import rank_lines
 from gapless.report.run_words import (
     command_lines,
     footing,
     headline,
     life_line,
     line_lines,
-    rank_lines,
     spent_lines,
     steps_lines,
     unseen_lines,

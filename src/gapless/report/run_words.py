@@ -1,4 +1,4 @@
-"""The sentences about a recorded run: headline, steps, the whole command, ranks, what it cost."""
+"""The sentences about a recorded run: headline, steps, the whole command, what it cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,9 +11,8 @@ from gapless.report.numbers import count, percent, span, unit_for
 from gapless.report.text import clean, shorten
 
 _COMMAND: Final = 60  # cells of a command that are shown
-_FEW: Final = 8  # ranks that are listed one by one
 _PROVISIONAL: Final = 50  # steps below which the noise is not known
-_PHASES: Final = {  # run leaves as they are printed, in order
+PHASES: Final = {  # run leaves as they are printed, in order
     "set-up": "set-up",
     "step": "steps",
     "data": "waiting for data",
@@ -189,40 +188,8 @@ def phases(leaves: Mapping[str, int]) -> str:
         "data": sum(ns for leaf, ns in leaves.items() if leaf.startswith("data.")),
     }
     return " · ".join(
-        f"{words} {span(sums[name])}" for name, words in _PHASES.items() if sums.get(name)
+        f"{words} {span(sums[name])}" for name, words in PHASES.items() if sums.get(name)
     )
-
-
-def rank_lines(recorded: Recorded) -> Iterator[str]:
-    """Give a few ranks one by one, or the slowest and the fastest of many."""
-    ones = [one for one in recorded.timeline.processes if one.mean_ns is not None]
-    if len(ones) < 2:  # noqa: PLR2004 - one is the account itself
-        return
-    unit = unit_for(max(one.mean_ns or 0 for one in ones))
-    slowest = sorted(ones, key=lambda one: -(one.mean_ns or 0))
-    shown = ones if len(ones) <= _FEW else [*slowest[:3], slowest[-1]]
-    for one in shown:
-        name = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
-        yield (
-            f"{name}: {one.steps:,} steps of {unit.of(one.mean_ns or 0)} {unit.name} · "
-            f"{_makeup(one.stepping)}"
-        )
-    if len(ones) > len(shown):
-        yield f"{len(ones) - len(shown)} more ranks between the third slowest and the fastest"
-
-
-def _makeup(leaves: Mapping[str, int]) -> str:
-    """Give shares of the time of un-profiled steps."""
-    whole = sum(leaves.values()) or 1
-    data = sum(ns for leaf, ns in leaves.items() if leaf.startswith("data."))
-    rest = {leaf: ns for leaf, ns in leaves.items() if not leaf.startswith(("data.", "step"))}
-    parts = [f"waiting for data {percent(data / whole)}"]
-    parts += [
-        f"{_PHASES[leaf]} {percent(ns / whole)}"
-        for leaf, ns in sorted(rest.items(), key=lambda item: -item[1])[:2]
-        if ns / whole >= 0.01  # noqa: PLR2004
-    ]
-    return " · ".join(parts)
 
 
 def spent_lines(recorded: Recorded) -> Iterator[str]:

@@ -18,9 +18,9 @@ from gapless.study.making import make_study
 from gapless.study.options import Options, Say
 from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.lines import hot_lines
-from gapless.study.recorded.loaders import Waited, loader_uses
+from gapless.study.recorded.loaders import loader_uses
 from gapless.study.recorded.machine import cost, energy, gpus, machine_series, utilisation
-from gapless.study.recorded.rows import added, stepping
+from gapless.study.recorded.rows import Charged, added, charged, exposed
 from gapless.study.recorded.steps import run_steps
 from gapless.study.recorded.timeline import timeline
 from gapless.study.recorded.training import Training, counted, steppers, trainings
@@ -31,16 +31,18 @@ def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
     """Give the study of a run: its light marks joined with its windows. Raises ``GaplessError``."""
     tell("charging waits")
     every = _chosen(trainings(recording), options)
-    waited = [(one, waits(one)) for one in every]
+    rows = [charged(one, waits(one)) for one in every]
+    waited = [(one.training, one.waits) for one in rows]
     windows, notes = _windows(recording, every, options, tell)
     stepping_ones = steppers(every)
     steps = run_steps(stepping_ones, waited)
-    account = _account([one for one in waited if one[0] in stepping_ones], windows)
+    chosen = {id(one) for one in stepping_ones}
+    account = _account([one for one in rows if id(one.training) in chosen], windows)
     span = _span(recording, every)
     base = windows or _nothing(recording, every)
     recorded = Recorded(
         life=_life(recording),
-        timeline=timeline(waited),
+        timeline=timeline(rows),
         steps=steps,
         account=account,
         loaders=loader_uses(waited),
@@ -71,20 +73,15 @@ def _chosen(every: Sequence[Training], options: Options) -> tuple[Training, ...]
     return found
 
 
-def _account(waited: Sequence[Waited], windows: Study | None) -> StepAccount | None:
+def _account(every: Sequence[Charged], windows: Study | None) -> StepAccount | None:
     """Join the run rows of all ranks that step with the windows; ``None`` without two steps."""
     backlog = (windows.backlog_ns if windows else None) or 0
-    exposed, whole = list[dict[str, int]](), list[dict[str, int]]()
-    count = 0
-    for training, each in waited:
-        rows = counted(training)
-        count += int(rows.sum())
-        whole.append(stepping(training, each, rows))
-        exposed.append(stepping(training, each, rows, backlog) if backlog else whole[-1])
+    count = sum(int(counted(one.training).sum()) for one in every)
     if not count:
         return None
-    wall = sum(sum(one.values()) for one in whole)
-    return step_account(Steps(count, wall, added(exposed), added(whole)), windows)
+    whole = added([one.stepping for one in every])
+    left = added([exposed(one, backlog) for one in every])
+    return step_account(Steps(count, sum(whole.values()), left, whole), windows)
 
 
 def _windows(

@@ -1,6 +1,8 @@
 """Run rows: the life of a training process, and its steps, charged by its light marks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -9,8 +11,7 @@ from gapless import wire
 from gapless.accounting.intervals import Lane, overlap
 from gapless.accounting.run_row import RUN_LEAF, RUN_LEAVES, Marks, RunRow, run_row
 from gapless.model.trace import Int64
-from gapless.study.recorded.edges import Bool
-from gapless.study.recorded.training import Training
+from gapless.study.recorded.training import Training, counted
 from gapless.study.recorded.waits import Waits
 
 _SIMPLE: Final = {  # kinds of marks that are charged as they are
@@ -39,19 +40,42 @@ def light(training: Training, waits: Sequence[Waits], backlog: int = 0) -> Marks
     )
 
 
-def life(training: Training, waits: Sequence[Waits]) -> RunRow:
+@dataclass(frozen=True)
+class Charged:
+    """A training process with its waits and its run row."""
+
+    training: Training
+    waits: tuple[Waits, ...]
+    row: RunRow
+
+    @cached_property
+    def stepping(self) -> dict[str, int]:
+        """Give the time of the counted steps by run leaf, nothing without two steps."""
+        if len(self.training.edges.ends) < 2:  # noqa: PLR2004 - nothing lies between
+            return {}
+        return _within(self.training, self.row)
+
+
+def charged(training: Training, waits: tuple[Waits, ...]) -> Charged:
     """Charge the whole life of a process."""
-    return run_row((training.start, training.end), training.span, light(training, waits))
+    row = run_row((training.start, training.end), training.span, light(training, waits))
+    return Charged(training, waits, row)
 
 
-def stepping(
-    training: Training, waits: Sequence[Waits], counted: Bool, backlog: int = 0
-) -> dict[str, int]:
-    """Sum the time of the counted steps (stretches between ends) by run leaf."""
-    ends = training.edges.ends
+def exposed(one: Charged, backlog: int) -> dict[str, int]:
+    """Give the time of the counted steps by run leaf, without what a backlog hides."""
+    if not backlog:
+        return one.stepping
+    ends = one.training.edges.ends
     span = int(ends[0]), int(ends[-1])
-    row = run_row(span, span, light(training, waits, backlog))
-    lane = Lane(ends[:-1][counted], ends[1:][counted], np.flatnonzero(counted))
+    row = run_row(span, span, light(one.training, one.waits, backlog))
+    return _within(one.training, row)
+
+
+def _within(training: Training, row: RunRow) -> dict[str, int]:
+    """Sum what lies in counted steps (stretches between ends)."""
+    ends, rows = training.edges.ends, counted(training)
+    lane = Lane(ends[:-1][rows], ends[1:][rows], np.flatnonzero(rows))
     length = overlap(lane, row.start, row.end)
     return RunRow(row.start, row.start + length, row.leaf, row.culprit).parts()
 

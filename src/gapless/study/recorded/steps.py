@@ -44,7 +44,8 @@ def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps |
 
 def _rate(every: Sequence[Training], waited: Sequence[Waited]) -> float | None:
     """Add up the samples a second of all ranks; ``None`` where one of them does not tell."""
-    rates = [_rate_of(one, waits) for one, waits in waited if one in every]
+    chosen = {id(one) for one in every}
+    rates = [_rate_of(one, waits) for one, waits in waited if id(one) in chosen]
     known = [one for one in rates if one is not None]
     return sum(known) if known and len(known) == len(rates) else None
 

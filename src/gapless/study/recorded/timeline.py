@@ -6,15 +6,13 @@ import numpy as np
 
 from gapless import wire
 from gapless.model.run import ProcessTime, Timeline
-from gapless.study.recorded.loaders import Waited
-from gapless.study.recorded.rows import added, life, stepping
+from gapless.study.recorded.rows import Charged, added
 from gapless.study.recorded.training import Training, counted
-from gapless.study.recorded.waits import Waits
 
 
-def timeline(waited: Sequence[Waited]) -> Timeline:
+def timeline(every: Sequence[Charged]) -> Timeline:
     """Charge the lives of all training processes; the sums are checked here."""
-    processes = tuple(_process(training, waits) for training, waits in waited)
+    processes = tuple(map(_process, every))
     wall = sum(one.wall_ns for one in processes)
     leaves = added([one.leaves for one in processes])
     if wall != sum(leaves.values()):
@@ -23,18 +21,18 @@ def timeline(waited: Sequence[Waited]) -> Timeline:
     return Timeline(wall, leaves, processes)
 
 
-def _process(training: Training, waits: Sequence[Waits]) -> ProcessTime:
+def _process(one: Charged) -> ProcessTime:
+    training = one.training
     ends = training.edges.ends
-    several = len(ends) > 1
-    lengths = np.diff(ends)[counted(training)] if several else np.empty(0, np.int64)
+    lengths = np.diff(ends)[counted(training)] if len(ends) > 1 else np.empty(0, np.int64)
     first = _first_batch(training)
     return ProcessTime(
         rank=training.process.rank,
         pid=training.process.pid,
         wall_ns=training.end - training.start,
-        leaves=life(training, waits).parts(),
+        leaves=one.row.parts(),
         steps=len(ends),
-        stepping=stepping(training, waits, counted(training)) if several else {},
+        stepping=one.stepping,
         mean_ns=round(int(lengths.sum()) / len(lengths)) if len(lengths) else None,
         median_ns=round(float(np.median(lengths))) if len(lengths) else None,
         first_step_ns=int(ends[0]) - training.start if len(ends) else None,
