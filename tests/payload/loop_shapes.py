@@ -1,3 +1,5 @@
+# ruff: noqa: ANN001, ANN201, ANN202, ANN204, B023, PLW2901
+# pyright: basic
 """Loops as people write them. Arguments: which of them; prints what each came to."""
 
 import hashlib

@@ -126,4 +126,6 @@ def _run(name: str, action: Callable[..., None], *args: Any) -> None:
     try:
         action(*args)
     except Exception as error:
+        if tracebacks.from_a_signal_handler(error):
+            raise
         failed.append((name, error))

@@ -12,13 +12,10 @@ import os
 import struct
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from .. import wire
-from . import identities, imports, lineage, patching, process, sink
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from . import identities, imports, lineage, patching, process, sink, tracebacks
 
 EVERY_NS = 100_000_000  # a flush is due when the last one is older
 MANY = (64 << 10) // wire.MARK.size  # or when so many marks wait
@@ -183,6 +180,8 @@ def flush() -> None:
         if _flushed():
             mark(wire.OBSERVER, start, time.monotonic_ns(), value=wire.OBSERVER_FLUSH)
     except Exception as error:
+        if tracebacks.from_a_signal_handler(error):
+            raise
         unseen("records", repr(error))
     finally:
         _flushing.release()
@@ -256,17 +255,15 @@ def _flushed() -> bool:
     if not begin():
         _drop()
         return False
-    frames = [*_notes(), *_text_frames()]
+    texts = [*_notes(), *(_texts.popleft() for _ in range(len(_texts)))]
+    frames = [wire.text_frame(*one) for one in texts]
     for kind, waiting in ((wire.MARKS, _marks), (wire.BATCHES, _batches)):
         body = _packed(wire.RECORDS[kind], waiting)
         if body:
             frames.append(wire.frame(kind, body))
-    return bool(frames) and sink.append(frames)
-
-
-def _text_frames() -> Iterator[bytes]:
-    for _ in range(len(_texts)):
-        yield wire.text_frame(*_texts.popleft())
+    went = sink.append(frames) if frames else 0
+    _texts.extendleft(reversed(texts[went:]))  # what is true still is so when there is room again
+    return went > 0
 
 
 def _packed(layout: struct.Struct, waiting: deque[tuple]) -> bytes:
@@ -282,8 +279,8 @@ def _packed(layout: struct.Struct, waiting: deque[tuple]) -> bytes:
     return b"".join(parts)
 
 
-def _notes() -> list[bytes]:
-    """Give frames of what is newly unseen; of the same (what, why) the highest count holds."""
+def _notes() -> list[tuple[int, dict[str, Any]]]:
+    """Give what is newly unseen; of the same (what, why) the highest count holds."""
     for notes in (patching.notes, imports.failed):
         while notes:
             what, why = notes.pop()
@@ -292,13 +289,13 @@ def _notes() -> list[bytes]:
         unseen("records", f"not written: {sink.why_lost}")
         _unseen["records"][1] += sink.lost - 1
         sink.lost = 0
-    frames = []
+    told = []
     for what, entry in list(_unseen.items()):
-        why, count, told = entry
-        if count >= 2 * told or _state["ended"]:  # a count that grows is told at 1, 2, 4, …
+        why, count, before = entry
+        if count >= 2 * before:  # a count that grows is told at 1, 2, 4, …
             entry[2] = count
-            frames.append(wire.text_frame(wire.UNSEEN, {"what": what, "why": why, "count": count}))
-    return frames
+            told.append((wire.UNSEEN, {"what": what, "why": why, "count": count}))
+    return told
 
 
 def _drop() -> None:

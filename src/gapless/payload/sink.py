@@ -16,6 +16,7 @@ except ImportError:  # not a POSIX system
     fcntl = None
 
 from .. import wire
+from . import tracebacks
 
 HIGH = 300  # file descriptors below are left to the user, who may count on their numbers
 AGAIN_NS = 1_000_000_000  # after a log could not be opened
@@ -58,20 +59,21 @@ def claim(folder: str, stems: list[str]) -> str | None:
     return None
 
 
-def append(frames: list[bytes]) -> bool:
-    """Write whole frames, by one ``os.write``; tell whether all went."""
+def append(frames: list[bytes]) -> int:
+    """Write whole frames, by one ``os.write``; give how many of them went."""
     global _rest
     data = b"".join([_rest, *frames])
     try:
         written = os.write(_fd, data)
     except OSError as error:
         _note(len(frames), error)
-        return False
+        return 0
     if written == len(data):
         _rest = b""
-        return True
-    _note(_cut(frames, written), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    return False
+        return len(frames)
+    went = _cut(frames, written)
+    _note(len(frames) - went, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    return went
 
 
 def close() -> None:
@@ -91,23 +93,26 @@ def forget() -> None:
 
 def _note(count: int, error: OSError) -> None:
     global lost, why_lost
+    if tracebacks.from_a_signal_handler(error):  # a TimeoutError of the user's is an OSError too
+        raise error
     lost += count
     why_lost = f"{errno.errorcode.get(error.errno or 0, 'OSError')}: {error.strerror}"
 
 
 def _cut(frames: list[bytes], written: int) -> int:
-    """Keep the rest of the one frame that went in half; count the frames dropped after it."""
+    """Count the frames that went, one of which may have gone in part: its rest goes next."""
     global _rest
     at = len(_rest)
     if written < at:
         _rest = _rest[written:]
-        return len(frames)
+        return 0
+    _rest = b""
     for index, one in enumerate(frames):
         if written < at + len(one):
             _rest = one[written - at :] if written > at else b""
-            return len(frames) - index - bool(_rest)
+            return index + bool(_rest)
         at += len(one)
-    return 0
+    return len(frames)
 
 
 def _open(path: str) -> bool:

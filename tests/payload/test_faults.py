@@ -1,0 +1,87 @@
+"""Whatever goes wrong in the recorder or around it, the training runs as it would alone."""
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from gapless import wire
+from tests.payload.watching import Log, logs, plainly, script, watched
+
+KILLED = """
+import os, time, torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for number in range(6):
+    model(torch.ones(2)).backward()
+    optimizer.step()
+    time.sleep(0.11)
+{fate}
+"""
+
+
+def run(names: tuple[str, ...], folder: Path) -> dict[str, Log]:
+    """Compare both runs; give what was recorded."""
+    command = script("misdeeds.py", *names)
+    plain = plainly(command, folder)
+    seen = watched(command, folder, folder / "spool")
+    assert plain.code == 0, plain.err
+    assert seen.out.splitlines() == plain.out.splitlines()
+    assert seen.err.splitlines() == plain.err.splitlines()
+    assert seen.code == plain.code
+    return logs(folder / "spool")
+
+
+def test_a_recorder_that_breaks_anywhere_says_so_and_the_training_goes_on(tmp_path: Path) -> None:
+    log = run(("broken_recorder",), tmp_path)["rank0"]
+    assert log.count(wire.STEP) > 0
+    assert "RuntimeError('a hook of ours is broken')" in log.unseen().values()
+
+
+def test_tracebacks_warnings_and_what_scripts_replace_are_as_without_us(tmp_path: Path) -> None:
+    log = run(("errors", "vandal", "threads"), tmp_path)["rank0"]
+    assert log.whole
+    assert log.count(wire.STEP) >= 1 + 6 + 6 + 40
+    raised = [mark for mark in log.marks if mark[0] == wire.NEXT and mark[1] & wire.RAISED]
+    assert len(raised) == 3
+    assert len({mark[3] for mark in log.marks if mark[0] == wire.STEP}) == 3, "three threads"
+
+
+def test_closed_descriptors_and_a_full_disk_cost_records_and_nothing_else(tmp_path: Path) -> None:
+    found = run(("closed", "full"), tmp_path)
+    log = found["rank0"]
+    assert "records" in log.unseen()
+    assert log.whole
+    assert log.kinds()[wire.END] == 1
+    assert 24 + 96 < log.count(wire.STEP) < 30 + 6 * 96
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [("vanished",), ("forks", "epochs"), ("alarms",)])
+def test_other_misdeeds(tmp_path: Path, names: tuple[str, ...]) -> None:
+    found = run(names, tmp_path)
+    if "forks" in names:
+        child = next(log for name, log in found.items() if name != "rank0")
+        assert (child.count(wire.STEP), child.kinds()[wire.END]) == (6, 1)
+        assert found["rank0"].count(wire.ITER) == 1 + 1 + 2000
+
+
+@pytest.mark.parametrize(
+    ("fate", "code"),
+    [
+        ("os.kill(os.getpid(), 9)", -signal.SIGKILL),
+        pytest.param("os._exit(4)", 4, marks=pytest.mark.slow),
+        pytest.param("raise SystemExit(3)", 3, marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_can_be_read_to_its_last_step_however_it_ended(
+    tmp_path: Path, fate: str, code: int
+) -> None:
+    command = [sys.executable, "-c", KILLED.format(fate=fate)]
+    seen = watched(command, tmp_path, tmp_path / "spool")
+    log = logs(tmp_path / "spool")["rank0"]
+    assert (seen.code, seen.err) == (code, "")
+    assert log.whole
+    assert log.count(wire.STEP) == 6
+    assert log.kinds()[wire.END] == (0 if code == -signal.SIGKILL else 1)
