@@ -96,6 +96,14 @@ def text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
+def content(path: Path) -> bytes:
+    """Give what a file holds; nothing if it is gone."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 def alive(pid: int) -> bool:
     """Tell whether a process lives."""
     try:

@@ -106,7 +106,7 @@ def test_a_day_makes_no_more_than_25_000_samples() -> None:
         samples += 1
     assert 15_000 < samples < 25_000
     assert sampling.period_s(600, 0.001) == 0.5
-    assert sampling.period_s(0, 0.02) == 3.0  # what costs 20 ms comes seldom
+    assert sampling.period_s(0, 0.02) == 5.0  # what costs 20 ms comes seldom
 
 
 def frames(journal: Journal, kind: int) -> list[dict[str, Any]]:
@@ -285,7 +285,7 @@ def test_nvml_that_is_absent_is_said(nvml: Nvml) -> None:
 def test_figures_that_fail_midway_are_given_up_one_by_one(nvml: Nvml) -> None:
     notes: dict[str, str] = {}
     sampler = gpu_sampler(None, notes)
-    assert "gpu0.power" in sampler(S)
+    assert {"gpu0.power", "gpu0.energy"} <= sampler(S).keys()
     nvml.lost |= {"nvmlDeviceGetPowerUsage"}
     for _ in range(3):
         values = sampler(S)
@@ -293,7 +293,7 @@ def test_figures_that_fail_midway_are_given_up_one_by_one(nvml: Nvml) -> None:
         assert values["gpu0.sm"] == 37
     assert notes == {"gpu0.power": "NVML: GPU is lost"}
     nvml.lost |= {"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetUtilizationRates"}
-    for _ in range(12):
+    for _ in range(13):
         sampler(S)
     assert sampler(S)["gpu0.clock_sm"] == 1980
     assert {"gpu0.sm", "gpu0.others"} <= notes.keys()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SWEEP_S: Final = 0.5
 _SLOWEST_S: Final = 10.0
-_SHARE: Final = 300  # time between sweeps is at least so many times what one takes of a processor
+_SHARE: Final = 500  # time between sweeps is at least so many times what one takes of a processor
 _MEANWHILE_S: Final = 3.0  # after the start: no need to compete with it
 _STACK: Final = 1 << 20  # a limit on memory is the training's, not ours
 

@@ -13,7 +13,7 @@ from gapless.launch.unseen import Journal
 _PERIOD_S: Final = 0.5
 _LONGEST_S: Final = 5.0
 _DENSE_S: Final = 1200.0  # sampled at the full rate; then as many again each time as long
-_SHARE: Final = 150  # time between samples is at least so many times what one takes of a processor
+_SHARE: Final = 250  # time between samples is at least so many times what one takes of a processor
 _FAILURES: Final = 3  # in a row, and a sampler is given up
 
 Opened = Callable[[], Sampler]

@@ -28,7 +28,7 @@ class Monitor:
     later: Any
     taken: int = 0
 
-    def read(self, _: int) -> Values:
+    def read(self) -> Values:
         """Give the metrics since the last reading. Raises ``NVMLError``."""
         self.earlier, self.later = self.later, self.earlier
         self.nvml.nvmlGpmSampleGet(self.handle, self.later)

@@ -6,7 +6,8 @@ loaded), ``temperature`` (°C), ``clock_sm``, ``clock_memory`` (MHz), ``throttle
 ``pcie_rx``, ``pcie_tx`` (bytes/s, to and from the GPU), ``others`` (processes not of the run that
 compute on it). Where the GPU has performance monitors (GPM; Hopper and later): ``gpm.active``,
 ``gpm.sm``, ``gpm.occupancy``, ``gpm.tensor``, ``gpm.dram`` in per cent, ``gpm.nvlink_rx`` and
-``gpm.nvlink_tx`` in bytes/s.
+``gpm.nvlink_tx`` in bytes/s. What changes slowly, and what takes long to ask, is in each fourth
+sample only.
 """
 
 import os
@@ -21,8 +22,11 @@ from gapless.launch.samplers.gpm import Monitor, open_monitor
 from gapless.launch.tree import Tree
 
 Note = Callable[[str, str], None]
+Figures = Mapping[str, float | None]
+Query = Callable[[], Figures]
 _FAILURES: Final = 3  # in a row, and a figure is given up
-_LOOK: Final = 10  # samples between two looks at which GPUs the run uses
+_USED: Final = 12  # looks for one at which GPUs the run uses
+_SELDOM: Final = 4  # looks for one at what changes slowly
 _KIB: Final = 1024
 
 
@@ -30,7 +34,8 @@ _KIB: Final = 1024
 class _Gpu:
     number: int
     handle: Any
-    queries: dict[str, Callable[[], float | None]]
+    often: dict[str, Query]
+    seldom: dict[str, Query]
     monitor: Monitor | None
     failures: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -43,14 +48,17 @@ def open_sampler(tree: Tree, note: Note, visible: str | None) -> Sampler:
         raise AbsentError("no GPU is visible to the command")
     looks, used = 0, gpus
 
-    def sample(now: int) -> Values:
+    def sample(_: int) -> Values:
         nonlocal looks, used
-        if looks % _LOOK == 0:
+        if looks % _USED == 0:
             used = _used(nvml, gpus, tree)
-        looks += 1
         values: dict[str, float | None] = {}
         for gpu in used:
-            values |= _values(nvml, gpu, now, note)
+            _ask(nvml, gpu, gpu.often, values, note)
+            if looks % _SELDOM == 0:
+                _ask(nvml, gpu, gpu.seldom, values, note)
+            _monitor(nvml, gpu, values, note)
+        looks += 1
         return present(values)
 
     return sample
@@ -94,55 +102,84 @@ def _by_name(nvml: Any, name: str, count: int) -> int | None:  # noqa: ANN401
 
 def _open(nvml: Any, number: int, tree: Tree) -> _Gpu:  # noqa: ANN401
     handle = nvml.nvmlDeviceGetHandleByIndex(number)
-    return _Gpu(number, handle, _queries(nvml, handle, tree), open_monitor(nvml, handle))
+    often, seldom = _often(nvml, handle), _seldom(nvml, handle, tree)
+    return _Gpu(number, handle, often, seldom, open_monitor(nvml, handle))
 
 
-def _queries(
-    nvml: Any,  # noqa: ANN401
-    handle: Any,  # noqa: ANN401
-    tree: Tree,
-) -> dict[str, Callable[[], float | None]]:
+def _often(nvml: Any, handle: Any) -> dict[str, Query]:  # noqa: ANN401
+    """Give the queries of each look: what changes from step to step."""
+
+    def busy() -> Figures:
+        told = nvml.nvmlDeviceGetUtilizationRates(handle)
+        return {"sm": told.gpu, "memory_util": told.memory}
+
     return {
-        "sm": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
-        "memory_util": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).memory,
-        "memory_used": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used,
-        "memory_total": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
-        "power": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-        "energy": lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000,
-        "temperature": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
-        "clock_sm": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
-        "clock_memory": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
-        "throttle": lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
-        "others": lambda: _others(nvml, handle, tree),
-        **_bus(nvml, handle),
+        "sm": busy,
+        "power": lambda: {"power": nvml.nvmlDeviceGetPowerUsage(handle) / 1000},
+        "clock_sm": lambda: {"clock_sm": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)},
+        "throttle": lambda: {"throttle": nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)},
     }
 
 
-def _bus(nvml: Any, handle: Any) -> dict[str, Callable[[], float | None]]:  # noqa: ANN401
-    """Give the queries of the PCIe bus: counters if there are any, else what a 20 ms look says."""
+def _seldom(nvml: Any, handle: Any, tree: Tree) -> dict[str, Query]:  # noqa: ANN401
+    """Give the queries of some looks: what changes slowly, counters, what takes long to ask."""
+
+    def memory() -> Figures:
+        told = nvml.nvmlDeviceGetMemoryInfo(handle)
+        return {"memory_used": told.used, "memory_total": told.total}
+
+    def energy() -> Figures:
+        return {"energy": nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000}
+
+    def temperature() -> Figures:
+        return {"temperature": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)}
+
+    def clock() -> Figures:
+        return {"clock_memory": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)}
+
+    return {
+        "memory_used": memory,
+        "energy": energy,
+        "temperature": temperature,
+        "clock_memory": clock,
+        "others": lambda: {"others": _others(nvml, handle, tree)},
+        "pcie": _bus(nvml, handle),
+    }
+
+
+def _bus(nvml: Any, handle: Any) -> Query:  # noqa: ANN401
+    """Give the query of the PCIe bus: its counters if there are any, else two looks of 20 ms."""
     growth = Growth()
     fields = {
         "pcie_rx": nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES,
         "pcie_tx": nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES,
     }
 
-    def counted(name: str) -> float | None:
-        told = nvml.nvmlDeviceGetFieldValues(handle, [fields[name]])[0]
-        if told.nvmlReturn != nvml.NVML_SUCCESS:
-            raise nvml.NVMLError(told.nvmlReturn)
-        return growth.rate(name, int(told.timestamp) * 1000, int(told.value.ullVal))
+    def counted() -> Figures:
+        told = nvml.nvmlDeviceGetFieldValues(handle, list(fields.values()))
+        for each in told:
+            if each.nvmlReturn != nvml.NVML_SUCCESS:
+                raise nvml.NVMLError(each.nvmlReturn)
+        return {
+            name: growth.rate(name, int(each.timestamp) * 1000, int(each.value.ullVal))
+            for name, each in zip(fields, told, strict=True)
+        }
 
-    def looked(counter: int) -> float:
-        return nvml.nvmlDeviceGetPcieThroughput(handle, counter) * _KIB
+    def looked() -> Figures:
+        counters = {
+            "pcie_rx": nvml.NVML_PCIE_UTIL_RX_BYTES,
+            "pcie_tx": nvml.NVML_PCIE_UTIL_TX_BYTES,
+        }
+        return {
+            name: nvml.nvmlDeviceGetPcieThroughput(handle, counter) * _KIB
+            for name, counter in counters.items()
+        }
 
     try:
-        counted("pcie_rx")
+        counted()
     except nvml.NVMLError:
-        return {
-            "pcie_rx": lambda: looked(nvml.NVML_PCIE_UTIL_RX_BYTES),
-            "pcie_tx": lambda: looked(nvml.NVML_PCIE_UTIL_TX_BYTES),
-        }
-    return {name: (lambda name=name: counted(name)) for name in fields}
+        return looked
+    return counted
 
 
 def _others(nvml: Any, handle: Any, tree: Tree) -> float:  # noqa: ANN401
@@ -162,25 +199,34 @@ def _used(nvml: Any, gpus: list[_Gpu], tree: Tree) -> list[_Gpu]:  # noqa: ANN40
     return found or gpus
 
 
-def _values(nvml: Any, gpu: _Gpu, now: int, note: Note) -> Mapping[str, float | None]:  # noqa: ANN401
-    values: dict[str, float | None] = {}
-    for name, query in list(gpu.queries.items()):
+def _ask(
+    nvml: Any,  # noqa: ANN401
+    gpu: _Gpu,
+    queries: dict[str, Query],
+    values: dict[str, float | None],
+    note: Note,
+) -> None:
+    """Add what queries of a GPU say; one that fails again and again is given up and noted."""
+    for name, query in list(queries.items()):
         try:
-            values[f"gpu{gpu.number}.{name}"] = query()
+            values |= {f"gpu{gpu.number}.{figure}": value for figure, value in query().items()}
             gpu.failures.pop(name, None)
         except nvml.NVMLError as error:
             gpu.failures[name] = gpu.failures.get(name, 0) + 1
             if gpu.failures[name] >= _FAILURES:
-                del gpu.queries[name]
+                del queries[name]
                 note(f"gpu{gpu.number}.{name}", f"NVML: {error}")
-    if gpu.monitor is not None:
-        try:
-            told = gpu.monitor.read(now)
-            values |= {f"gpu{gpu.number}.gpm.{name}": value for name, value in told.items()}
-        except nvml.NVMLError as error:
-            gpu.monitor = None
-            note(f"gpu{gpu.number}.gpm", f"NVML: {error}")
-    return values
+
+
+def _monitor(nvml: Any, gpu: _Gpu, values: dict[str, float | None], note: Note) -> None:  # noqa: ANN401
+    if gpu.monitor is None:
+        return
+    try:
+        told = gpu.monitor.read()
+        values |= {f"gpu{gpu.number}.gpm.{name}": value for name, value in told.items()}
+    except nvml.NVMLError as error:
+        gpu.monitor = None
+        note(f"gpu{gpu.number}.gpm", f"NVML: {error}")
 
 
 def visible_devices() -> str | None:

@@ -1,0 +1,69 @@
+"""Launchers of several processes need nothing special."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gapless import wire
+from tests.launch import starting
+
+DDP = str(Path(__file__).with_name("ddp.py"))
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def steps(log: Path) -> int:
+    """Count the calls of an optimizer's step that a log holds."""
+    frames, _ = wire.frames(log.read_bytes())
+    marks = (frame.body for frame in frames if frame.kind == wire.MARKS)
+    return sum(one[0] == wire.STEP for body in marks for one in wire.MARK.iter_unpack(body))
+
+
+@pytest.mark.slow
+def test_each_rank_of_torchrun_is_recorded(tmp_path: Path) -> None:
+    plain, recorded = tmp_path / "plain", tmp_path / "recorded"
+    plain.mkdir()
+    recorded.mkdir()
+    expected = starting.plain([*TORCHRUN, DDP, "40"], plain)
+    done = starting.run([*TORCHRUN, DDP, "40"], recorded, "--no-windows")
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout) == (0, b"")
+    for rank in (0, 1):
+        name = f"rank{rank}.txt"
+        assert (recorded / name).read_text() == (plain / name).read_text()
+        assert steps(starting.folder(recorded) / "logs" / f"rank{rank}.log") == 40
+
+
+@pytest.mark.slow
+def test_torchrun_is_checked_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [*starting.GAPLESS, "check", *TORCHRUN, DDP, "1000000"]
+    done = starting.plain(command, tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    told = json.loads((starting.folder(tmp_path) / "run.json").read_text())
+    assert told["stopped_by"] == "check"
+    assert list((starting.folder(tmp_path) / "windows").iterdir())
+    left = [
+        path
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if DDP.encode() in starting.content(path)
+    ]
+    assert not left
+
+
+@pytest.mark.slow
+def test_a_shell_script_of_two_trainings_is_recorded(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "weight = torch.nn.Parameter(torch.ones(3))\n"
+        "optimizer = torch.optim.SGD([weight], lr=0.1)\n"
+        "for _ in range(30):\n"
+        "    weight.sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    (tmp_path / "run.sh").write_text(
+        f"set -e\n{sys.executable} train.py\n{sys.executable} train.py\n"
+    )
+    done = starting.run(["bash", "run.sh"], tmp_path, "--no-windows")
+    assert done.returncode == 0
+    logs = (starting.folder(tmp_path) / "logs").glob("rank*.log")
+    assert sum(steps(log) for log in logs) == 60
