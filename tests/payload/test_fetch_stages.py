@@ -238,8 +238,22 @@ draws = [
     lambda: torch.rand(1), lambda: np.random.rand(), lambda: random.random(), lambda: None,
     lambda: torch.Generator().manual_seed(1), lambda: np.random.default_rng(0).random(),
 ]
+class Held(Numbers):
+    def __init__(self, *generators):
+        self.transforms = [{"generator": one} for one in generators]
+    def __getitem__(self, index):
+        self.transforms[0]["generator"].random()
+        return index
+class Torch:
+    def __init__(self):
+        self.generator = torch.Generator()
+    def random(self):
+        torch.rand(1, generator=self.generator)
 for draw in draws:
     for _ in DataLoader(Draws(draw), batch_size=4):
+        pass
+for held in (np.random.default_rng(0), np.random.RandomState(0), random.Random(0), Torch(), random):
+    for _ in DataLoader(Held(held, random.Random(0)), batch_size=4):
         pass
 print(torch.rand(1), np.random.rand(), random.random())
 """
@@ -251,5 +265,5 @@ def test_tells_whether_a_generator_was_advanced_and_advances_none(tmp_path: Path
     )
     ran = run(tmp_path, script, random_every=1)
     looked = [row.of("random") for row in ran.rows if row.of("sequence") == 0]
-    assert looked == [1, 1, 1, 0, 0, 0]
+    assert looked == [1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 1]
     assert ran.out == run(tmp_path, script, recorded=False).out

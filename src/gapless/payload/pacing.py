@@ -1,32 +1,34 @@
 """How often a fetch is recorded, and how often in detail, so that it costs at most 1 %.
 
-Each fetch earns a share of the time that it took, each record is paid from that: what is dear is
-done seldom. Sampling looks at nothing but what was before, so it favours no kind of fetch.
+Each fetch earns a share of the time that it takes, each record is paid from that: what is dear is
+done seldom. How many fetches go by is known beforehand, so that one that goes by costs next to
+nothing: it is taken to last as long as the last one that was recorded.
 """
 
 from __future__ import annotations
 
-PASSED, LIGHT, DETAILED = range(3)
+LIGHT, DETAILED = 1, 2
 ALWAYS = 2  # so many first fetches are recorded in detail: the cold one, and one like the rest
+MOST_PASSED = 10_000  # fetches without a record
 
 # Of the time of a fetch, in parts of 1,000: 1 % in all.
 LIGHT_SHARE, DETAIL_SHARE, RANDOM_SHARE = 5, 4, 1
 LIGHT_LEAST_NS = 5_000  # a fetch, for a row of short fetches …
-LIGHT_LEAST_SHARE = 25  # … but never more than this
+LIGHT_LEAST_SHARE = 20  # … but never more than this
 DETAIL_MOST_NS = 15_000  # a sample
-
-
 LIGHT_COST_NS = 100_000  # what may be saved up for a first row; then what the last one cost
 OUTLIER = 4  # times the least cost
+AND_MORE = 3  # halves: what we push out of the caches costs the fetch half as much again
 
 
 class Pace:
     """What one kind of fetch has earned and paid, in ns."""
 
-    __slots__ = ("_costs", "_credits", "_least", "_random_every", "_since", "count")
+    __slots__ = ("_costs", "_credits", "_least", "_random_every", "_since", "count", "left")
 
     def __init__(self, random_every: int) -> None:
-        self.count = 0
+        self.left = 0  # fetches that go by before the next one is recorded
+        self.count = 0  # recorded
         self._credits = [0, 0, 0]  # for rows, detail and looking at generators
         self._costs = [LIGHT_COST_NS, 0, 0]  # of the last of each; so much may be saved up
         self._least = [0, 0, 0]
@@ -34,13 +36,9 @@ class Pace:
         self._since = random_every  # the first fetch is looked at
 
     def choose(self) -> int:
-        """Give what is to be recorded of the fetch that begins."""
+        """Give what is to be recorded of the fetch that begins: it is one that does not go by."""
         self.count += 1
-        self._since += 1
-        light, detail, _ = self._credits
-        if self.count <= ALWAYS or detail >= 0:
-            return DETAILED
-        return LIGHT if light >= 0 else PASSED
+        return DETAILED if self.count <= ALWAYS or self._credits[1] >= 0 else LIGHT
 
     def random(self) -> bool:
         """Tell whether to look if this fetch, which is recorded, advances a random generator."""
@@ -49,23 +47,34 @@ class Pace:
             self._since = 0
         return due
 
-    def earn(self, wall: int, samples: int) -> None:
-        """Take note of a fetch that took so long and gave so many samples."""
-        share = wall // 1000
-        light = max(share * LIGHT_SHARE, min(LIGHT_LEAST_NS, share * LIGHT_LEAST_SHARE))
-        detail = min(share * DETAIL_SHARE, DETAIL_MOST_NS * max(1, samples))
-        gains = (light, detail, share * RANDOM_SHARE)
-        self._credits = [
-            min(credit + gain, cost)
-            for credit, gain, cost in zip(self._credits, gains, self._costs)
-        ]
+    def settle(self, wall: int, samples: int, costs: tuple[int, int, int]) -> None:
+        """Take note of a recorded fetch: what it took and gave, and what recording it cost.
 
-    def pay(self, *costs: int) -> None:
-        """Take note of what recording cost: the row, the detail, the look at generators."""
+        The costs: of the row, of the detail, of looking at generators; 0: not done.
+        """
+        share = wall // 1000
+        light = max(share * LIGHT_SHARE, min(LIGHT_LEAST_NS, share * LIGHT_LEAST_SHARE), 1)
+        detail = max(min(share * DETAIL_SHARE, DETAIL_MOST_NS * max(1, samples)), 1)
+        gains = (light, detail, share * RANDOM_SHARE)
+        self._pay(costs)
+        self._earn(gains, 1)
+        if self.count >= ALWAYS:
+            waits = [max(0, -(self._credits[at] // gains[at])) for at in (0, 1)]
+            self.left = min(*waits, MOST_PASSED)
+            self._earn(gains, self.left)
+
+    def _pay(self, costs: tuple[int, int, int]) -> None:
         for at, cost in enumerate(costs):
             if cost:
                 # Where another program had the processor meanwhile, that was not our work.
                 self._least[at] = min(self._least[at] or cost, cost)
-                paid = min(cost, OUTLIER * self._least[at])
+                paid = min(cost, OUTLIER * self._least[at]) * AND_MORE // 2
                 self._credits[at] -= paid
                 self._costs[at] = paid
+
+    def _earn(self, gains: tuple[int, int, int], times: int) -> None:
+        self._since += times
+        self._credits = [
+            min(credit + gain * times, cost)
+            for credit, gain, cost in zip(self._credits, gains, self._costs)
+        ]

@@ -20,6 +20,8 @@ NATIVE = io.open
 _lock = allocate_lock()
 _swapped: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is ours
 
+_made: dict[int, tuple[Any, Any]] = {}  # by id of a function: itself and what stands for it
+MOST_MADE = 16
 SIMPLE = 2  # a path and a mode, nothing else
 
 
@@ -119,18 +121,24 @@ def forget() -> None:
 
 
 def _swap() -> None:
-    made: dict[int, Any] = {}
     for owner, name in ((builtins, "open"), (io, "open"), (os, "read"), (os, "pread")):
         there = getattr(owner, name, None)
         if there is None:
             continue
         if isinstance(there, Standing):  # ours, from when somebody replaced it and put it back
             there = there.__wrapped__
-        ours = made.get(id(there))
-        if ours is None:
-            ours = made[id(there)] = _Open(there) if name == "open" else timed(there, READ)
+        ours = _ours(there, name)
         _swapped.append((owner, name, there, ours))
         setattr(owner, name, ours)
+
+
+def _ours(there: Any, name: str) -> Any:
+    known = _made.get(id(there))
+    if known is None or known[0] is not there:
+        if len(_made) > MOST_MADE:  # somebody puts another one there all the time
+            _made.clear()
+        known = _made[id(there)] = there, _Open(there) if name == "open" else timed(there, READ)
+    return known[1]
 
 
 def _put_back() -> None:

@@ -24,7 +24,7 @@ RANDOM_EVERY = 64  # fetches, where the options say nothing
 _UNDIVIDED = (ABSENT,) * (2 * len(wire.STAGES))
 
 _here = threading.local()  # .busy: this thread is within a fetch
-_feeds: Any = weakref.WeakKeyDictionary()  # fetcher → Feed
+_feeds: dict[int, Feed] = {}  # by id of the fetcher
 _paces: dict[tuple[int, bool], pacing.Pace] = {}
 _switch_ns = 0  # what going over to another stage and back costs, once it is known
 
@@ -32,12 +32,14 @@ _switch_ns = 0  # what going over to another stage and back costs, once it is kn
 class Feed:
     """What is known of one fetcher: one iteration of one loader in one process."""
 
-    __slots__ = ("iterable", "loader", "pace", "sequence", "worker")
+    __slots__ = ("fetcher", "iterable", "loader", "pace", "sequence", "worker")
 
-    def __init__(self, loader: int, worker: int, *, iterable: bool) -> None:
-        self.loader, self.worker, self.iterable = loader, worker, iterable
+    def __init__(self, fetcher: Any, loader: int, worker: int) -> None:
+        self.fetcher = weakref.ref(fetcher)
+        self.loader, self.worker = loader, worker
+        self.iterable = type(fetcher).__name__.startswith("_Iterable")
         self.sequence = 0
-        key = (loader, iterable)
+        key = (loader, self.iterable)
         if key not in _paces:
             _paces[key] = pacing.Pace(int(recorder.options().get("random_every", RANDOM_EVERY)))
         self.pace = _paces[key]
@@ -66,7 +68,7 @@ class Note:
 
     def __init__(self, entered: int, fetcher: Any, feed: Feed) -> None:
         self.entered, self.fetcher, self.feed = entered, fetcher, feed
-        self.kind = pacing.PASSED
+        self.kind = pacing.LIGHT
         self.samples = 0
         self.sequence = feed.sequence
         self.random = ABSENT
@@ -93,9 +95,16 @@ def _install(module: Any) -> None:
 def _make(original: Callable[..., Any]) -> Callable[..., Any]:
     begin = patching.guarded("fetch")(_begin)
     end = patching.guarded("fetch")(_end)
+    feeds = _feeds
 
     def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        note = begin(self, args, kwargs)
+        feed = feeds.get(id(self))
+        if feed is not None and feed.pace.left > 0 and feed.fetcher() is self:
+            feed.pace.left -= 1
+            feed.sequence += 1
+            note = None
+        else:
+            note = begin(self, args, kwargs)
         try:
             result = original(self, *args, **kwargs)
         except BaseException as error:
@@ -117,9 +126,9 @@ def _begin(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> Note | None:
     entered = monotonic_ns()
     if getattr(_here, "busy", False):
         return None  # a data set that loads from another loader: the outer fetch has it all
-    feed = _feeds.get(fetcher)
-    if feed is None:
-        feed = _feeds[fetcher] = _feed(fetcher)
+    feed = _feeds.get(id(fetcher))
+    if feed is None or feed.fetcher() is not fetcher:
+        feed = _known(fetcher)
     note = Note(entered, fetcher, feed)
     feed.sequence += 1
     note.kind = feed.pace.choose()
@@ -134,12 +143,9 @@ def _begin(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> Note | None:
 
 
 def _start(note: Note) -> None:
-    if note.kind == pacing.PASSED:
-        note.start = monotonic_ns()
-        return
     if note.feed.pace.random():
         before = monotonic_ns()
-        note.states = randomness.states()
+        note.states = randomness.states(note.fetcher.dataset)
         note.random_ns = monotonic_ns() - before
     note.gauge = measure.gauge()
     detailed = note.kind == pacing.DETAILED
@@ -156,9 +162,6 @@ def _start(note: Note) -> None:
 
 
 def _end(note: Note) -> None:
-    if note.kind == pacing.PASSED:
-        note.feed.pace.earn(monotonic_ns() - note.start, note.samples)
-        return
     try:
         after = note.gauge.stop()
         if note.watch is not None:
@@ -167,12 +170,12 @@ def _end(note: Note) -> None:
         _undo(note)
     if note.states is not None:
         before = monotonic_ns()
-        note.random = int(randomness.states() != note.states)
+        note.random = int(randomness.states(note.fetcher.dataset) != note.states)
         note.random_ns += monotonic_ns() - before
     recorder.batch(_row(note, after))
     _tell_missing()
-    note.feed.pace.earn(after.at - note.start, note.samples)
-    _pay(note, monotonic_ns() - after.at)
+    costs = _costs(note, monotonic_ns() - after.at)
+    note.feed.pace.settle(after.at - note.start, note.samples, costs)
     if note.feed.worker >= 0:
         files.tick(after.at)  # the recorder itself writes by and by
 
@@ -207,12 +210,11 @@ def _row(note: Note, after: measure.Reading) -> tuple[int, ...]:
     )
 
 
-def _pay(note: Note, afterwards: int) -> None:
-    light = note.start - note.entered + afterwards - note.random_ns
+def _costs(note: Note, afterwards: int) -> tuple[int, int, int]:
+    light = max(1, note.start - note.entered + afterwards - note.random_ns)
     if note.watch is None:
-        note.feed.pace.pay(light, 0, note.random_ns)
-    else:
-        note.feed.pace.pay(0, light + note.watch.switches * _cost() // 2, note.random_ns)
+        return light, 0, note.random_ns
+    return 0, light + note.watch.switches * _cost() // 2, note.random_ns
 
 
 def _cost() -> int:
@@ -258,13 +260,20 @@ def _asked(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> int:
     return len(index) if fetcher.auto_collation and hasattr(index, "__len__") else 1
 
 
+def _known(fetcher: Any) -> Feed:
+    for number, feed in list(_feeds.items()):
+        if feed.fetcher() is None:
+            del _feeds[number]
+    found = _feeds[id(fetcher)] = _feed(fetcher)
+    return found
+
+
 def _feed(fetcher: Any) -> Feed:
     worker = sys.modules.get("torch.utils.data._utils.worker")
     info = getattr(worker, "_worker_info", None)
-    iterable = type(fetcher).__name__.startswith("_Iterable")
     if info is not None:
-        return Feed(recorder.own_loader(), info.id, iterable=iterable)
-    return Feed(_own_loader(fetcher), ABSENT, iterable=iterable)
+        return Feed(fetcher, recorder.own_loader(), info.id)
+    return Feed(fetcher, _own_loader(fetcher), ABSENT)
 
 
 def _own_loader(fetcher: Any) -> int:
