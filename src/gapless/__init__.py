@@ -35,6 +35,8 @@ def open(  # noqa: A001, PLR0913 - it is called gapless.open; the options are th
 ) -> "Study":
     """Read traces (files, folders, patterns: the ranks of one job) and give the study of them.
 
+    The folder of a run that gapless recorded gives the study of that run: ``study.recorded``.
+
     ``rank`` and ``steps`` select by number or by text ("3-7"); ``by_shape`` parts operators by
     their input shapes; ``leaf`` asks for the ``pieces`` longest pieces of one leaf;
     ``cache=False`` neither reads nor writes the cache. Raises ``GaplessError`` where a path names

@@ -10,7 +10,7 @@ import pytest
 import gapless
 from gapless import wire
 from gapless.cli import main
-from tests.store.drawing import marks, run, sample, step, training
+from tests.store.drawing import marks, run, sample, step, training, window
 
 DATA: Final = Path(__file__).parents[1] / "data"
 MS: Final = 1_000_000
@@ -107,3 +107,50 @@ def test_what_no_recording_has_is_refused(runs: Path, capsys: pytest.CaptureFixt
     assert main(["report", "--rank", "7"]) == 2
     assert "there is no rank 7: there are 0" in capsys.readouterr().err
     assert main(["report", "--csv", "nothing"]) == 2
+
+
+def with_windows(folder: Path, *names: str) -> Path:
+    """Give a run whose windows are recorded traces; from the second on they have stacks."""
+    log = long_training()
+    for at in range(1, len(names)):
+        log += window(at + 1, stacks=True)
+    made = run(folder, {"rank0.log": log}, ended=150 * MS)
+    (made / "windows").mkdir()
+    for at, name in enumerate(names, 1):
+        shutil.copy(DATA / name, made / "windows" / f"rank0-step{at}.json.gz")
+    return made
+
+
+def test_windows_with_stacks_give_lines_and_nothing_else(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_windows(runs / "a", "amp_bf16.json.gz")
+    assert main(["report", "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    with_windows(runs / "b", "amp_bf16.json.gz", "stacks_memory.json.gz")
+    assert main(["report", "b", "--json"]) == 0
+    both = json.loads(capsys.readouterr().out)
+    assert alone["step_account"] == both["step_account"]
+    assert not alone["tables"]["lines"]
+    assert both["tables"]["lines"]
+    assert not any("stacks" in note for note in both["health"]["notes"])
+
+
+def test_without_samples_cost_goes_by_the_account(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_windows(runs / "a", "amp_bf16.json.gz")
+    assert main(["report", "--price", "2.5", "--markdown"]) == 0
+    out = capsys.readouterr().out
+    assert "on one NVIDIA H200" in out
+    assert "the GPU worked" in out
+    assert "while no GPU worked (steps by the account, else idle)" in out
+    assert "### Windows" in out
+
+
+def test_a_selection_of_steps_that_no_window_has_is_refused(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_windows(runs / "a", "amp_bf16.json.gz")
+    assert main(["report", "--steps", "900"]) == 2
+    assert "no step of the capture is in '900'" in capsys.readouterr().err

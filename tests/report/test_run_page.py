@@ -3,12 +3,15 @@
 import io
 import json
 from argparse import Namespace
+from dataclasses import replace
 
 import pytest
 
+from gapless.model.recording import StackCount, Unseen
 from gapless.model.study import Study
 from gapless.report.document import study_json
 from gapless.report.forms import write_study
+from gapless.report.numbers import span
 from gapless.report.pen import ASCII, UNICODE, pen_for, spark
 from gapless.report.run import early_line, print_run, run_screen
 from gapless.report.run_markdown import page
@@ -158,3 +161,82 @@ def test_a_narrow_page_keeps_within_its_width() -> None:
 def test_sparks_show_heights_and_gaps() -> None:
     assert spark([0, None, 50, 100], 100, 10, UNICODE) == "▁ ▅█"
     assert spark([0, 100, 100, 100], 100, 2, ASCII) == "=#"
+
+
+def told(log: Log, stopped_by: str | None = None) -> str:
+    study = study_recording(recording(log, stopped_by=stopped_by), Options())
+    return " ".join(shown(study).split())
+
+
+def test_a_check_that_was_ended_as_asked_is_no_failure() -> None:
+    log = Log(end=1000)
+    log.steps(100, 200, 300)
+    assert "ended by gapless check, as asked after 1.00 s" in told(log, stopped_by="check")
+
+
+def test_one_step_is_no_account() -> None:
+    log = Log(end=1000)
+    log.steps(100)
+    text = told(log)
+    assert text.startswith("gapless · one step in 1.00 s: there is nothing between two steps")
+
+
+def test_what_could_not_be_observed_is_said_once() -> None:
+    log = Log(end=1000)
+    log.steps(100, 200, 300)
+    log.unseen += [Unseen("schedstat", "no such file", 2), Unseen("schedstat", "no such file")]
+    assert "schedstat: no such file (3 times)" in told(log)
+
+
+def test_why_no_process_was_seen_stands_in_the_headline() -> None:
+    made = replace(recording(), unseen=(Unseen("training", "no Python process was seen"),))
+    text = shown(study_recording(made, Options()))
+    assert text.startswith(
+        "gapless · no process of this run stepped or loaded data: no Python process was seen\n"
+    )
+
+
+def test_lines_in_which_stacks_stood_are_named() -> None:
+    log = Log(end=1000)
+    log.steps(100, 200, 300)
+    log.stacks.append(StackCount("training", (("/a/b/train.py", 60, "main"),), 30))
+    log.stacks.append(StackCount("training", (("/x/site-packages/torch/a.py", 1, "f"),), 10))
+    assert "of the training thread's samples: train.py:60 main 75 %" in told(log)
+
+
+def test_steps_that_were_all_profiled_are_counted_and_said_to_be() -> None:
+    log = Log(end=1000)
+    log.steps(100, 200, 300)
+    log.mark("user-profiler", 50, 400)
+    assert "the mean of 2 steps, all under a profiler" in told(log)
+
+
+def test_many_ranks_are_the_slowest_and_the_fastest() -> None:
+    logs = [Log(rank=rank, pid=10 + rank, end=5000) for rank in range(12)]
+    for rank, log in enumerate(logs):
+        log.steps(*(100 + at * (100 + 10 * rank) for at in range(5)))
+    text = " ".join(shown(study_recording(recording(*logs), Options())).split())
+    assert "rank 11: 5 steps of 210.0 ms" in text
+    assert "rank 0: 5 steps of 100.0 ms" in text
+    assert "rank 5:" not in text
+    assert "8 more ranks between the third slowest and the fastest" in text
+
+
+def test_a_price_without_a_gpu_says_nothing() -> None:
+    log = Log(end=1000)
+    log.steps(100, 200, 300)
+    text = shown(study_recording(recording(log), Options(price=3)))
+    assert "no GPU was seen, so the price of one says nothing" in text
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (999, "1.00 µs"),
+        (123_456_789, "123 ms"),
+        (12_345_678_901, "12.3 s"),
+        (6_000_000_000_000, "1 h 40 min"),
+    ],
+)
+def test_spans_of_a_run_have_three_digits(ns: int, text: str) -> None:
+    assert span(ns) == text

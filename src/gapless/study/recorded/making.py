@@ -106,6 +106,9 @@ def _windows(
             except GaplessError as error:
                 notes.append(f"a window cannot be read: {error}")
     study, stacked = found[False], found[True]
+    if study is not None:
+        kept = tuple(one for one in study.health.notes if not one.startswith(_SEVERAL))
+        study = replace(study, health=replace(study.health, notes=kept))
     if study is not None and stacked is not None:
         lines = _scaled(stacked.tables.lines, len(study.account.rows), len(stacked.account.rows))
         study = replace(study, tables=replace(study.tables, lines=lines))
@@ -126,6 +129,7 @@ def _scaled(lines: Iterable[Line], rows: int, of: int) -> tuple[Line, ...]:
 
 
 _NO_STACKS: Final = "no Python stacks"  # of the windows, which others make good
+_SEVERAL: Final = "several files of rank"  # as windows of a run are
 _OF_LINES: Final = ("calls", "host_self_ns", "host_total_ns", "device_total_ns", "idle_ns")
 
 
