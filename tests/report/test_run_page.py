@@ -240,3 +240,20 @@ def test_a_price_without_a_gpu_says_nothing() -> None:
 )
 def test_spans_of_a_run_have_three_digits(ns: int, text: str) -> None:
     assert span(ns) == text
+
+
+def test_json_without_steps_has_no_account_of_one() -> None:
+    found = json.loads(study_json(study_recording(recording(Log(end=1000)), Options())))
+    assert found["step"] is found["step_account"] is None
+    assert found["timeline"]["leaves"] == {"set-up": 1000 * MS}
+    assert found["account"]["wall_ns"] == 0
+
+
+def test_loaders_beyond_the_fourth_are_counted() -> None:
+    log = Log(end=3000)
+    log.steps(100, 2000)
+    for number in range(6):
+        log.mark("next", 200 + 20 * number, 201 + 21 * number, subject=number, value=0)
+    text = told(log)
+    assert "2 more loaders, which were waited for less" in text
+    assert text.count("DataLoader(") == 4

@@ -1,5 +1,7 @@
 """Run rows of recordings made by hand: every ns to one run leaf."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.edges import edges, noise
 from gapless.study.recorded.lines import hot_lines
 from gapless.study.recorded.rows import charged, exposed
+from gapless.study.recorded.timeline import timeline
 from gapless.study.recorded.training import Training, counted, trainings
 from gapless.study.recorded.waits import waits
 from gapless.study.recorded.workers import worker_use
@@ -445,3 +448,61 @@ def test_steps_are_told_from_those_of_other_threads() -> None:
     log.steps(100, 200, 300, 400, 500)
     log.mark("step", 250, 260, thread=9)
     assert len(edges(log.process()).ends) == 5
+
+
+def test_parts_that_are_more_than_the_whole_are_refused() -> None:
+    with pytest.raises(AssertionError, match="steps of 10 ns"):
+        step_account(Steps(1, 10, {"data.read": 20}, {}), None)
+    one = charged(training(Log(end=400)), ())
+    gone = replace(one, row=replace(one.row, end=one.row.start))
+    with pytest.raises(AssertionError, match="lives of 400000000 ns sum to 0 ns"):
+        timeline([gone])
+
+
+def test_an_optimizer_that_was_not_described_is_still_an_anchor() -> None:
+    log = Log(end=900)
+    log.steps(100, 200, 300, subject=8)
+    assert edges(log.process()).anchor == "an optimizer"
+    log.fact("optimizer", 8, None, **{"class": "torch.optim.adamw.AdamW"})
+    assert edges(log.process()).anchor == "AdamW.step"
+
+
+def test_steps_of_no_length_are_none() -> None:
+    log = Log(end=900)
+    log.steps(100, 100)
+    recorded = study_recording(recording(log)).recorded
+    assert recorded is not None
+    assert recorded.steps is None
+
+
+def test_calls_that_raised_end_no_step() -> None:
+    log = Log(end=900)
+    log.steps(100, 200, 300)
+    log.mark("step", 350, 360, flags=wire.RAISED)
+    assert len(edges(log.process()).ends) == 3
+
+
+def test_fetches_without_samples_have_no_cost_a_sample() -> None:
+    log = Log(end=900)
+    log.fetch(10, 20, samples=-1, cpu=5, decode=5)
+    found = worker_use(0, [log.process()], [])
+    assert found is not None
+    assert (found.samples, found.cpu_per_sample_ns, found.stages) == (None, None, ())
+
+
+def test_rates_of_ranks_add_up_and_need_every_rank() -> None:
+    logs = [Log(rank=rank, pid=10 + rank, end=1000) for rank in (0, 1)]
+    for log in logs:
+        log.fact("loader", 0, None, num_workers=0, batch_size=5)
+        for at in range(100, 600, 100):
+            log.mark("next", at, at + 20, value=at // 100)
+            log.steps(at + 100)
+    made = study_recording(recording(*logs)).recorded
+    assert made is not None
+    assert made.steps is not None
+    assert made.steps.samples_per_s == pytest.approx(100)
+    logs[1].facts.clear()
+    made = study_recording(recording(*logs)).recorded
+    assert made is not None
+    assert made.steps is not None
+    assert made.steps.samples_per_s is None

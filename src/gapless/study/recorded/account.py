@@ -130,7 +130,8 @@ def _account(steps: Steps, parts: Mapping[Key, int]) -> Account:
             below.setdefault(group, {})[leaf] = ns
             leaves[leaf] = leaves.get(leaf, 0) + ns
     groups = {group: sum(below.get(group, {}).values()) for group in _groups(below)}
-    if not steps.wall_ns == sum(leaves.values()) == sum(groups.values()):
+    whole = steps.wall_ns == sum(leaves.values()) == sum(groups.values())
+    if not whole or min(leaves.values(), default=0) < 0:
         msg = f"steps of {steps.wall_ns} ns sum to {sum(leaves.values())} ns over their leaves"
         raise AssertionError(msg)
     return Account(steps.wall_ns, steps.count, leaves, groups, below, rows=())

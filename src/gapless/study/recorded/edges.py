@@ -77,14 +77,18 @@ def _anchor(marks: Marks, rows: Int64) -> int:
     """
     ends = marks.end[rows]
     late = rows[ends > ends.min() + (ends.max() - ends.min()) // 2]
-    for some, least in ((late, _ENOUGH), (rows, _ENOUGH), (rows, 1)):
-        subjects, first, counts = np.unique(
-            marks.subject[some], return_index=True, return_counts=True
-        )
-        able = np.flatnonzero(counts >= least)
-        if len(able):
-            return int(subjects[able[np.lexsort((first[able], counts[able]))[0]]])
-    return int(marks.subject[rows[0]])
+    seldom = (_seldom(marks, some, least) for some, least in ((late, _ENOUGH), (rows, _ENOUGH)))
+    found = next((one for one in seldom if one is not None), None)
+    return _seldom(marks, rows, 1) or 0 if found is None else found
+
+
+def _seldom(marks: Marks, rows: Int64, least: int) -> int | None:
+    """Give the subject of the fewest marks, but of so many at least; the first seen of equals."""
+    subjects, first, counts = np.unique(marks.subject[rows], return_index=True, return_counts=True)
+    able = np.flatnonzero(counts >= least)
+    if not len(able):
+        return None
+    return int(subjects[able[np.lexsort((first[able], counts[able]))[0]]])
 
 
 def _busiest(marks: Marks, rows: Int64) -> int:
