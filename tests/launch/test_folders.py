@@ -41,6 +41,46 @@ def test_a_run_folder_that_vanished_comes_back(tmp_path: Path) -> None:
     assert json.loads((home / "run.json").read_text())["exit_code"] == 4
 
 
+def test_a_working_folder_that_was_removed_is_no_fault(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f'cd {gone}; rmdir {gone}; {" ".join(starting.GAPLESS)} run bash -c "sleep 1; exit 4"'
+    done = starting.plain(["bash", "-c", script], tmp_path)
+    assert done.returncode == 4
+    assert b"mistake" not in done.stderr
+    assert b"gapless: recorded in /" in done.stderr
+
+
+def test_a_training_left_in_the_background_is_still_recorded(tmp_path: Path) -> None:
+    """Its log is locked as long as it lives; the spool stays until somebody reads the run."""
+    spools = tmp_path / "spools"
+    spools.mkdir()
+    holds = (
+        "import fcntl, os, time\n"
+        "log = open(os.environ['GAPLESS_SPOOL'] + '/rank0.log', 'wb', buffering=0)\n"
+        "fcntl.flock(log, fcntl.LOCK_EX)\n"
+        "open('up', 'w').close()\n"
+        "while not os.path.exists('go'):\n"
+        "    time.sleep(0.02)\n"
+        "log.write(b'late')\n"
+        "open('ended', 'w').close()\n"
+    )
+    (tmp_path / "holds.py").write_text(holds)
+    script = f"{sys.executable} holds.py >/dev/null 2>&1 & while test ! -e up; do sleep 0.05; done"
+    given = {**os.environ, "TMPDIR": str(spools)}
+    done = starting.run(["bash", "-c", script], tmp_path, env=given)
+    assert done.returncode == 0
+    home = starting.folder(tmp_path)
+    told = json.loads((home / "run.json").read_text())
+    assert (told["status"], told["exit_code"]) == ("running", 0)
+    (spool,) = spools.glob("gapless-spool-*")
+    assert told["spool"] == str(spool)
+    assert b"goes on" in done.stderr
+    (tmp_path / "go").touch()
+    starting.until((tmp_path / "ended").exists)
+    assert (spool / "rank0.log").read_bytes() == b"late"
+
+
 def test_where_no_folder_can_be_made_another_is(tmp_path: Path) -> None:
     (tmp_path / ".gapless").write_text("a file in its place")
     spools = tmp_path / "spools"
@@ -48,7 +88,7 @@ def test_where_no_folder_can_be_made_another_is(tmp_path: Path) -> None:
     given = {**os.environ, "TMPDIR": str(spools)}
     done = starting.run(writes("echo out; exit 4"), tmp_path, env=given)
     assert (done.returncode, done.stdout) == (4, b"out\n")
-    (home,) = spools.glob("gapless-*/*")
+    (home,) = spools.glob("gapless-run-*/*")
     assert (home / "logs" / "rank0.log").read_text() == "a log"
     assert str(home.relative_to(tmp_path)).encode() in done.stderr
     assert "Not a directory" in starting.unseen(home)["run folder"]
@@ -157,7 +197,7 @@ def test_a_full_disk_changes_nothing_for_the_command(
     done = starting.run(["bash", "-c", script + " 2>&1"], tmp_path, *own, env=given)
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (4, [b"out"])
     if which == "out":  # all of it is where there was room
-        (home,) = roomy.glob("gapless-[0-9]*/*")
+        (home,) = roomy.glob("gapless-run-*/*")
         assert (home / "logs" / "rank0.log").stat().st_size == 40000
         assert str(home.relative_to(tmp_path)).encode() in done.stderr
 

@@ -118,6 +118,7 @@ def test_the_training_goes_on_when_we_are_killed(tmp_path: Path) -> None:
         assert starting.alive(child)
         (tmp_path / "go").touch()
         starting.until(lambda: starting.text(tmp_path / "ended"))
+    starting.until(lambda: not _in_group(launcher))
     (spool,) = spools.iterdir()
     manifest = (starting.folder(tmp_path) / "run.json").read_text()
     assert f'"spool": "{spool}"' in manifest
@@ -126,11 +127,13 @@ def test_the_training_goes_on_when_we_are_killed(tmp_path: Path) -> None:
 
 def test_nothing_of_ours_is_left_running(tmp_path: Path) -> None:
     with starting.start(["sleep", "0.5"], tmp_path) as process:
-        group = process.pid
         process.communicate(timeout=30)
-    left = [
+    assert not _in_group(process.pid)
+
+
+def _in_group(group: int) -> list[Path]:
+    return [
         path
         for path in Path("/proc").glob("[0-9]*/stat")
-        if starting.text(path).rpartition(")")[2].split()[2:3] == [str(group)]
+        if starting.content(path).rpartition(b")")[2].split()[2:3] == [str(group).encode()]
     ]
-    assert not left

@@ -1,5 +1,6 @@
 """On a terminal: Ctrl-C, Ctrl-Z, fg, the debugger, as if nobody stood between."""
 
+import json
 import os
 import pty
 import re
@@ -130,6 +131,22 @@ def test_the_debugger_works(terminal: Terminal, tmp_path: Path) -> None:
     terminal.expect(r"\n42\r")
     terminal.type("c\n")
     terminal.expect(r"on 41\r")
+
+
+def test_a_terminal_that_is_closed_ends_the_command_and_us(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    terminal.type(f"{GAPLESS} {sys.executable} waits.py\n")
+    terminal.expect(r"\nup\r")
+    starting.until(lambda: list(tmp_path.glob(".gapless/runs/*/run.json")))
+    os.close(terminal.screen)
+    terminal.screen = os.open(os.devnull, os.O_RDONLY)
+    (manifest,) = tmp_path.glob(".gapless/runs/*/run.json")
+    starting.until(lambda: json.loads(manifest.read_text())["spool"] is None)
+    told = json.loads(manifest.read_text())
+    assert (told["status"], told["exit_code"]) == ("killed", -signal.SIGHUP)
+    starting.until(lambda: not starting.alive(told["launcher"]))
 
 
 def test_the_command_is_on_the_terminal_and_learns_its_size(

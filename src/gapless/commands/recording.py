@@ -121,10 +121,10 @@ def _tell(ended: "Ended", arguments: argparse.Namespace) -> "Outcome | None":
         return None
     with progress() as say:
         outcome = bring_home(ended.beside, End(ended.code, ended.at), say)
-    if outcome.kept is not None:
-        _say(
-            f"not all could be written to {outcome.folder}; it is kept in {outcome.kept}", arguments
-        )
+    if outcome.goes_on:
+        _say("a process of the command goes on and is recorded; see `gapless report`", arguments)
+    elif outcome.kept is not None:
+        _say(f"not all fits in {outcome.folder}; the rest is in {outcome.kept}", arguments)
     if outcome.why is not None:
         _say(f"nothing was recorded: {outcome.why}", arguments)
     _report(outcome, arguments)

@@ -75,7 +75,7 @@ def open_folder(beside: Beside) -> None:
     try:
         path = folder.make(beside.order.out)
     except OSError as error:
-        beside.journal.note("run folder", f"{error.strerror}: {error.filename}")
+        beside.journal.note("run folder", f"{error.strerror}: {error.filename or Path()}")
         path = folder.make_elsewhere()
     beside.manifest = folder.manifest(path.name, beside.order.command, beside.started)
     beside.carrier = carrying.Carrier(beside.spool, path, beside.journal)

@@ -19,7 +19,7 @@ _HOME: Final = Path(".gapless") / "runs"
 
 def make(out: Path | None) -> Path:
     """Give a new run folder in ``out``, else in ``.gapless/runs`` here. Raises ``OSError``."""
-    home = Path.cwd() / (_HOME if out is None else out)
+    home = (_HOME if out is None else out).absolute()
     home.mkdir(parents=True, exist_ok=True)
     if out is None:
         _hide(home.parent)
@@ -32,7 +32,7 @@ def make(out: Path | None) -> Path:
 
 def make_elsewhere() -> Path:
     """Give a run folder beside the spool, for where the proper place cannot be written."""
-    return make(Path(tempfile.gettempdir()) / f"gapless-{os.getuid()}")
+    return make(Path(tempfile.mkdtemp(prefix="gapless-run-")))
 
 
 def _hide(folder: Path) -> None:
@@ -51,7 +51,7 @@ def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> "Ma
     return Manifest(
         id=name,
         command=tuple(command),
-        folder=str(Path.cwd()),
+        folder=_here(),
         host=platform.node(),
         gapless=version("gapless"),
         started_unix_ns=unix,
@@ -60,6 +60,13 @@ def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> "Ma
         exit_code=None,
         status="running",
     )
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:  # it was removed
+        return os.environ.get("PWD", "")
 
 
 def write(folder: Path, manifest: "Manifest", spool: Path | None) -> None:

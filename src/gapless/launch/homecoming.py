@@ -41,6 +41,7 @@ class Outcome:
     stopped: bool  # by us, as ``check`` is asked to
     recorded: bool  # whether any process stepped or loaded
     why: str | None  # why none did
+    goes_on: bool  # a training that the command left in the background
     kept: Path | None  # the spool, if something is still in it
     unseen: tuple[Unseen, ...]
 
@@ -60,12 +61,15 @@ def bring_home(beside: Beside, end: End, say: Say) -> Outcome:
     whole = carrier.sweep(last=True)
     if not whole:
         carrier, whole = _elsewhere(beside, carrier)
-    kept = beside.spool if not whole or _training_goes_on(beside.spool) else None
-    _sign(beside, end, carrier.folder, kept)
+    goes_on = _training_goes_on(beside.spool)
+    kept = beside.spool if goes_on or not whole else None
+    _sign(beside, end, carrier.folder, kept, goes_on=goes_on)
     if kept is None:
         with beside.journal.guard("spool"):
             carrying.remove(beside.spool)
-    return Outcome(carrier.folder, end.stopped, recorded, why, kept, beside.journal.noted())
+    return Outcome(
+        carrier.folder, end.stopped, recorded, why, goes_on, kept, beside.journal.noted()
+    )
 
 
 def _end_check(beside: Beside) -> bool:
@@ -100,11 +104,12 @@ def _carrier(beside: Beside, held: bool) -> carrying.Carrier:  # noqa: FBT001
     return beside.carrier
 
 
-def _sign(beside: Beside, end: End, path: Path, spool: Path | None) -> None:
+def _sign(
+    beside: Beside, end: End, path: Path, spool: Path | None, *, goes_on: bool = False
+) -> None:
     """Write how it ended into ``run.json``; a training in the background may still go on."""
     with beside.journal.guard("run.json"):
         begun = beside.manifest or folder.manifest(path.name, beside.order.command, beside.started)
-        goes_on = spool is not None and _training_goes_on(spool)
         manifest = dataclasses.replace(
             begun,
             id=path.name,

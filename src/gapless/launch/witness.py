@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 _SAME_MOMENT_S: Final = 0.05  # between the first and the last process that are sent a signal
-_LOOK_S: Final = 5.0  # how often the witness asks whether the launcher still lives
+_LOOK_S: Final = 2.0  # how often the witness asks whether the launcher still lives
 
 
 @dataclass(frozen=True)
