@@ -1,5 +1,5 @@
-# ruff: noqa: ANN001, ANN201, ANN202, ANN204, B023, PLW2901
-# pyright: basic
+# ruff: noqa: ANN001, ANN201, ANN202, ANN204, B023
+# pyright: basic, reportArgumentType=false
 """Loops as people write them. Arguments: which of them; prints what each came to."""
 
 import hashlib
@@ -58,7 +58,7 @@ def step(model, optimizer, batch):
     return loss
 
 
-def over(loader, epochs=1, stop=None):
+def over(loader, epochs=1, stop=None) -> float:
     model, optimizer = training()
     loss = torch.zeros(())
     for _ in range(epochs):
@@ -137,7 +137,7 @@ def no_optimizer():
         loss.backward()
         with torch.no_grad():
             for one in model.parameters():
-                one -= 0.01 * one.grad
+                one.sub_(one.grad, alpha=0.01)
                 one.grad = None
     return loss.item()
 

@@ -10,8 +10,9 @@ from . import tracebacks
 if TYPE_CHECKING:
     from typing import Optional
 
-    Before = Optional[Callable[[tuple, dict], Any]]
-    After = Optional[Callable[[Any, tuple, Any, Optional[BaseException]], None]]
+    Call = Callable[..., Any]
+    Before = Optional[Callable[..., Any]]  # (args, kwargs) -> state
+    After = Optional[Callable[..., Any]]  # (state, args, result, raised)
 
 # `warnings` and `logging` pass over frames of such a name when they count for their `stacklevel`,
 # so that a warning names the line of the user's which it would name without us.
@@ -80,7 +81,7 @@ def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
-def around(name: str, before: Before, after: After) -> Callable[[Callable], Callable]:
+def around(name: str, before: Before, after: After) -> Callable[[Call], Call]:
     """Give a make-function for ``replace``: something before the original, something after it.
 
     ``before(args, kwargs)`` gives a state; ``after(state, args, result, raised)`` gets it, or None

@@ -34,7 +34,13 @@ _edges: list[Callable[[int, int, int], None]] = []
 _stops: list[Callable[[], None]] = []
 _firsts: list[Callable[[], None]] = []  # when this process is first known to step or load
 _children: list[Callable[[], None]] = []
-_state: dict[str, Any] = {"started": False, "ended": False, "flushed": 0, "thread": -1}
+_state: dict[str, Any] = {
+    "started": False,
+    "ended": False,
+    "flushed": 0,
+    "thread": -1,
+    "ident": None,
+}
 _options: dict[str, Any] | None = None
 
 
@@ -155,13 +161,14 @@ def edge(number: int, start: int, end: int) -> None:
 
 def step_thread() -> None:
     """Let this be the thread that steps; marks of others are flagged."""
-    _state["thread"] = _thread.get_native_id()
-    _state["ident"] = _thread.get_ident()
+    if _state["ident"] != _thread.get_ident():
+        _state["thread"] = _thread.get_native_id()
+        _state["ident"] = _thread.get_ident()
 
 
 def stepping_ident() -> int | None:
     """Give ``threading``'s ident of the thread that steps, if it is known."""
-    return _state.get("ident")
+    return _state["ident"]
 
 
 def flush_when_due() -> None:

@@ -26,13 +26,13 @@ class _Anchor:
     def called(self, number: int, *, most: bool) -> bool:
         """Count a call; tell whether it is the anchor's."""
         count = self.counts[number] = self.counts.get(number, 0) + 1
-        recent = self.recent[number] = self.recent.get(number, 0) + 1
+        self.recent[number] = self.recent.get(number, 0) + 1
         self.calls += 1
         if self.calls >= max(PERIOD, 20 * len(self.counts)):
             self._choose(self.recent, most=most)
             self.recent, self.calls = {}, 0
-        elif number != self.chosen and ENOUGH in (count, recent):
-            self._choose(self.recent if self.chosen in self.recent else self.counts, most=most)
+        elif count == ENOUGH:
+            self._choose(self.counts, most=most)
         return number == self.chosen
 
     def _choose(self, counts: dict[int, int], *, most: bool) -> None:

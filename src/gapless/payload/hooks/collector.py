@@ -46,6 +46,8 @@ def _leave() -> None:
 
 def _collect(_number: int, _start: int, _end: int) -> None:
     """Turn whole collections into marks: the last stamp of "start" to the first of "stop"."""
+    if not _stamps:
+        return
     if len(_stamps) == MOST:
         _stamps.clear()
         recorder.unseen("collector", "more collections between two steps than are kept")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import sys
 from typing import Any
 
 from ... import wire
@@ -45,12 +46,19 @@ def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
         recorder.fact("loader", loader, loaderfacts.values(loader), places.users_line())
 
 
-def _before_iter(_args: tuple, _kwargs: dict) -> int:
-    return recorder.now()
+def _before_iter(_args: tuple, _kwargs: dict) -> tuple[int, Any]:
+    windows = sys.modules.get(f"{imports.__package__}.windows")
+    shown = None if windows is None else windows.range("gapless:iter")
+    if shown is not None:
+        shown.__enter__()
+    return recorder.now(), shown
 
 
-def _after_iter(start: int | None, args: tuple, result: Any, raised: Any) -> None:
+def _after_iter(state: tuple[int, Any] | None, args: tuple, result: Any, raised: Any) -> None:
     end, loader = recorder.now(), args[0]
+    start, shown = state or (None, None)
+    if shown is not None:
+        shown.__exit__(None, None, None)
     number = recorder.fact("loader", loader, loaderfacts.values(loader))
     if raised is None:
         _know(result, number)

@@ -1,0 +1,182 @@
+"""What is replaced works as before, shows nothing of ours, and is put back."""
+
+import inspect
+import pickle
+import signal
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gapless.payload import patching
+
+
+class Owner:
+    """Something with functions to replace."""
+
+    def plain(self, value: int = 1) -> int:
+        """Double."""
+        if value < 0:
+            raise ValueError(value)
+        return value * 2
+
+    @staticmethod
+    def still(value: int) -> int:
+        return value + 1
+
+    @classmethod
+    def of_class(cls) -> str:
+        return cls.__name__
+
+    def warn(self) -> None:
+        warnings.warn("look here", stacklevel=2)
+
+
+class Child(Owner):
+    """Inherits everything."""
+
+
+@pytest.fixture(autouse=True)
+def put_back() -> Iterator[None]:
+    before = {owner: dict(vars(owner)) for owner in (Owner, Child)}
+    yield
+    patching.restore_all()
+    patching.resume()
+    patching.notes.clear()
+    for owner, attributes in before.items():
+        assert {name: vars(owner)[name] for name in attributes} == attributes
+        assert set(vars(owner)) == set(attributes)
+
+
+def watch(owner: type, name: str, seen: list[Any]) -> None:
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        seen.append((args[1:], kwargs))
+        return "state"
+
+    def after(state: str, _args: object, result: object, raised: object) -> None:
+        seen.append((state, result, type(raised)))
+
+    patching.replace(owner, name, patching.around("test", before, after))
+
+
+def test_the_original_is_called_between_ours_and_its_result_given() -> None:
+    seen: list[Any] = []
+    watch(Owner, "plain", seen)
+    assert Owner().plain(value=4) == 8
+    assert seen == [((), {"value": 4}), ("state", 8, type(None))]
+    assert str(inspect.signature(Owner.plain)) == "(self, value: int = 1) -> int"
+    assert Owner.plain.__doc__ == "Double."
+    assert pickle.loads(pickle.dumps(Owner.plain)) is Owner.plain  # noqa: S301
+
+
+def test_static_and_class_methods_and_inherited_ones_stay_what_they_are() -> None:
+    seen: list[Any] = []
+    watch(Owner, "still", seen)
+    watch(Owner, "of_class", seen)
+    watch(Child, "plain", seen)
+    assert (Owner.still(1), Owner().still(2), Child.of_class(), Child().plain(3)) == (
+        2,
+        3,
+        "Child",
+        6,
+    )
+    assert len(seen) == 8
+    assert Owner().plain(1) == 2
+    assert len(seen) == 8
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="our frame stays in tracebacks before 3.11")
+def test_tracebacks_hold_no_frame_of_ours() -> None:
+    def caught(function: Callable[..., object]) -> str:
+        try:
+            function()
+        except ValueError:
+            return traceback.format_exc()
+        return ""
+
+    def failing() -> object:
+        return Owner().plain(-1)
+
+    plain = caught(failing)
+    seen: list[Any] = []
+    watch(Owner, "plain", seen)
+    assert caught(failing) == plain
+    assert seen[-1] == ("state", None, ValueError)
+
+
+def test_a_warning_names_the_line_that_it_would_name() -> None:
+    watch(Owner, "warn", [])
+    with pytest.warns(UserWarning, match="look here") as caught:
+        Owner().warn()
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_what_fails_in_ours_is_noted_and_after_three_times_left_off(where: str) -> None:
+    calls: list[int] = []
+
+    def fails(*_: object) -> None:
+        calls.append(1)
+        raise RuntimeError("ours")
+
+    parts = (fails, None) if where == "before" else (None, fails)
+    patching.replace(Owner, "plain", patching.around("hook", *parts))
+    assert [Owner().plain(2) for _ in range(5)] == [4] * 5
+    assert len(calls) == 3
+    assert patching.notes == [("hook", "RuntimeError('ours')")] * 3
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, TimeoutError, ValueError])
+def test_what_a_signal_handler_raises_in_ours_reaches_the_user(kind: type[BaseException]) -> None:
+    def handler(_number: int, _frame: types.FrameType | None) -> None:
+        raise kind("the user's")
+
+    def interrupted(*_: object) -> None:
+        signal.raise_signal(signal.SIGUSR1)
+
+    old = signal.signal(signal.SIGUSR1, handler)
+    try:
+        patching.replace(Owner, "plain", patching.around("hook", interrupted, None))
+        with pytest.raises(kind, match="the user's"):
+            Owner().plain(1)
+        with pytest.raises(kind, match="the user's"):
+            patching.guarded("guard")(interrupted)()
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+    assert patching.notes == []
+
+
+def test_what_somebody_replaced_after_us_is_left_and_ours_is_inert() -> None:
+    seen: list[Any] = []
+    original = Owner.plain
+    watch(Owner, "plain", seen)
+    ours = Owner.plain
+
+    def theirs(self: Owner, value: int = 1) -> int:
+        return ours(self, value)
+
+    Owner.plain = theirs
+    patching.restore_all()
+    assert Owner.plain is theirs
+    assert Owner().plain(3) == 6
+    assert seen == []
+    Owner.plain = original
+
+
+def test_a_function_that_fails_often_is_left_off_until_recording_begins_again() -> None:
+    calls: list[int] = []
+
+    @patching.guarded("guard")
+    def fails() -> None:
+        calls.append(1)
+        raise RuntimeError("ours")
+
+    assert [fails() for _ in range(5)] == [None] * 5
+    assert len(calls) == 3
+    patching.resume()
+    fails()
+    assert len(calls) == 4
