@@ -99,20 +99,20 @@ def _note_written(name: str) -> None:
 def _look() -> None:
     spool = os.environ.get(wire.SPOOL) or "\0"
     for number in os.listdir("/proc/self/fd"):
-        if int(number) > STREAMS and _writes(number):
-            path = os.readlink("/proc/self/fd/" + number)
-            if path.startswith("/") and not path.startswith((*_SYSTEMS, spool)):
-                _note_written(path)
+        path = _written_to(number) if int(number) > STREAMS else ""
+        if path.startswith("/") and not path.startswith((*_SYSTEMS, spool)):
+            _note_written(path)
 
 
-def _writes(number: str) -> bool:
+def _written_to(number: str) -> str:
+    """Give the path of an open file if it is open for writing, else an empty one."""
     try:
         with open("/proc/self/fdinfo/" + number, "rb") as info:
-            text = info.read()
+            flags = info.read().partition(b"flags:")[2].split(None, 1)
+        writes = bool(flags) and int(flags[0], 8) & os.O_ACCMODE != os.O_RDONLY
+        return os.readlink("/proc/self/fd/" + number) if writes else ""
     except OSError:
-        return False  # closed since, by another thread
-    flags = text.partition(b"flags:")[2].split(None, 1)
-    return bool(flags) and int(flags[0], 8) & os.O_ACCMODE != os.O_RDONLY
+        return ""  # closed since, by another thread
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,0 +1,106 @@
+"""Paths that fetches open, and files that are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless import wire
+from gapless.payload import recorder
+from gapless.payload.hooks import files
+from tests.payload.loading import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def write(kind: int, value: dict[str, Any]) -> None:
+        assert kind == wire.FILES
+        found.append(value)
+
+    monkeypatch.setattr(recorder, "write", write)
+    monkeypatch.setattr(files, "_last", 0)
+    for name in ("_read", "_seen", "_written", "_known"):
+        monkeypatch.setattr(files, name, type(getattr(files, name))())
+    return found
+
+
+def test_paths_are_counted_and_only_what_is_new_is_told(told: list[dict[str, Any]]) -> None:
+    for path in ("a", b"a", "b", 7, None):
+        files.opened(path, "rb")
+    files.tell()
+    files.opened("a", "r")
+    files.tell()
+    files.tell()
+    assert told == [{"read": {"a": 2, "b": 1}, "written": []}, {"read": {"a": 1}, "written": []}]
+
+
+def test_too_many_paths_are_counted_together(
+    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST", 3)
+    for number in range(10):
+        files.opened(f"{number % 5}", "rb")
+    files.tell()
+    assert told[0]["read"] == {"0": 2, "1": 2, "2": 2, "": 4}
+
+
+@pytest.mark.parametrize("mode", ["w", "ab", "x", "r+b"])
+def test_files_that_fetches_write_are_told_once(
+    told: list[dict[str, Any]], mode: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "out")
+    files.opened(path, mode)
+    files.opened(path, mode)
+    files.tell()
+    files.opened(path, mode)
+    files.tell()
+    assert told == [{"read": {}, "written": [path]}]
+
+
+def test_files_open_for_writing_are_found_at_an_edge(
+    told: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").write_text("x")
+    with (tmp_path / "out").open("w"), (tmp_path / "in").open(), (tmp_path / "more").open("a+"):
+        files.edge(1, 0, 0)
+        files.edge(2, 0, 0)  # too soon after
+        assert len(told) == 1
+    written = {path for path in told[0]["written"] if path.startswith(str(tmp_path))}
+    assert written == {str(tmp_path / "out"), str(tmp_path / "more")}
+    monkeypatch.setattr(files, "EVERY_NS", 0)
+    files.edge(3, 0, 0)
+    assert len(told) == 1
+    assert told[0]["read"] == {}
+
+
+def test_a_child_does_not_tell_what_its_parent_saw(told: list[dict[str, Any]]) -> None:
+    files.opened("a", "rb")
+    files.forget()
+    files.tell()
+    assert told == []
+
+
+NESTED = """
+class Outer(Numbers):
+    def __getitem__(self, index):
+        return sum(int(batch.sum()) for batch in DataLoader(Numbers(), batch_size=4))
+
+if __name__ == "__main__":
+    before = builtins.open
+    print([batch.tolist() for batch in DataLoader(Outer(), batch_size=4)])
+    print(builtins.open is before)
+"""
+
+
+def test_a_loader_within_a_fetch_belongs_to_that_fetch(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    ran = run(tmp_path, "import builtins\n" + NESTED)
+    assert ran.out == "[[112, 112, 112, 112], [112, 112, 112, 112]]\nTrue\n"
+    assert {(row.of("loader"), row.of("sequence")) for row in ran.rows} == {(0, 0), (0, 1)}
+    assert all(row.of("samples") == 4 for row in ran.rows)
