@@ -1,0 +1,105 @@
+"""Something is done once a module is imported, and the module is what it would be."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from gapless.payload import identities, imports, places
+
+
+@pytest.fixture(autouse=True)
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "a_module.py").write_text("seen = [__spec__.loader, __loader__]\nvalue = 1\n")
+    before = list(sys.meta_path)
+    yield
+    imports.forget_all()
+    imports.failed.clear()
+    sys.modules.pop("a_module", None)
+    assert sys.meta_path == before
+
+
+def test_the_action_gets_the_module_once_it_is_whole_and_nothing_of_ours_stays() -> None:
+    got: list[ModuleType] = []
+    imports.when_imported("a_module", got.append)
+    module = importlib.import_module("a_module")
+    assert got == [module]
+    assert module.value == 1
+    assert module.seen == [module.__loader__, module.__spec__.loader]  # type: ignore[union-attr]
+    assert "exec_module" not in vars(module.__loader__)
+    assert not any(type(one).__module__ == imports.__name__ for one in sys.meta_path)
+    imports.when_imported("a_module", got.append)
+    assert got == [module, module], "at once where it is imported already"
+
+
+def test_an_action_that_fails_is_noted_and_the_import_goes_on() -> None:
+    def fails(_module: ModuleType) -> None:
+        raise RuntimeError("ours")
+
+    imports.when_imported("a_module", fails)
+    assert importlib.import_module("a_module").value == 1
+    assert [(name, str(error)) for name, error in imports.failed] == [("a_module", "ours")]
+
+
+def test_a_module_that_is_not_there_is_missing_as_ever(tmp_path: Path) -> None:
+    imports.when_imported("no_module_of_this_name", print)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_module_of_this_name")
+    (tmp_path / "no_module_of_this_name.py").write_text("")
+    importlib.invalidate_caches()
+    got: list[ModuleType] = []
+    imports.when_imported("no_module_of_this_name", got.append)
+    assert got == [importlib.import_module("no_module_of_this_name")]
+    del sys.modules["no_module_of_this_name"]
+
+
+def test_that_a_module_is_looked_for_is_told_before_it_runs() -> None:
+    order: list[str] = []
+
+    def sought() -> None:
+        order.append("sought")
+        imports.when_imported("a_module", lambda _: order.append("imported"))
+
+    imports.when_sought("a_module", sought)
+    importlib.import_module("a_module")
+    assert order == ["sought", "imported"]
+
+
+def test_things_are_known_as_long_as_they_live_and_keep_no_memory() -> None:
+    class Thing:
+        pass
+
+    one = Thing()
+    number, new = identities.told("thing", one, {"a": 1}, ("file", 3, "f"))
+    assert new
+    assert identities.told("thing", one, {"a": 1}, None) == (number, False)
+    assert identities.told("thing", one, {"a": 2}, ("elsewhere", 9, "g")) == (number, True)
+    assert identities.description("thing", number)["line"] == 3, "where it was made"
+    assert identities.find("thing", one) == number
+    for _ in range(1000):
+        identities.alias("thing", Thing(), number)
+    assert sum(key[0] == "thing" for key in identities._things) < 10  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    del one
+    assert identities.find("thing", Thing()) is None
+
+
+def test_the_users_line_is_the_innermost_outside_libraries() -> None:
+    def through_a_library() -> places.Place | None:
+        return next(iter([places.users_line() for _ in range(1)]))
+
+    place = through_a_library()
+    assert place is not None
+    assert place[0] == __file__
+    namespace = {"users_line": places.users_line}
+    code = compile("def f():\n    return users_line()\n", "/x/site-packages/lib/a.py", "exec")
+    exec(code, namespace)  # noqa: S102
+    place = namespace["f"]()
+    assert place is not None
+    assert (place[0], place[2]) == (
+        __file__,
+        "test_the_users_line_is_the_innermost_outside_libraries",
+    )
