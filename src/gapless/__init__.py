@@ -86,7 +86,7 @@ def __getattr__(name: str) -> object:
 
         return Study
     if name == "__version__":
-        from importlib.metadata import version
+        from gapless.model.version import version
 
-        return version("gapless")
+        return version()
     raise AttributeError(f"module 'gapless' has no attribute {name!r}")

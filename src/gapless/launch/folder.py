@@ -43,9 +43,8 @@ def _hide(folder: Path) -> None:
 
 def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> "Manifest":
     """Give the manifest of a command started at (CLOCK_MONOTONIC, Unix time), both in ns."""
-    from importlib.metadata import version
-
     from gapless.model.recording import Manifest
+    from gapless.model.version import version
 
     monotonic, unix = started
     return Manifest(
@@ -53,7 +52,7 @@ def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> "Ma
         command=tuple(command),
         folder=_here(),
         host=platform.node(),
-        gapless=version("gapless"),
+        gapless=version(),
         started_unix_ns=unix,
         started=monotonic,
         ended=None,

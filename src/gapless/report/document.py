@@ -7,7 +7,6 @@ them. Times are integer nanoseconds, shares fractions; what is absent is null or
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +25,7 @@ from gapless.model.run import (
 from gapless.model.study import Leaf, Straggler, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
+from gapless.model.version import version
 from gapless.report.run_document import (
     StepAccountObject,
     StepObject,
@@ -140,7 +140,7 @@ def study_json(study: Study) -> str:
     return _line(
         StudyObject(
             schema=SCHEMA,
-            gapless=version("gapless"),
+            gapless=version(),
             run=_run(study),
             health=_health(study.health),
             step=_step(study),
@@ -155,7 +155,7 @@ def study_json(study: Study) -> str:
 
 def comparison_json(comparison: Comparison) -> str:
     """Write a comparison as one line of JSON."""
-    return _line(ComparisonObject(SCHEMA, version("gapless"), **vars(comparison)))
+    return _line(ComparisonObject(SCHEMA, version(), **vars(comparison)))
 
 
 def schema(kind: "type[StudyObject | ComparisonObject]") -> dict[str, Any]:
