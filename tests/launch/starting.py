@@ -12,7 +12,7 @@ from typing import Any
 from gapless import wire
 
 GAPLESS = (sys.executable, "-m", "gapless")
-_OURS = re.compile(rb"^gapless(?:: | \xc2\xb7 )", re.MULTILINE)  # how what we print begins
+_OURS = re.compile(rb"gapless(?:: | \xc2\xb7 )")  # how what we print begins
 
 
 def plain(

@@ -80,6 +80,7 @@ def record(order: "Order", arguments: argparse.Namespace) -> int:
     """Run the command, print its report on stderr, and give the exit code; or die as it did."""
     from gapless.launch.process import StartError, interruptible
     from gapless.launch.running import run
+    from gapless.launch.unseen import border
 
     gc.enable()  # this process may live for weeks
     try:
@@ -88,18 +89,22 @@ def record(order: "Order", arguments: argparse.Namespace) -> int:
         print(f"gapless: {error}", file=sys.stderr)
         return error.code
     told = None
-    with interruptible():
+    with interruptible(), border() as failures:
         try:
             told = _tell(ended, arguments)
         except KeyboardInterrupt:
             _say("interrupted; `gapless report` shows what was recorded", arguments)
-        except GaplessError as error:
-            _say(f"{error} (docs/errors.md#{error.slug})", arguments)
-        except Exception as error:  # the exit code is the command's, come what may
-            if os.environ.get("GAPLESS_DEBUG"):
-                raise
-            _say(f"this is a mistake of gapless: {type(error).__name__}: {error}", arguments)
+    for error in failures:
+        _say(_fault(error), arguments)
     return _code(ended, told, checked=order.settings.check)
+
+
+def _fault(error: Exception) -> str:
+    if isinstance(error, GaplessError):
+        return f"{error} (docs/errors.md#{error.slug})"
+    if os.environ.get("GAPLESS_DEBUG"):
+        raise error
+    return f"this is a mistake of gapless, not yours: {type(error).__name__}: {error}"
 
 
 def _code(ended: "Ended", outcome: "Outcome | None", *, checked: bool) -> int:

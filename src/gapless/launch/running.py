@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gapless.launch import process, witness
 from gapless.launch.environment import environment, make_spool
 from gapless.launch.order import Order
+from gapless.launch.unseen import Journal, border, said
 
 if TYPE_CHECKING:
     from gapless.launch.beside import Beside
@@ -42,10 +43,9 @@ def run(order: Order) -> Ended:
             child = process.start(order.command, variables, signals)
             beside = None
             if spool is not None:
-                try:
+                with border() as failures:
                     beside = _accompany(order, spool, child, started)
-                except Exception as error:  # noqa: BLE001 - the command runs, whatever we lack
-                    why = f"{type(error).__name__}: {error}"
+                why = "; ".join(map(said, failures))
             code = process.wait(child, signals, group)
             return Ended(code, time.monotonic_ns(), beside, why)
         except process.StartError:
@@ -66,9 +66,9 @@ def _spool() -> tuple[Path | None, str | None]:
 
 
 def _accompany(order: Order, spool: Path, child: int, started: tuple[int, int]) -> "Beside":
-    from gapless.launch import beside, tree, unseen
+    from gapless.launch import beside, tree
 
-    journal = unseen.Journal(spool)
+    journal = Journal(spool)
     threads = beside.Beside(order, spool, child, started, journal, tree.Tree(child, spool))
     beside.start(threads)
     return threads

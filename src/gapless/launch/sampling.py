@@ -8,7 +8,7 @@ from typing import Final
 from gapless import wire
 from gapless.launch.samplers import AbsentError, Sampler, cpu, disk, gpu, memory, network, pressure
 from gapless.launch.tree import Tree
-from gapless.launch.unseen import Journal
+from gapless.launch.unseen import Journal, border, said
 
 _PERIOD_S: Final = 0.5
 _LONGEST_S: Final = 5.0
@@ -50,14 +50,12 @@ def sample_until(stop: threading.Event, samplers: dict[str, Opened], journal: Jo
         now, spent = time.monotonic_ns(), time.thread_time()
         values: dict[str, float] = {}
         for name, sampler in list(opened.items()):
-            try:
+            with border() as failed:
                 values.update(sampler(now))
-                failures[name] = 0
-            except Exception as error:  # noqa: BLE001 - the machine changes under our hands
-                failures[name] += 1
-                if failures[name] >= _FAILURES:
-                    journal.note(name, f"gave up: {type(error).__name__}: {error}")
-                    del opened[name]
+            failures[name] = failures[name] + 1 if failed else 0
+            if failures[name] >= _FAILURES:
+                journal.note(name, f"gave up: {said(failed[0])}")
+                del opened[name]
         if values:
             journal.write(wire.text_frame(wire.SAMPLE, {"ns": now, "values": values}))
         if stop.wait(period_s(time.monotonic() - began, time.thread_time() - spent)):

@@ -49,10 +49,23 @@ class Journal:
     @contextmanager
     def guard(self, what: str) -> Generator[None]:
         """Let nothing that fails inside reach the training: it is noted instead."""
-        try:
+        with border() as failures:
             yield
-        except Exception as error:  # noqa: BLE001 - the border between our work and the training
+        for error in failures:
             self.note(what, said(error))
+
+
+@contextmanager
+def border() -> Generator[list[Exception]]:
+    """Let nothing pass that fails inside; afterwards the list holds what it was.
+
+    The one border between our work and the command, which runs and ends as it would without us.
+    """
+    failures: list[Exception] = []
+    try:
+        yield failures
+    except Exception as error:  # noqa: BLE001
+        failures.append(error)
 
 
 def said(error: BaseException) -> str:
