@@ -12,18 +12,16 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from .. import wire
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_PLACES = 10_000
 
-
-class _Ref(weakref.ref):
-    __slots__ = ("key",)
-
-
-_things: dict[tuple[str, int], tuple[_Ref | None, int]] = {}
-_dead: deque[_Ref] = deque()
+_things: dict[tuple[str, int], tuple[weakref.ref[Any] | None, int]] = {}
+_keys: dict[int, tuple[str, int]] = {}  # by address of the reference
+_dead: deque[weakref.ref[Any]] = deque()
 _counts: dict[str, Iterator[int]] = {}
 _places: dict[tuple, int] = {}
 _known: dict[tuple[str, int], dict[str, Any]] = {}  # (noun, id): what a FACT frame says
@@ -55,21 +53,23 @@ def known(noun: str) -> bool:
 def alias(noun: str, thing: object, number: int) -> None:
     """Let ``thing`` have this id."""
     _bury()
+    if find(noun, thing) == number:
+        return
     key = (noun, id(thing))
     try:
-        ref: _Ref | None = _Ref(thing, _dead.append)
-        ref.key = key
+        ref: weakref.ref[Any] | None = weakref.ref(thing, _dead.append)
+        _keys[id(ref)] = key
     except TypeError:  # of a type without weak references: known by its address alone
         ref = None
     _things[key] = (ref, number)
 
 
 def place(at: tuple) -> tuple[int, bool]:
-    """Give the id of a line in the source, and whether it is new; −1 … once there are too many."""
+    """Give the id of a line in the source, and whether it is new; NOBODY once there are many."""
     number = _places.get(at)
     if number is None:
         if len(_places) >= MOST_PLACES:
-            return 0xFFFFFFFF, False
+            return wire.NOBODY, False
         number = _places[at] = len(_places)
     return number, _learn("site", number, {}, at)
 
@@ -107,6 +107,6 @@ def _learn(noun: str, number: int, values: dict[str, Any], at: tuple | None) -> 
 def _bury() -> None:
     while _dead:
         ref = _dead.popleft()
-        entry = _things.get(ref.key)
-        if entry is not None and entry[0] is ref:
-            del _things[ref.key]
+        key = _keys.pop(id(ref), None)
+        if key is not None and _things.get(key, (None, 0))[0] is ref:
+            del _things[key]

@@ -15,7 +15,7 @@ from collections import deque
 from typing import Any, Callable
 
 from .. import wire
-from . import identities, imports, lineage, patching, process, sink, tracebacks
+from . import identities, lineage, missing, patching, process, sink, tracebacks
 
 EVERY_NS = 100_000_000  # a flush is due when the last one is older
 MANY = (64 << 10) // wire.MARK.size  # or when so many marks wait
@@ -27,7 +27,6 @@ now = time.monotonic_ns
 _marks: deque[tuple[int, int, int, int, int, int, int]] = deque(maxlen=MOST)
 _batches: deque[tuple] = deque(maxlen=MOST)
 _texts: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST)
-_unseen: dict[str, list[Any]] = {}  # what: [why, count, count written]
 _local = _thread._local()
 _flushing = _thread.allocate_lock()
 _edges: list[Callable[[int, int, int], None]] = []
@@ -100,8 +99,7 @@ def site(place: tuple | None) -> int:
 
 def unseen(what: str, why: str) -> None:
     """Write down, once, that something could not be observed, and count how often."""
-    entry = _unseen.setdefault(what, [why, 0, 0])
-    entry[1] += 1
+    missing.note(what, why)
 
 
 def write(kind: int, value: dict[str, Any]) -> None:
@@ -228,17 +226,18 @@ def stop_everything(how: str) -> None:
         action()
     end(how)
     patching.restore_all()
-    for waiting in (_edges, _firsts, _stops, _children, _marks, _batches, _texts, _unseen):
+    for waiting in (_edges, _firsts, _stops, _children, _marks, _batches, _texts):
         waiting.clear()
+    missing.forget()
 
 
 def forked() -> None:
     """Begin anew in a forked child: empty buffers, another log."""
     global _flushing, _local
     _flushing, _local = _thread.allocate_lock(), _thread._local()
-    for waiting in (_marks, _batches, _texts, _unseen):
+    for waiting in (_marks, _batches, _texts):
         waiting.clear()
-    patching.notes.clear()
+    missing.forget()
     _state.update(started=False, flushed=0, thread=-1, ident=None)
     sink.forget()
     identities.forked()
@@ -262,7 +261,7 @@ def _flushed() -> bool:
     if not begin():
         _drop()
         return False
-    texts = [*_notes(), *(_texts.popleft() for _ in range(len(_texts)))]
+    texts = [*missing.news(), *(_texts.popleft() for _ in range(len(_texts)))]
     frames = [wire.text_frame(*one) for one in texts]
     for kind, waiting in ((wire.MARKS, _marks), (wire.BATCHES, _batches)):
         body = _packed(wire.RECORDS[kind], waiting)
@@ -284,25 +283,6 @@ def _packed(layout: struct.Struct, waiting: deque[tuple]) -> bytes:
         except struct.error as error:
             unseen("record", repr(error))
     return b"".join(parts)
-
-
-def _notes() -> list[tuple[int, dict[str, Any]]]:
-    """Give what is newly unseen; of the same (what, why) the highest count holds."""
-    for notes in (patching.notes, imports.failed):
-        while notes:
-            what, why = notes.pop()
-            unseen(what, why if isinstance(why, str) else repr(why))
-    if sink.lost:
-        unseen("records", f"not written: {sink.why_lost}")
-        _unseen["records"][1] += sink.lost - 1
-        sink.lost = 0
-    told = []
-    for what, entry in list(_unseen.items()):
-        why, count, before = entry
-        if count >= 2 * before:  # a count that grows is told at 1, 2, 4, …
-            entry[2] = count
-            told.append((wire.UNSEEN, {"what": what, "why": why, "count": count}))
-    return told
 
 
 def _drop() -> None:

@@ -1,0 +1,43 @@
+"""Keep what could not be observed, and why, and how often: told at 1, 2, 4, … times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import wire
+from . import imports, patching, sink
+
+_entries: dict[str, list[Any]] = {}  # what: [why, count, count that was told]
+
+
+def note(what: str, why: str, count: int = 1) -> None:
+    """Note that something could not be observed; the first reason is kept."""
+    _entries.setdefault(what, [why, 0, 0])[1] += count
+
+
+def news() -> list[tuple[int, dict[str, Any]]]:
+    """Give what has to be told now; of the same (what, why) the highest count holds."""
+    _gather()
+    told = []
+    for what, entry in list(_entries.items()):
+        why, count, before = entry
+        if count >= 2 * before:
+            entry[2] = count
+            told.append((wire.UNSEEN, {"what": what, "why": why, "count": count}))
+    return told
+
+
+def forget() -> None:
+    """Begin anew."""
+    _entries.clear()
+    patching.notes.clear()
+
+
+def _gather() -> None:
+    for notes in (patching.notes, imports.failed):
+        while notes:
+            what, why = notes.pop()
+            note(what, why if isinstance(why, str) else repr(why))
+    if sink.lost:
+        note("records", f"not written: {sink.why_lost}", sink.lost)
+        sink.lost = 0
