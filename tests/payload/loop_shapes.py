@@ -1,8 +1,9 @@
-# ruff: noqa: ANN001, ANN201, ANN202, ANN204, B023
+# ruff: noqa: ANN001, ANN201, ANN202, ANN204, B023, PLC0415
 # pyright: basic, reportArgumentType=false
 """Loops as people write them. Arguments: which of them; prints what each came to."""
 
 import hashlib
+import logging
 import random
 import sys
 
@@ -196,6 +197,27 @@ def served():
         over(DataLoader(Images(), 8, num_workers=1, multiprocessing_context=context)),
         over(DataLoader(DATA, 8, num_workers=1, multiprocessing_context=context)),
     ]
+
+
+def compiled():
+    """Compile the model, then a whole step: as many graphs, and breaks, as without a recorder."""
+    from torch._dynamo.utils import counters
+
+    logging.disable(logging.WARNING)  # torch's own lines bear the time
+    model, optimizer = training()
+    quick = torch.compile(model, backend="eager", fullgraph=True)
+    found = [over(DataLoader(DATA, 4))]
+    for x, y in DataLoader(DATA, 4):
+        found.append(step(quick, optimizer, (x, y)).item())
+
+    @torch.compile(backend="eager")
+    def whole(x, y):
+        return step(model, optimizer, (x, y))
+
+    for _ in range(10):
+        for x, y in DataLoader(DATA, 4):
+            found.append(whole(x, y).item())
+    return found[-1], sum(counters["graph_break"].values()), dict(counters["stats"])
 
 
 if __name__ == "__main__":

@@ -86,3 +86,9 @@ def test_workers_that_start_from_nothing_know_their_loader(tmp_path: Path, name:
         expected.append("rank0-loader1-worker0")
     assert [one for one in found if "worker" in one] == expected
     assert all(found[one].whole and found[one].kinds()[wire.END] == 1 for one in expected)
+
+
+@pytest.mark.slow
+def test_compiling_makes_the_same_graphs(tmp_path: Path) -> None:
+    log = run(("compiled",), tmp_path)["rank0"]
+    assert log.count(wire.STEP) >= 6 + 6
