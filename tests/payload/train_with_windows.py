@@ -3,6 +3,7 @@
 ``train_with_windows.py STEPS [WISH …]``: the wishes are what a test wants to see happen.
 """
 
+import _thread
 import contextlib
 import gc
 import json
@@ -56,11 +57,25 @@ def overdue() -> None:
         pass
 
 
+def stuck(libc: object) -> None:  # noqa: ARG001 - the form of what it stands for
+    time.sleep(60)
+
+
 def hang() -> None:
     """Let children get stuck, as on a lock that another thread held."""
     save = sys.modules["gapless.payload.windows.save"]
     vars(save)["LIMIT_S"] = 0.2
-    vars(save)["_die_first"] = lambda: time.sleep(60)
+    vars(save)["_die_first"] = stuck
+
+
+def threads() -> None:
+    def spin() -> None:
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            pass
+
+    for _ in range(2):
+        _thread.start_new_thread(spin, ())
 
 
 def setprofile() -> None:

@@ -39,7 +39,7 @@ class Keeping:
         if save.in_place(result, path):
             os.unlink(path)
 
-    def keep(self, frame: dict[str, Any], result: Any, *, here: bool) -> None:
+    def keep(self, frame: dict[str, Any], result: Any, events: int, *, here: bool) -> None:
         """Save a window; in a child, unless something speaks against it or it must be ``here``."""
         recorder.flush()  # opens the log, whose name the file takes
         name = self._name(frame)
@@ -49,7 +49,8 @@ class Keeping:
         recorder.flush()
         begun = recorder.now()
         child = None
-        if save.no_child(save.PLACE if here else self.setting, cuda=_cuda()) is None:
+        setting = save.PLACE if here else self.setting
+        if save.no_child(setting, events, cuda=_cuda()) is None:
             child = save.in_child(result, path, begun)
         whole = None if child is not None else save.in_place(result, path)
         frame["save_ns"] = recorder.now() - begun

@@ -17,7 +17,8 @@ STEADY = 3  # successive steps that differ by at most a tenth
 LEAST = 3  # whole steps; fewer explain nothing
 REST = 2  # steps between two windows in a row: the first after a stop is slow
 SHARE = 50  # of the run, one part is what windows may cost
-STACKS_EVENTS = 50_000  # of one step; with stacks it makes about ten times as many
+STACKS_EVENTS = 50_000  # of one step
+STACKS_FACTOR = 10  # with stacks it makes about so many times as many
 HOPELESS = 1_000_000  # events of one step: three would hold the training for a minute
 SLOW_NS = 1_000_000_000  # a stop that took longer makes the next windows shorter
 MOST_FAILURES = 5
@@ -69,9 +70,13 @@ class Plan:
             return 1
         per_step = max(1, self.per_step or 1)
         if what is STACKS:
-            return LEAST if per_step * 10 * LEAST <= self.events else 2
+            return LEAST if per_step * STACKS_FACTOR * LEAST <= self.events else 2
         fit = self.events // per_step
         return min(self.window_steps, self.limit, max(LEAST, fit))
+
+    def events_of(self, what: str, steps: int) -> int:
+        """Estimate the events of a window of so many steps."""
+        return (self.per_step or 0) * steps * (STACKS_FACTOR if what is STACKS else 1)
 
     def probed(self, step: int, events: int, cost: int) -> str | None:
         """Learn from the probe; give why there will be no windows, if so."""

@@ -11,26 +11,38 @@ it and the training saves in place, for it keeps the result until the file is wh
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import resource
 import signal
 import sys
+import time
 from typing import Any
 
 LIMIT_S = 30.0  # for the child
 AUTO, CHILD, PLACE = "auto", "child", "place"  # option "save"
+FEW = 10_000  # events: 30 ms in place
 CHILD_WITH_CUDA = False  # by "auto": not before it was measured on a device
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _WALL = 0x40000000
 _ROOM = 2 << 30  # bytes of memory that must be free: pages written meanwhile are there twice
+# A thread that waits longer than Python's switch interval asks for the global lock, and the child,
+# asked at the moment of the clone, would wait for ever for that thread to take it. So the interval
+# is this long for the moment of the clone, and those who wait already are let through before.
+_QUIET_S = 0.25
 _FAILED = 1
+_CLOSE_RANGE = 436
+_TAIL = 16  # bytes
+_long, _char = ctypes.c_long, ctypes.c_char
 
 
-def no_child(setting: str, *, cuda: bool) -> str | None:
-    """Give why a window is to be saved in place; ``None`` if in a child."""
+def no_child(setting: str, events: int, *, cuda: bool) -> str | None:
+    """Give why a window of so many events is to be saved in place; ``None`` if in a child."""
     if setting == PLACE:
         return "asked for"
+    if events < FEW and setting != CHILD:
+        return "to make a child takes as long"
     if cuda and not CHILD_WITH_CUDA and setting != CHILD:
         return "CUDA is in use"
     if not sys.platform.startswith("linux") or os.uname().machine not in _CLONE:
@@ -82,9 +94,10 @@ def _is_whole(path: str) -> bool:
         return file.read().rstrip().endswith(b"}")
 
 
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)
+def _remove(part: str) -> None:
+    for path in (part, part + ".tmp"):  # Kineto writes into the second
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 class Child:
@@ -105,6 +118,13 @@ class Child:
             return None
         return self._gone() and status == 0
 
+    def ended(self) -> None:
+        """Kill the child: it was asked for a lock that it cannot give."""
+        os.kill(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, _WALL)
+        self._gone()
+
     def _gone(self) -> bool:
         _remove(self.path + ".part")
         return os.path.exists(self.path)
@@ -112,61 +132,75 @@ class Child:
 
 def in_child(result: Any, path: str, begun: int) -> Child | None:
     """Begin to save a window in a child; ``None`` where none could be made."""
-    import ctypes
-
     os.makedirs(os.path.dirname(path), exist_ok=True)
     libc = ctypes.PyDLL(None)  # keeps the global lock: the child holds it as we do
-    libc.syscall.restype = ctypes.c_long
-    number = ctypes.c_long(_CLONE[os.uname().machine])
-    zeros = [ctypes.c_ulong(0) for _ in range(5)]
+    libc.syscall.restype = _long
+    call = [_long(one) for one in (_CLONE[os.uname().machine], 0, 0, 0, 0, 0)]
     collects = gc.isenabled()
     gc.disable()  # in the child no object of the user's may be finalised
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_QUIET_S)
     pid = -1
     try:
-        pid = libc.syscall(number, *zeros)
+        time.sleep(1e-5)
+        start = time.monotonic()
+        pid = libc.syscall(*call)
         if pid == 0:
             _work(libc, result, path)
+        quiet = time.monotonic() - start < _QUIET_S
     finally:
         if pid == 0:
             os._exit(_FAILED)
+        sys.setswitchinterval(interval)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if collects:
             gc.enable()
-    return Child(result, path, pid, begun) if pid > 0 else None
+    if pid < 0:
+        return None
+    child = Child(result, path, pid, begun)
+    return child if quiet else child.ended()
 
 
 def _work(libc: Any, result: Any, path: str) -> None:
-    """Save, as the child; never returns."""
+    """Save, as the child; never returns.
+
+    By the C library through ``PyDLL``, and nothing that hands over Python's global lock: threads
+    that waited for it at the clone are not there to take it.
+    """
+    libc.signal(int(signal.SIGALRM), 0)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
     for number in range(1, 65):
         libc.signal(number, 0)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2:  # noqa: PLR2004 - 0, 1, 2 stand for something to every library
-            _close(int(name))
-    null = os.open(os.devnull, os.O_RDWR)
+    if libc.syscall(*(_long(one) for one in (_CLOSE_RANGE, 3, 0x7FFFFFFF, 0))) != 0:
+        for number in range(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
+            libc.close(number)
+    null = libc.open(b"/dev/null", os.O_RDWR)
     for standard in range(3):
-        os.dup2(null, standard)
-    os.nice(10)
+        libc.dup2(null, standard)
+    libc.nice(10)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _die_first()
+    _die_first(libc)
+    part = os.fsencode(path + ".part")
     result.save(path + ".part")
-    if _is_whole(path + ".part"):
-        os.rename(path + ".part", path)
-        os._exit(0)
-    os._exit(_FAILED)
+    if _tail(libc, part).rstrip().endswith(b"}") and libc.rename(part, os.fsencode(path)) == 0:
+        libc._exit(0)
+    libc._exit(_FAILED)
 
 
-def _close(number: int) -> None:
-    with contextlib.suppress(OSError):
-        os.close(number)
+def _tail(libc: Any, path: bytes) -> bytes:
+    """Give the last bytes of a file."""
+    buffer = bytearray(_TAIL)
+    place = (_char * _TAIL).from_buffer(buffer)
+    file = libc.open(path, os.O_RDONLY)
+    libc.lseek(file, _long(-_TAIL), os.SEEK_END)
+    many = libc.read(file, place, _long(_TAIL))
+    return bytes(buffer[: max(0, many)])
 
 
-def _die_first() -> None:
+def _die_first(libc: Any) -> None:
     """Let the kernel, should memory end, take the child and not the training."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError:
-        pass
+    file = libc.open(b"/proc/self/oom_score_adj", os.O_WRONLY)
+    libc.write(file, b"1000", _long(4))
+    libc.close(file)

@@ -89,7 +89,7 @@ class Session:
 
     def _open(self, what: str, step: int) -> None:
         want = self.plan.steps(what)
-        reason = obstacle() or self.keeping.no_room((self.plan.per_step or 0) * want)
+        reason = obstacle() or self.keeping.no_room(self.plan.events_of(what, want))
         if reason is not None:
             self.end(reason)
             return
@@ -145,7 +145,8 @@ class Session:
         if here.what is PROBE:
             self._probed(step, result, begun)
         else:
-            self.keeping.keep(frame, result, here=self.check)
+            events = self.plan.events_of(here.what, here.steps)
+            self.keeping.keep(frame, result, events, here=self.check)
             self.plan.closed(step, here.steps, frame["stop_ns"], recorder.now() - begun)
         del result
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
