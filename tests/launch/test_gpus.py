@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 
 from gapless.launch import tree
 from gapless.launch.samplers import AbsentError, gpu
+from tests.launch import starting
 
 S = 10**9
 
@@ -138,3 +140,18 @@ def test_figures_that_fail_midway_are_given_up_one_by_one(nvml: Nvml) -> None:
         sampler(S)
     assert sampler(S)["gpu0.clock_sm"] == 1980
     assert {"gpu0.sm", "gpu0.others"} <= notes.keys()
+
+
+def test_a_driver_that_hangs_does_not_hold_the_end(tmp_path: Path) -> None:
+    (tmp_path / "pynvml.py").write_text(
+        "import time\nclass NVMLError(Exception): pass\ndef nvmlInit(): time.sleep(60)\n"
+    )
+    began = time.monotonic()
+    done = starting.run(
+        ["bash", "-c", "sleep 1; exit 4"],
+        tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 4
+    assert time.monotonic() - began < 15
+    assert starting.samples(starting.folder(tmp_path))

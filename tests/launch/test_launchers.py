@@ -1,6 +1,7 @@
 """Launchers of several processes need nothing special."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -67,3 +68,28 @@ def test_a_shell_script_of_two_trainings_is_recorded(tmp_path: Path) -> None:
     assert done.returncode == 0
     logs = (starting.folder(tmp_path) / "logs").glob("rank*.log")
     assert sum(steps(log) for log in logs) == 60
+
+
+@pytest.mark.slow
+def test_a_first_verdict_comes_before_the_end(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import os, torch\n"
+        "weight = torch.nn.Parameter(torch.ones(30, 30))\n"
+        "optimizer = torch.optim.SGD([weight], lr=0.1)\n"
+        "for step in range(100_000):\n"
+        "    (weight @ weight).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    if os.path.exists('enough'):\n"
+        "        break\n"
+    )
+    command = (*starting.GAPLESS, "run", "--early", sys.executable, "train.py")
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        assert process.poll() is None
+        (tmp_path / "enough").touch()
+        rest = process.stderr.read()
+    assert first.startswith("gapless · ".encode())
+    assert b"so far" in first
+    assert rest.startswith("gapless · ".encode())
+    assert process.returncode == 0

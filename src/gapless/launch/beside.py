@@ -97,8 +97,10 @@ def _carry(beside: Beside) -> None:
                 beside.order.meanwhile()
         spent = time.thread_time()
         with beside.journal.guard("carrying"):
-            carrier.sweep()
+            carrier.carry_logs()
         pause = min(_SLOWEST_S, max(_SWEEP_S, (time.thread_time() - spent) * _SHARE))
+        with beside.journal.guard("carrying"):
+            carrier.carry_windows()
         if not told and any((carrier.folder / "windows").glob("*.gz")):
             told = True
             _tell(beside, carrier.folder)

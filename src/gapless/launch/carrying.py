@@ -34,11 +34,19 @@ class Carrier:
 
     def sweep(self, *, last: bool = False) -> bool:
         """Carry what is new; tell whether nothing is left behind."""
-        logs = [self._log(entry.name, entry.stat().st_size) for entry in _files(self.spool, ".log")]
-        windows = [
-            self._window(Path(entry.path), last) for entry in _files(self.spool / "windows", _SAVED)
-        ]
-        return all(logs) and all(windows)
+        logs = self.carry_logs()
+        return self.carry_windows(last=last) and logs
+
+    def carry_logs(self) -> bool:
+        """Carry what is new in logs; tell whether nothing is left behind."""
+        return all(
+            [self._log(entry.name, entry.stat().st_size) for entry in _files(self.spool, ".log")]
+        )
+
+    def carry_windows(self, *, last: bool = False) -> bool:
+        """Pack the windows that are saved; tell whether none is left behind."""
+        windows = _files(self.spool / "windows", _SAVED)
+        return all([self._window(Path(entry.path), last) for entry in windows])
 
     def again(self) -> None:
         """Look at every log again, new or not: the folder may have lost it."""
