@@ -39,14 +39,15 @@ class Carrier:
 
     def carry_logs(self) -> bool:
         """Carry what is new in logs; tell whether nothing is left behind."""
-        return all(
-            [self._log(entry.name, entry.stat().st_size) for entry in _files(self.spool, ".log")]
-        )
+        logs = _files(self.spool, ".log")
+        carried = [self._log(entry.name, entry.stat().st_size) for entry in logs]
+        return all(carried)  # one that cannot be carried does not hold the others
 
     def carry_windows(self, *, last: bool = False) -> bool:
         """Pack the windows that are saved; tell whether none is left behind."""
         windows = _files(self.spool / "windows", _SAVED)
-        return all([self._window(Path(entry.path), last) for entry in windows])
+        carried = [self._window(Path(entry.path), last) for entry in windows]
+        return all(carried)
 
     def again(self) -> None:
         """Look at every log again, new or not: the folder may have lost it."""
