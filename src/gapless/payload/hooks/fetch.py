@@ -8,41 +8,20 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import threading
-import weakref
 from time import monotonic_ns, thread_time_ns
 from typing import Any, Callable
 
 from ... import wire
-from .. import imports, measure, pacing, patching, randomness, reading, recorder
+from .. import feeds, imports, measure, pacing, patching, randomness, reading, recorder
 from ..stopwatch import COLLATE, Stopwatch, invisible, timed
 from . import files
 
 ABSENT = -1
-RANDOM_EVERY = 64  # fetches, where the options say nothing
 _UNDIVIDED = (ABSENT,) * (2 * len(wire.STAGES))
 
 _here = threading.local()  # .busy: this thread is within a fetch
-_feeds: dict[int, Feed] = {}  # by id of the fetcher
-_paces: dict[tuple[int, bool], pacing.Pace] = {}
 _switch_ns = 0  # what going over to another stage and back costs, once it is known
-
-
-class Feed:
-    """What is known of one fetcher: one iteration of one loader in one process."""
-
-    __slots__ = ("fetcher", "iterable", "loader", "pace", "sequence", "worker")
-
-    def __init__(self, fetcher: Any, loader: int, worker: int) -> None:
-        self.fetcher = weakref.ref(fetcher)
-        self.loader, self.worker = loader, worker
-        self.iterable = type(fetcher).__name__.startswith("_Iterable")
-        self.sequence = 0
-        key = (loader, self.iterable)
-        if key not in _paces:
-            _paces[key] = pacing.Pace(int(recorder.options().get("random_every", RANDOM_EVERY)))
-        self.pace = _paces[key]
 
 
 class Note:
@@ -66,7 +45,7 @@ class Note:
         "watch",
     )
 
-    def __init__(self, entered: int, fetcher: Any, feed: Feed) -> None:
+    def __init__(self, entered: int, fetcher: Any, feed: feeds.Feed) -> None:
         self.entered, self.fetcher, self.feed = entered, fetcher, feed
         self.kind = pacing.LIGHT
         self.samples = 0
@@ -95,10 +74,10 @@ def _install(module: Any) -> None:
 def _make(original: Callable[..., Any]) -> Callable[..., Any]:
     begin = patching.guarded("fetch")(_begin)
     end = patching.guarded("fetch")(_end)
-    feeds = _feeds
+    known = feeds.known_feeds
 
     def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        feed = feeds.get(id(self))
+        feed = known.get(id(self))
         if feed is not None and feed.pace.left > 0 and feed.fetcher() is self:
             feed.pace.left -= 1
             feed.sequence += 1
@@ -126,9 +105,9 @@ def _begin(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> Note | None:
     entered = monotonic_ns()
     if getattr(_here, "busy", False):
         return None  # a data set that loads from another loader: the outer fetch has it all
-    feed = _feeds.get(id(fetcher))
+    feed = feeds.known_feeds.get(id(fetcher))
     if feed is None or feed.fetcher() is not fetcher:
-        feed = _known(fetcher)
+        feed = feeds.known(fetcher)
     note = Note(entered, fetcher, feed)
     feed.sequence += 1
     note.kind = feed.pace.choose()
@@ -260,36 +239,6 @@ def _asked(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> int:
     return len(index) if fetcher.auto_collation and hasattr(index, "__len__") else 1
 
 
-def _known(fetcher: Any) -> Feed:
-    for number, feed in list(_feeds.items()):
-        if feed.fetcher() is None:
-            del _feeds[number]
-    found = _feeds[id(fetcher)] = _feed(fetcher)
-    return found
-
-
-def _feed(fetcher: Any) -> Feed:
-    worker = sys.modules.get("torch.utils.data._utils.worker")
-    info = getattr(worker, "_worker_info", None)
-    if info is not None:
-        return Feed(fetcher, recorder.own_loader(), info.id)
-    return Feed(fetcher, _own_loader(fetcher), ABSENT)
-
-
-def _own_loader(fetcher: Any) -> int:
-    """Give the loader whose iterator fetches: the frame that called torch's fetcher is its."""
-    frame: Any = sys._getframe(1)
-    for _ in range(12):
-        if frame is None:
-            break
-        owner = frame.f_locals.get("self") if frame.f_code.co_name == "_next_data" else None
-        if getattr(owner, "_dataset_fetcher", None) is fetcher:
-            found = recorder.identify("loader", owner)
-            return ABSENT if found is None else found
-        frame = frame.f_back
-    return ABSENT
-
-
 def _tell_missing() -> None:
     while measure.missing:
         what, why = measure.missing.popitem()
@@ -299,8 +248,7 @@ def _tell_missing() -> None:
 def forget() -> None:
     """Begin anew in the child of a fork, whose only thread may be within a fetch."""
     _here.__dict__.clear()
-    _feeds.clear()
-    _paces.clear()
+    feeds.forget()
 
 
 if hasattr(os, "register_at_fork"):

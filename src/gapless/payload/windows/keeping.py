@@ -59,8 +59,12 @@ class Keeping:
         else:
             _saved(frame, whole=bool(whole))
 
-    def reap(self) -> None:
-        """See which children are done; save in place what they could not."""
+    def reap(self) -> int:
+        """See which children are done; save in place what they could not. Give what it cost, ns.
+
+        To free a result is not for nothing: 0.3 s for 100,000 events.
+        """
+        cost = 0
         for one in tuple(self.children):
             child, frame = one
             whole = child.saved(recorder.now())
@@ -76,6 +80,8 @@ class Keeping:
             child.result = None
             _saved(frame, whole=whole)
             recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
+            cost += recorder.now() - begun
+        return cost
 
     def _name(self, frame: dict[str, Any]) -> str:
         stem = lineage.stem or f"rank{self.rank}"

@@ -20,7 +20,7 @@ SHARE = 50  # of the run, one part is what windows may cost
 STACKS_EVENTS = 50_000  # of one step
 STACKS_FACTOR = 10  # with stacks it makes about so many times as many
 HOPELESS = 1_000_000  # events of one step: three would hold the training for a minute
-SLOW_NS = 1_000_000_000  # a stop that took longer makes the next windows shorter
+SLOW_NS = 1_000_000_000  # stopping and saving that took longer makes the next windows shorter
 MOST_FAILURES = 5
 RANKS_PROBE, RANKS_FIRST, RANKS_FACTOR = 8, 12, 4
 
@@ -96,7 +96,7 @@ class Plan:
             self.first_at = step
 
     def closed(self, step: int, steps: int, stop: int, cost: int) -> None:
-        """Plan what follows a window that was kept, and was stopped in ``stop`` ns."""
+        """Plan what follows a window that was kept; stopping and saving took ``stop`` ns."""
         self.spent += cost
         if stop > SLOW_NS:
             self.limit = max(LEAST, steps * SLOW_NS // stop)
@@ -105,6 +105,10 @@ class Plan:
         else:
             self.kept += 1
         self._after(step)
+
+    def held(self, cost: int) -> None:
+        """Note what a window cost the training after it was closed."""
+        self.spent += cost
 
     def failed(self, step: int, cost: int) -> str | None:
         """Plan what follows a window that was not kept; give why there will be none, if so."""

@@ -60,7 +60,7 @@ class Session:
             self._step(step)
             return
         if self.keeping.children:
-            self.keeping.reap()
+            self.plan.held(self.keeping.reap())
         what = self.plan.edge(step, end)
         if self.check:
             self._check(step)
@@ -147,8 +147,9 @@ class Session:
         else:
             events = self.plan.events_of(here.what, here.steps)
             self.keeping.keep(frame, result, events, here=self.check)
-            self.plan.closed(step, here.steps, frame["stop_ns"], recorder.now() - begun)
         del result
+        if here.what is not PROBE:
+            self.plan.closed(step, here.steps, recorder.now() - stop, recorder.now() - begun)
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
         if self.check:
             self._check(step)
