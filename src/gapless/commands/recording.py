@@ -5,6 +5,7 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -53,7 +54,7 @@ def prepare() -> None:
         import_module(module)
 
 
-def early(folder: Path) -> None:
+def early(folder: Path, still: Callable[[], bool]) -> None:
     """Print the first verdict of a run that goes on, made in a process of its own.
 
     Its memory goes with it, and Python's lock is not held beside the training's launcher.
@@ -63,8 +64,9 @@ def early(folder: Path) -> None:
     done = subprocess.run(  # noqa: S603 - this interpreter, on a folder of ours
         command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_EARLY_S, check=True
     )
-    sys.stderr.write(done.stdout.decode())
-    sys.stderr.flush()
+    if still():
+        sys.stderr.write(done.stdout.decode())
+        sys.stderr.flush()
 
 
 def print_early() -> None:
@@ -72,7 +74,7 @@ def print_early() -> None:
     from gapless.report.run import early_line
     from gapless.study import Options, open_run
 
-    os.nice(10)
+    os.nice(5)  # beside a training that takes every core, 10 would make a minute of it
     print(early_line(open_run(Path(sys.argv[1]), Options(), lambda _: None)))
 
 

@@ -38,6 +38,7 @@ class Beside:
     tree: Tree
     sightings: reasons.Sightings = field(default_factory=reasons.Sightings)
     stop: threading.Event = field(default_factory=threading.Event)
+    windowed: threading.Event = field(default_factory=threading.Event)
     stopped: bool = False  # the command, by us
     carrier: carrying.Carrier | None = None
     manifest: "Manifest | None" = None
@@ -50,6 +51,8 @@ def start(beside: Beside) -> None:
     _start(beside, "run folder", lambda: _carry(beside))
     _start(beside, "samplers", lambda: _sample(beside))
     _start(beside, "gpu", lambda: _sample_gpus(beside))
+    if beside.order.first_window is not None:
+        _start(beside, "early verdict", lambda: _tell(beside))
     if beside.order.settings.check:
         _start(beside, "check", lambda: _check(beside))
 
@@ -103,14 +106,16 @@ def _carry(beside: Beside) -> None:
             carrier.carry_windows()
         if not told and any((carrier.folder / "windows").glob("*.gz")):
             told = True
-            _tell(beside, carrier.folder)
+            beside.windowed.set()
 
 
-def _tell(beside: Beside, path: Path) -> None:
-    tell = beside.order.first_window
-    if tell is not None:
-        with beside.journal.guard("early verdict"):
-            tell(path)
+def _tell(beside: Beside) -> None:
+    """Tell of the first window, in a thread that has not lowered its priority."""
+    while not beside.windowed.wait(_SWEEP_S):
+        if beside.stop.is_set():
+            return
+    if beside.order.first_window is not None and beside.carrier is not None:
+        beside.order.first_window(beside.carrier.folder, lambda: not beside.stop.is_set())
 
 
 def _sample(beside: Beside) -> None:

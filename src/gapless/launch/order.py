@@ -15,5 +15,6 @@ class Order:
     out: Path | None = None
     settings: Settings = field(default_factory=Settings)
     seconds: float = 60.0  # of ``check``: without a window
-    first_window: Callable[[Path], None] | None = None  # called with the run folder
+    # Called with the run folder and with what tells whether the command still runs.
+    first_window: Callable[[Path, Callable[[], bool]], None] | None = None
     meanwhile: Callable[[], object] | None = None  # called once, when there is time
