@@ -266,6 +266,20 @@ def test_strange_frames_are_counted_and_the_rest_is_read() -> None:
     assert (len(process.facts), len(process.marks), process.end) == (2, 5, 30_000)
 
 
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        ([[[1, 4], [5, 9]], [[20, 23]]], (((1, 4), (5, 9)), ((20, 23),))),
+        ([[[1, 4], [5]], [[20, 23]]], ((), ((20, 23),))),
+        ([[[1, "4"]], 7], ((), ())),
+        (None, ()),
+    ],
+)
+def test_readings_of_a_window_are_pairs_or_nothing(readings: object, expected: object) -> None:
+    (found,) = one(drawing.process(), drawing.window(1, readings=readings)).windows
+    assert found.readings == expected
+
+
 def test_values_of_the_wrong_type_are_absent() -> None:
     process = one(
         drawing.process(

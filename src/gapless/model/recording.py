@@ -84,6 +84,9 @@ class Window:
     stop_ns: int | None
     save_ns: int | None
     discarded: str | None  # why it was not kept
+    # At each edge our clock before and after each "gapless:clock" range: accounting.clock.match
+    # finds the offset from them and the file.
+    readings: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,16 @@ def _window(found: Object) -> Window | None:
         stop_ns=integer(found.get("stop_ns")),
         save_ns=integer(found.get("save_ns")),
         discarded=text(found.get("discarded")),
+        readings=tuple(map(_readings, items(found.get("readings")))),
     )
+
+
+def _readings(edge: object) -> tuple[tuple[int, int], ...]:
+    """Give the pairs of readings of one edge of a window; none if one is strange."""
+    pairs = [tuple(map(integer, items(one))) for one in items(edge)]
+    whole = [(one[0], one[1]) for one in pairs if len(one) == 2]  # noqa: PLR2004 - a pair
+    sound = [(low, high) for low, high in whole if low is not None and high is not None]
+    return tuple(sound) if len(sound) == len(pairs) else ()
 
 
 def _stacks(found: Object) -> dict[tuple[str, _Frames], int] | None:
