@@ -117,7 +117,7 @@ def _stacks(at: int, one: Process) -> Rows:
 
 def _windows(at: int, one: Process) -> Rows:
     for window in one.windows:
-        number, path, *times, discarded = astuple(window)
+        number, path, *times, discarded, _ = astuple(window)  # readings: for who opens the file
         yield (at, number, _text(path), *times, _text(discarded))
 
 
