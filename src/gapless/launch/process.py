@@ -79,11 +79,14 @@ def watched_signals() -> Generator[Signals]:
 
 @contextmanager
 def interruptible() -> Generator[None]:
-    """Let SIGTERM and SIGHUP interrupt what follows as Ctrl-C does: with ``KeyboardInterrupt``."""
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
-    ours = [each for each, action in before.items() if action is signal.SIG_DFL]
+    """Let SIGTERM interrupt what follows as Ctrl-C does: with ``KeyboardInterrupt``.
+
+    SIGHUP does not: a shell sends another one after the terminal's, which ended the command.
+    """
+    changed = {signal.SIGTERM: signal.default_int_handler, signal.SIGHUP: signal.SIG_IGN}
+    ours = [each for each in changed if signal.getsignal(each) is signal.SIG_DFL]
     for each in ours:
-        signal.signal(each, signal.default_int_handler)
+        signal.signal(each, changed[each])
     try:
         yield
     finally:
