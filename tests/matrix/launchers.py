@@ -1,0 +1,168 @@
+"""How people start trainings. Each gives a command line and what it needs in the environment."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+PYTHON = os.environ.get("GAPLESS_MATRIX_PYTHON", sys.executable)  # with accelerate and its like
+Start = tuple[list[str], dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a training runs, and where things lie that many rows need."""
+
+    folder: Path
+    shared: Path
+
+
+def without_gapless(shared: Path) -> Path:
+    """Give a folder of all that is installed here but gapless."""
+    folder = shared / "packages"
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        for path in Path(sysconfig.get_path("purelib")).iterdir():
+            if "gapless" not in path.name and path.suffix not in {".pth", ".pyc"}:
+                (folder / path.name).symlink_to(path)
+    return folder
+
+
+def other_venv(shared: Path) -> str:
+    """Give the Python of a virtual environment in which gapless is not installed."""
+    folder = shared / "venv"
+    python = str(folder / "bin" / "python")
+    if not folder.exists():
+        packages = without_gapless(shared)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        (site,) = folder.glob("lib/python3*/site-packages")
+        (site / "torch.pth").write_text(f"{packages}\n")
+    looked = subprocess.run([python, "-c", "import gapless"], capture_output=True, check=False)
+    assert b"No module named 'gapless'" in looked.stderr
+    return python
+
+
+def launcher(name: str, place: Place, arguments: list[str]) -> Start:
+    """Give the command line of a launcher, to be run in a place, and what it adds to variables."""
+    if name in _SIMPLE:
+        return [PYTHON, *_SIMPLE[name], *arguments], {}
+    return _SPECIAL[name](place, arguments)
+
+
+_TORCHRUN = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+_SIMPLE: dict[str, list[str]] = {
+    "script": ["training.py"],
+    "module": ["-m", "package.train"],
+    "warnings-as-errors": ["-W", "error", "training.py"],
+    "development-mode": ["-X", "dev", "training.py"],
+    "optimised": ["-OO", "training.py"],
+    "isolated": ["-I", "in_place.py"],
+    "ignores-environment": ["-E", "training.py"],
+    "distributed-run": ["-m", *_TORCHRUN, "training.py"],
+    "accelerate": [
+        *["-m", "accelerate.commands.launch", "--num_processes", "1", "--cpu"],
+        "training.py",
+    ],
+    "deepspeed": ["-m", "deepspeed.launcher.runner", "--num_gpus", "1", "training.py"],
+}
+
+
+def _command(_place: Place, arguments: list[str]) -> Start:
+    return [PYTHON, "-c", f"import training; training.main({arguments!r})"], {}
+
+
+def _stdin(_place: Place, arguments: list[str]) -> Start:
+    return ["sh", "-c", f"{PYTHON} - {' '.join(arguments)} < training.py"], {}
+
+
+def _archive(place: Place, arguments: list[str]) -> Start:
+    with zipfile.ZipFile(place.folder / "training.zip", "w") as archive:
+        for path in sorted(place.folder.glob("*.py")):
+            name = "__main__.py" if path.name == "training.py" else path.name
+            archive.writestr(zipfile.ZipInfo(name), path.read_bytes())
+    return [PYTHON, "training.zip", *arguments], {}
+
+
+def _shell(_place: Place, arguments: list[str]) -> Start:
+    return ["bash", "run.sh", *arguments], {"PYTHON": PYTHON}
+
+
+def _ranks(_place: Place, arguments: list[str]) -> Start:
+    return ["bash", "ranks.sh", *arguments], {"PYTHON": PYTHON}
+
+
+def _parent(_place: Place, arguments: list[str]) -> Start:
+    return [PYTHON, "parent.py", *arguments], {}
+
+
+def _timeout(_place: Place, arguments: list[str]) -> Start:
+    return ["timeout", "90", "nice", PYTHON, "-u", "training.py", *arguments], {}
+
+
+def _torchrun(_place: Place, arguments: list[str]) -> Start:
+    torchrun = str(Path(PYTHON).with_name("torchrun"))
+    return [torchrun, *_TORCHRUN[1:], "training.py", *arguments], {}
+
+
+def _distributed_launch(_place: Place, arguments: list[str]) -> Start:
+    line = ["-m", "torch.distributed.launch", *_TORCHRUN[1:], "training.py"]
+    # It warns that torchrun follows it, with torch's own line; and is told to use variables.
+    return [PYTHON, "-W", "ignore", *line[:2], "--use-env", *line[2:], *arguments], {}
+
+
+def _other_venv(place: Place, arguments: list[str]) -> Start:
+    return [other_venv(place.shared), "training.py", *arguments], {}
+
+
+def _customised(place: Place, arguments: list[str]) -> Start:
+    """Start a Python outside of any environment, with all that a user may lay on its path."""
+    own = place.folder / "own"
+    own.mkdir()
+    for name in ("sitecustomize", "usercustomize"):
+        (own / f"{name}.py").write_text(f"import sys\nprint({name!r}, len(sys.meta_path) > 2)\n")
+    path = os.pathsep.join(map(str, (own, without_gapless(place.shared))))
+    return [str(vars(sys)["_base_executable"]), "training.py", *arguments], {"PYTHONPATH": path}
+
+
+def _safe_path(place: Place, arguments: list[str]) -> Start:
+    return [PYTHON, "training.py", *arguments], {
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPATH": str(place.folder),
+    }
+
+
+def _no_environment(_place: Place, arguments: list[str]) -> Start:
+    return ["env", "-i", PYTHON, "training.py", *arguments], {}
+
+
+def _no_site(place: Place, arguments: list[str]) -> Start:
+    return [PYTHON, "-S", "training.py", *arguments], {
+        "PYTHONPATH": str(without_gapless(place.shared))
+    }
+
+
+def _no_python(_place: Place, _arguments: list[str]) -> Start:
+    return ["sh", "-c", "echo out; echo err >&2; echo written > file.txt; exit 4"], {}
+
+
+_SPECIAL: dict[str, Callable[[Place, list[str]], Start]] = {
+    "command": _command,
+    "stdin": _stdin,
+    "archive": _archive,
+    "shell": _shell,
+    "ranks": _ranks,
+    "parent": _parent,
+    "timeout": _timeout,
+    "torchrun": _torchrun,
+    "distributed-launch": _distributed_launch,
+    "other-venv": _other_venv,
+    "customised": _customised,
+    "safe-path": _safe_path,
+    "no-environment": _no_environment,
+    "no-site": _no_site,
+    "no-python": _no_python,
+}
