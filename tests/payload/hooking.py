@@ -86,7 +86,8 @@ class Recorder:
     def write(self, kind: int, value: dict[str, Any]) -> None:
         self.written.append((kind, value))
 
-    def on_edge(self, action: Callable[[int, int, int], None]) -> None:
+    def on_edge(self, action: Callable[[int, int, int], None], *, seldom: bool = False) -> None:
+        assert isinstance(seldom, bool)
         self.actions.append(action)
 
     def on_stop(self, action: Callable[[], None]) -> None:

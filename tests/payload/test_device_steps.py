@@ -3,12 +3,15 @@
 import sys
 import time
 import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from gapless import wire
+from gapless.payload.hooks import device_steps
 from tests.payload import hooking
 
 
@@ -66,10 +69,18 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     return device
 
 
+@contextmanager
+def every_step() -> Generator[hooking.Recorder]:
+    """Measure all steps, however short."""
+    with hooking.installed("device_steps") as recorder:
+        device_steps.COST_NS = 0
+        yield recorder
+
+
 def test_the_time_between_two_edges_is_told_once_the_device_has_passed_them(
     device: Device,
 ) -> None:
-    with hooking.installed("device_steps") as recorder:
+    with every_step() as recorder:
         for step, clock in enumerate((0.0, 2.5, 6.0)):
             device.clock = clock
             recorder.edge(1000 * step)
@@ -85,7 +96,7 @@ def test_the_time_between_two_edges_is_told_once_the_device_has_passed_them(
 
 
 def test_events_are_used_again(device: Device) -> None:
-    with hooking.installed("device_steps") as recorder:
+    with every_step() as recorder:
         for step in range(500):
             device.clock = device.passed_until = float(step)
             recorder.edge(step)
@@ -95,7 +106,7 @@ def test_events_are_used_again(device: Device) -> None:
 
 
 def test_a_device_far_behind_leaves_a_gap_and_no_wrong_time(device: Device) -> None:
-    with hooking.installed("device_steps") as recorder:
+    with every_step() as recorder:
         for step in range(400):
             device.clock = float(step)
             recorder.edge(step)
@@ -111,7 +122,7 @@ def test_a_device_far_behind_leaves_a_gap_and_no_wrong_time(device: Device) -> N
 
 
 def test_nothing_is_asked_while_a_graph_is_captured(device: Device) -> None:
-    with hooking.installed("device_steps") as recorder:
+    with every_step() as recorder:
         recorder.edge(0)
         device.capturing = True
         recorder.edge(1)  # the stand-in's assertions would be failures of the hook
@@ -124,7 +135,7 @@ def test_nothing_is_asked_while_a_graph_is_captured(device: Device) -> None:
 
 
 def test_another_stream_is_not_compared(device: Device) -> None:
-    with hooking.installed("device_steps") as recorder:
+    with every_step() as recorder:
         device.passed_until = 10.0
         recorder.edge(0)
         device.stream = SimpleNamespace(device_index=1)
@@ -136,7 +147,7 @@ def test_another_stream_is_not_compared(device: Device) -> None:
 
 
 def test_a_forked_child_does_not_touch_the_events_of_its_parent(device: Device) -> None:
-    with hooking.installed("device_steps") as recorder:
+    with every_step() as recorder:
         device.passed_until = 10.0
         recorder.edge(0)
         recorder.edge(1)
@@ -151,11 +162,22 @@ def test_a_forked_child_does_not_touch_the_events_of_its_parent(device: Device) 
     assert len(device.made) == 2
 
 
+def test_of_short_steps_one_in_some_is_measured(device: Device) -> None:
+    with hooking.installed("device_steps") as recorder:
+        for step in range(100):
+            device.clock = device.passed_until = float(step)
+            recorder.edge(1_000_000 * step)
+    spans = [(mark.end - mark.start, mark.value) for mark in recorder.of(wire.DEVICE_STEP)]
+    assert set(spans) == {(1_000_000, 1_000_000)}  # never across the steps passed over
+    assert 12 <= len(spans) <= 17
+
+
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_real_events_tell_what_the_device_did_without_a_sync() -> None:
     work = torch.ones(4096, 4096, device="cuda")
     spent: list[int] = []
-    with hooking.installed("device_steps") as recorder:
+    with every_step() as recorder:
         torch.cuda.set_sync_debug_mode("error")
         for _ in range(50):
             torch.mm(work, work)

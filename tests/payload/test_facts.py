@@ -216,6 +216,7 @@ def test_where_cuda_is_not_in_use_nothing_is_asked() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_the_real_allocator_is_read_without_a_sync() -> None:
     held = torch.ones(1 << 20, device="cuda")
     torch.cuda.set_sync_debug_mode("error")

@@ -101,7 +101,7 @@ def _finish(how: str) -> None:
 
 
 def _watch_exit() -> None:
-    """Be told of ``os._exit`` too: workers leave by it, and many a script."""
+    """Be told of ``os._exit`` and ``exec``, too: workers leave by it, and many a script."""
     import os
 
     from . import patching
@@ -113,6 +113,12 @@ def _watch_exit() -> None:
         _finish("os._exit")
 
     patching.replace(os, "_exit", patching.around("exit", before, None))
+
+    def write(_args: tuple, _kwargs: dict) -> None:
+        sys.modules[f"{__package__}.recorder"].flush()
+
+    for name in ("execv", "execve"):  # a training that starts itself anew; or goes on, if it fails
+        patching.replace(os, name, patching.around("exit", write, None))
 
 
 def _before_fork() -> None:

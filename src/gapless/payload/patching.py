@@ -76,6 +76,7 @@ def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                     raise
                 return None
 
+        safe.guarded = hook  # type: ignore[attr-defined]  # one guard is enough
         return safe
 
     return decorate

@@ -18,6 +18,7 @@ from .. import wire
 from . import identities, lineage, missing, patching, process, sink, tracebacks
 
 EVERY_NS = 100_000_000  # a flush is due when the last one is older
+FIRST_EDGES = 64  # all of which what looks seldom sees
 MANY = (64 << 10) // wire.MARK.size  # or when so many marks wait
 MOST = 1 << 17  # marks that wait in a process that never flushes; the oldest go
 ACTIVE = frozenset((wire.STEP, wire.NEXT, wire.ITER))
@@ -30,6 +31,7 @@ _texts: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST)
 _local = _thread._local()
 _flushing = _thread.allocate_lock()
 _edges: list[Callable[[int, int, int], None]] = []
+_seldom: list[Callable[[int, int, int], None]] = []
 _stops: list[Callable[[], None]] = []
 _firsts: list[Callable[[], None]] = []  # when this process is first known to step or load
 _children: list[Callable[[], None]] = []
@@ -37,6 +39,7 @@ _state: dict[str, Any] = {
     "started": False,
     "ended": False,
     "flushed": 0,
+    "look": 0,  # when the next seldom look at an edge is due
     "thread": -1,
     "ident": None,
 }
@@ -128,12 +131,15 @@ def own_loader() -> int:
     return -1 if lineage.inherited is None else lineage.inherited[0]
 
 
-def on_edge(action: Callable[[int, int, int], None]) -> None:
+def on_edge(action: Callable[[int, int, int], None], *, seldom: bool = False) -> None:
     """Call ``action(step_number, start, end)`` after each step edge, on the thread that steps.
 
-    ``step_number``: how often the anchor was called before (``stepping``).
+    ``step_number``: how often the anchor was called before (``stepping``). ``seldom``: not after
+    each, but after the first ones, and then ten times a second at most.
     """
-    _edges.append(patching.guarded(f"edge: {action.__module__}")(action))
+    if not hasattr(action, "guarded"):
+        action = patching.guarded(f"edge: {action.__module__}")(action)
+    (_seldom if seldom else _edges).append(action)
 
 
 def on_first(action: Callable[[], None]) -> None:
@@ -155,6 +161,10 @@ def edge(number: int, start: int, end: int) -> None:
     """Do what waits for step edges (for ``stepping``)."""
     for action in _edges:
         action(number, start, end)
+    if end >= _state["look"] or number < FIRST_EDGES:
+        _state["look"] = end + EVERY_NS
+        for action in _seldom:
+            action(number, start, end)
 
 
 def step_thread() -> None:
@@ -226,7 +236,7 @@ def stop_everything(how: str) -> None:
         action()
     end(how)
     patching.restore_all()
-    for waiting in (_edges, _firsts, _stops, _children, _marks, _batches, _texts):
+    for waiting in (_edges, _seldom, _firsts, _stops, _children, _marks, _batches, _texts):
         waiting.clear()
     missing.forget()
 

@@ -26,7 +26,7 @@ _last = -_EVERY
 
 def install() -> None:
     """Look at step edges."""
-    recorder.on_edge(edge)
+    recorder.on_edge(edge, seldom=True)
 
 
 @patching.guarded("allocator")

@@ -28,7 +28,7 @@ def install() -> None:
     imports.when_imported("torch.distributed.fsdp", _fsdp)
     begin()
     recorder.on_first(first)
-    recorder.on_edge(edge)
+    recorder.on_edge(edge, seldom=True)
     recorder.on_child(begin)
 
 

@@ -31,7 +31,7 @@ _last = 0
 def install() -> None:
     """Count paths from now on."""
     reading.opened = patching.guarded("files opened")(opened)
-    recorder.on_edge(edge)
+    recorder.on_edge(edge, seldom=True)
     recorder.on_stop(tell)
 
 

@@ -46,7 +46,7 @@ class _Met:
 def install() -> None:
     """Look at the first step edges."""
     begin()
-    recorder.on_edge(edge)
+    recorder.on_edge(edge, seldom=True)
     recorder.on_stop(leave)
     recorder.on_child(begin)
 

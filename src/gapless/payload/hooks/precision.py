@@ -66,7 +66,7 @@ def install() -> None:
     imports.when_imported("torch", _torch)
     begin()
     recorder.on_first(first)
-    recorder.on_edge(edge)
+    recorder.on_edge(edge, seldom=True)
     recorder.on_child(begin)
 
 

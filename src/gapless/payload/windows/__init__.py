@@ -36,7 +36,8 @@ def install() -> None:
     """Have windows opened in this process, once it steps."""
     global _closed
     _closed = False
-    recorder.on_edge(_edge)
+    if recorder.options().get("windows", True):
+        recorder.on_edge(_edge)
     recorder.on_stop(_stopped)
 
 
