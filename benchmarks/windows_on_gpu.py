@@ -3,7 +3,7 @@
 ``PYTHONPATH=src python -m benchmarks.windows_on_gpu [--steps 400] [--cpu]`` prints JSON. For each
 way of saving: what start, stop, saving and freeing cost the training, how its steps ran beside the
 saving, whether the files are whole and hold what they should, whether it ended as the plain one.
-Needs torch alone.
+Needs torch, and psutil for the description of the machine.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import machine
 from gapless import wire
 
 ROOT = Path(__file__).parents[1]
@@ -155,7 +156,7 @@ def main() -> None:
     extra = [f"--{name}={getattr(options, name)}" for name in ("steps", "wide", "deep")]
     extra += ["--cpu"] if options.cpu else []
     found = {arm: measure(arm, extra, options.every) for arm in options.arms}
-    print(json.dumps({"command": extra, "arms": found}, indent=1))
+    print(json.dumps({"machine": machine(), "command": extra, "arms": found}, indent=1))
 
 
 if __name__ == "__main__":
