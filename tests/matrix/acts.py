@@ -21,6 +21,7 @@ class Running:
     under_gapless: Callable[[], bool]
     screen: int | None = None  # of the terminal that it runs on
     shown: bytes = b""
+    _passed: int = 0  # of what was shown
 
     def ready(self) -> int:
         """Wait until a process of the training waits for us; give its number."""
@@ -49,7 +50,9 @@ class Running:
 
     def expect(self, pattern: bytes) -> None:
         """Wait until the terminal shows something."""
-        self.until(lambda: re.search(pattern, self.shown))
+        expression = re.compile(pattern)
+        self.until(lambda: expression.search(self.shown, self._passed))
+        self._passed = len(self.shown)
 
     def type(self, keys: bytes) -> None:
         """Type on the terminal."""
@@ -117,9 +120,8 @@ def _stop_and_go_on(running: Running) -> None:
 
 
 def _debug(running: Running) -> None:
-    for line in (b"p how", b"where", b"p 6 * 7", b"continue"):
+    for line in (b"where", b"up", b"p value + 1", b"down", b"value = 7", b"continue"):
         running.expect(rb"\(Pdb\) $")
-        running.shown += b"\n"  # so that the same words are not found again
         running.type(line + b"\n")
 
 

@@ -11,7 +11,7 @@ from tests.matrix.acts import EXITS, ON_A_TERMINAL
 from tests.matrix.rows import Row
 
 _OURS = re.compile(rb"(?:\r?\x1b\[K|\r)*gapless(?:: | \xc2\xb7 )")  # how what we print begins
-_PROGRESS = re.compile(rb"\r\x1b\[K[^\r\n]*")
+_PROGRESS = re.compile(rb"\r\x1b\[K[^\r\n]*(?=\r\x1b\[K)")
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,10 @@ def _customised(place: Place, arguments: list[str]) -> Start:
     own = place.folder / "own"
     own.mkdir()
     for name in ("sitecustomize", "usercustomize"):
-        (own / f"{name}.py").write_text(f"import sys\nprint({name!r}, len(sys.meta_path) > 2)\n")
+        (own / f"{name}.py").write_text(
+            # gapless, too, is a Python that is started with what the user set.
+            f"import sys\nif 'gapless' not in sys.orig_argv:\n    print({name!r})\n"
+        )
     path = os.pathsep.join(map(str, (own, without_gapless(place.shared))))
     return [str(vars(sys)["_base_executable"]), "training.py", *arguments], {"PYTHONPATH": path}
 
@@ -133,6 +136,11 @@ def _safe_path(place: Place, arguments: list[str]) -> Start:
         "PYTHONSAFEPATH": "1",
         "PYTHONPATH": str(place.folder),
     }
+
+
+def _quiet_kineto(_place: Place, arguments: list[str]) -> Start:
+    """Start a training that profiles itself: torch then prints two lines, which we silence."""
+    return [PYTHON, "training.py", *arguments], {"KINETO_LOG_LEVEL": "99"}
 
 
 def _no_environment(_place: Place, arguments: list[str]) -> Start:
@@ -162,6 +170,7 @@ _SPECIAL: dict[str, Callable[[Place, list[str]], Start]] = {
     "other-venv": _other_venv,
     "customised": _customised,
     "safe-path": _safe_path,
+    "quiet-kineto": _quiet_kineto,
     "no-environment": _no_environment,
     "no-site": _no_site,
     "no-python": _no_python,

@@ -23,6 +23,10 @@ def digest(value):
     return hashlib.sha256(value).hexdigest()[:16]
 
 
+def named(action):
+    return getattr(action, "__qualname__", action)
+
+
 def write_state(who=RANK):
     """Write down what is random, and what else the script could see of a recorder."""
     lines = [f"random {digest(repr(random.getstate()).encode())}"]
@@ -38,11 +42,11 @@ def write_state(who=RANK):
         lines.append(f"{torch.get_default_dtype()} {torch.cuda.is_initialized()}")
     lines.append(f"{sorted(one.name for one in threading.enumerate())} {gc.isenabled()}")
     lines.append(f"{gc.get_threshold()} {gc.get_debug()} {len(warnings.filters)}")
-    lines.append(f"{sys.getprofile()} {sys.gettrace()} {sys.getrecursionlimit()}")
+    lines.append(f"{named(sys.getprofile())} {named(sys.gettrace())} {sys.getrecursionlimit()}")
     for number in sorted(signal.valid_signals()):
         action = signal.getsignal(number)
         if action:
-            lines.append(f"{number} {getattr(action, '__qualname__', action)}")
+            lines.append(f"{number} {named(action)}")
     with open(f"state-{who}.txt", "w") as file:
         print(*lines, sep="\n", file=file)
 
@@ -100,7 +104,9 @@ def again():
 
 @fate
 def debugger():
+    value = 41
     breakpoint()
+    print("went on with", value)
 
 
 @fate
@@ -109,6 +115,7 @@ def child():
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
+        random.seed(2)  # Python sowed it anew, from the system
         write_state("child")
         os._exit(0)
     print("child", os.waitpid(pid, 0)[1])
@@ -174,7 +181,7 @@ def strike(how, at):
     def step(*given):
         loss = plain(*given)
         calls[0] += 1
-        if calls[0] == at - 1 and how in ("wait", "caught", "requeue"):
+        if calls[0] == at - 1 and how in ("wait", "abort"):
             time.sleep(0.15)  # so that the next step is due to be written
         if calls[0] == at:
             FATES[how]()
