@@ -1,6 +1,6 @@
 # Sourced by demo, test and check. `prepare light` or `prepare full` makes .venv, or finds it made.
 #
-#   light   gapless and what it needs                      (demo)
+#   light   gapless, and what its demo trains with         (demo)
 #   full    and what tests and checks need, torch included (test, check)
 #
 # A stamp in .venv says what was installed from which pyproject.toml and constraints.txt, so that
@@ -79,7 +79,7 @@ install() {
   "${pip[@]}" --upgrade pip
   pip+=(--build-constraint constraints.txt)
   case $1 in
-    light) "${pip[@]}" -e . ;;
+    light) "${pip[@]}" -e '.[demo]' torch==2.13.0 ;;
     full) "${pip[@]}" -e '.[all]' --group check --group docs torch==2.13.0 ;;
   esac
 }

@@ -25,7 +25,8 @@ from tools import costs
 Makers = Mapping[str, Callable[[], str]]
 
 ROOT: Final = Path(__file__).parents[1]
-DEMO: Final = ROOT / "src/gapless/demo/resnet50.json.gz"
+RUNS: Final = ROOT / "tests/data/runs"
+STORY: Final = "2026-11-21T17-12-53-8a06"
 _PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1"}
 _BLOCK: Final = re.compile(
     r"(?P<open><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL
@@ -36,7 +37,7 @@ def gapless(*arguments: str) -> str:
     """Give what the command line prints for these arguments: 100 columns, no colours."""
     done = subprocess.run(
         [sys.executable, "-m", "gapless", *arguments],
-        cwd=DEMO.parent,
+        cwd=RUNS,
         env=os.environ | _PLAIN,
         capture_output=True,
         encoding="utf-8",
@@ -48,9 +49,11 @@ def gapless(*arguments: str) -> str:
 
 
 def report() -> str:
-    """Give the first part of the shipped trace's report: all but the tables."""
-    account = gapless("open", DEMO.name, "--no-cache").partition("\n\n")[0]
-    return _fenced(f"$ gapless open {DEMO.name}\n{account}")
+    """Give the start of the report of the recorded run that the tests read."""
+    page = gapless("report", STORY).partition("\nloaders")[0] + "\n…"
+    command = json.loads((RUNS / STORY / "run.json").read_text())["command"]
+    script = [Path(word).name if word.endswith(".py") else word for word in command]
+    return _fenced(f"$ gapless run {' '.join(script[:4])}\n{page}")
 
 
 def groups() -> str:

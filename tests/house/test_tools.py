@@ -1,48 +1,9 @@
 """The makers in tools/ and what they made."""
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
-from tools import costs, cover, demo_trace
-
-NEXT = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-
-
-def written(*events: dict[str, Any]) -> bytes:
-    """Give a file as torch.profiler lays it out: an event begins on a line of its own."""
-    texts = ",".join("\n  {\n    " + json.dumps(event)[1:-1] + "\n  }" for event in events)
-    ends = ('{"schemaVersion": 1,\n  "traceEvents": [', '\n  ],\n  "traceName": "/x.json"\n}')
-    return texts.join(ends).encode()
-
-
-def event(name: str, cat: str, ts: float, dur: float = 1.0, tid: int = 1) -> dict[str, Any]:
-    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur}
-
-
-def test_the_cut_leaves_out_flows_operators_of_the_loader_and_the_path() -> None:
-    wait = event(NEXT, "user_annotation", 10.0, 5.0)
-    inside = event("aten::item", "cpu_op", 11.0)
-    elsewhere = event("aten::add", "cpu_op", 11.0, tid=2)
-    later = event("aten::mul", "cpu_op", 20.123)
-    flow = {"ph": "s", "id": 1, "pid": 1, "tid": 1, "ts": 20.5, "cat": "ac2g", "name": "ac2g"}
-    small = json.loads(demo_trace.cut(written(wait, inside, elsewhere, later, flow)))
-    assert small == {"schemaVersion": 1, "traceEvents": [wait, elsewhere, later]}
-
-
-def test_the_cut_does_not_touch_the_bytes_of_what_stays() -> None:
-    whole = written(event("a  é\\n", "kernel", 1712195495505582.988), event("b", "kernel", 2.0))
-    small = demo_trace.cut(whole)
-    assert small == whole.replace(b'\n  ],\n  "traceName": "/x.json"\n}', b"\n  ]\n}\n")
-
-
-def test_the_shipped_trace_is_small_and_names_no_machine() -> None:
-    trace = json.loads(gzip.decompress(demo_trace.TARGET.read_bytes()))
-    steps = [one for one in trace["traceEvents"] if one["name"].startswith("ProfilerStep#")]
-    assert demo_trace.TARGET.stat().st_size <= 500_000
-    assert len({one["name"] for one in steps}) == 4
-    assert "traceName" not in trace
+from tools import costs, cover
 
 
 def test_shortfalls_name_lines_and_branches_of_the_demanded_rooms_only() -> None:

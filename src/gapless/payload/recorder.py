@@ -18,7 +18,7 @@ from .. import wire
 from . import identities, lineage, missing, patching, process, sink, tracebacks
 
 EVERY_NS = 100_000_000  # a flush is due when the last one is older
-FIRST_EDGES = 64  # all of which what looks seldom sees
+FIRST_EDGES = 64  # after all of which there is a seldom look
 MANY = (64 << 10) // wire.MARK.size  # or when so many marks wait
 MOST = 1 << 17  # marks that wait in a process that never flushes; the oldest go
 ACTIVE = frozenset((wire.STEP, wire.NEXT, wire.ITER))
@@ -134,8 +134,7 @@ def own_loader() -> int:
 def on_edge(action: Callable[[int, int, int], None], *, seldom: bool = False) -> None:
     """Call ``action(step_number, start, end)`` after each step edge, on the thread that steps.
 
-    ``step_number``: how often the anchor was called before (``stepping``). ``seldom``: not after
-    each, but after the first ones, and then ten times a second at most.
+    ``step_number``: calls of the anchor before. ``seldom``: ten times a second after the first.
     """
     if not hasattr(action, "guarded"):
         action = patching.guarded(f"edge: {action.__module__}")(action)
@@ -159,12 +158,11 @@ def on_child(action: Callable[[], None]) -> None:
 
 def edge(number: int, start: int, end: int) -> None:
     """Do what waits for step edges (for ``stepping``)."""
-    for action in _edges:
+    due = end >= _state["look"] or number < FIRST_EDGES
+    for action in (*_edges, *_seldom) if due else _edges:
         action(number, start, end)
-    if end >= _state["look"] or number < FIRST_EDGES:
+    if due:
         _state["look"] = end + EVERY_NS
-        for action in _seldom:
-            action(number, start, end)
 
 
 def step_thread() -> None:

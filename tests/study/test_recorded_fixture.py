@@ -1,0 +1,47 @@
+"""A run recorded on a GPU, read again: the story that it tells must not change."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import gapless
+from gapless.report.run import print_run
+from gapless.study import open_run
+
+RUN = Path(__file__).parents[1] / "data" / "runs" / "2026-11-21T17-12-53-8a06"
+
+
+def test_the_reference_story_is_told() -> None:
+    study = gapless.open(RUN)
+    recorded = study.recorded
+    assert recorded is not None
+    assert recorded.steps is not None
+    assert recorded.steps.rule == "optimizer"
+    assert recorded.account is not None
+    account = recorded.account.account
+    groups = account.groups
+    whole = sum(groups.values())
+    assert groups["data"] / whole == pytest.approx(0.815, abs=0.002)
+    assert groups["compute"] / whole == pytest.approx(0.150, abs=0.002)
+    assert groups["observer"] / whole < 0.001
+    stages = {leaf: ns for leaf, ns in account.leaves.items() if ".data." in leaf}
+    most = sorted(stages, key=lambda leaf: -stages[leaf])[:2]
+    assert set(most) == {"idle.data.augment", "idle.data.decode"}
+
+
+def test_its_rows_sum_to_the_life_of_the_process() -> None:
+    study = open_run(RUN)
+    assert study.recorded is not None
+    timeline = study.recorded.timeline
+    assert sum(timeline.leaves.values()) == timeline.wall_ns
+
+
+def test_its_page_names_the_loader_and_what_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    print_run(open_run(RUN))
+    page = capsys.readouterr().err
+    assert "60 steps of" in page
+    assert "NVIDIA H200" in page
+    assert "pictures.py:61" in page
+    assert "num_workers=0" in page
+    assert json.loads((RUN / "run.json").read_text())["exit_code"] == 0
