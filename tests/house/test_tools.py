@@ -1,5 +1,6 @@
 """The makers in tools/ and what they made."""
 
+import json
 from pathlib import Path
 from typing import Any
 
