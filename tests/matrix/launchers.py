@@ -8,9 +8,11 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 PYTHON = os.environ.get("GAPLESS_MATRIX_PYTHON", sys.executable)  # with accelerate and its like
 Start = tuple[list[str], dict[str, str]]
+_ONE_AT_A_TIME = Lock()  # both runs of a row are prepared at once
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ def launcher(name: str, place: Place, arguments: list[str]) -> Start:
     """Give the command line of a launcher, to be run in a place, and what it adds to variables."""
     if name in _SIMPLE:
         return [PYTHON, *_SIMPLE[name], *arguments], {}
-    return _SPECIAL[name](place, arguments)
+    with _ONE_AT_A_TIME:
+        return _SPECIAL[name](place, arguments)
 
 
 _TORCHRUN = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
