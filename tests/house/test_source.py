@@ -24,7 +24,7 @@ LEAKS: Final = re.compile(
     r"|(?:extra-|-)index-url|--find-links|\bpypi\.\w+\.(?:com|net|io)\b"
     r"|BEGIN (?:RSA |OPENSSH )?PRIVATE KEY|\bghp_\w{20}|\bAKIA[0-9A-Z]{16}"
 )
-BINARY: Final = {".gz", ".zst", ".npy", ".png", ".zst", ".log"}
+BINARY: Final = {".gz", ".zst", ".npy", ".png", ".log"}
 
 
 def named(path: Path) -> str:
