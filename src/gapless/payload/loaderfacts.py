@@ -2,8 +2,39 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 from typing import Any
+
+# What ``return len(self.paths) // 2`` is made of in some version of Python: it changes nothing.
+_CALM = {
+    "BINARY_ADD",
+    "BINARY_FLOOR_DIVIDE",
+    "BINARY_MULTIPLY",
+    "BINARY_OP",
+    "BINARY_SUBSCR",
+    "BINARY_SUBTRACT",
+    "CACHE",
+    "CALL",
+    "CALL_FUNCTION",
+    "CALL_METHOD",
+    "COPY_FREE_VARS",
+    "EXTENDED_ARG",
+    "LOAD_ATTR",
+    "LOAD_CONST",
+    "LOAD_FAST",
+    "LOAD_FAST_BORROW",
+    "LOAD_GLOBAL",
+    "LOAD_METHOD",
+    "LOAD_SMALL_INT",
+    "NOP",
+    "PRECALL",
+    "PUSH_NULL",
+    "RESUME",
+    "RETURN_CONST",
+    "RETURN_VALUE",
+}
+_SIMPLE = frozenset((int, list, tuple, dict, str, bytes, range, set, frozenset))
 
 
 def values(loader: Any) -> dict[str, Any]:
@@ -52,18 +83,22 @@ def _length(dataset: Any) -> int | None:
     if isinstance(dataset, (list, tuple, range)):
         return len(dataset)
     code = getattr(getattr(type(dataset), "__len__", None), "__code__", None)
-    if code is None or not hasattr(dataset, "__dict__"):
+    own = getattr(dataset, "__dict__", None)
+    if code is None or type(own) is not dict or not _CALM.issuperset(_operations(code)):
         return None
-    attributes = [name for name in code.co_names if name != "len"]
-    simple = all(_simple(vars(dataset).get(name)) for name in attributes)
-    if not simple or any(hasattr(one, "co_code") for one in code.co_consts):
+    known = ("len", "size") if type(dataset).__module__ == "torch.utils.data.dataset" else ("len",)
+    if not all(name in known or _simple(own.get(name)) for name in code.co_names):
         return None
     return _plain(type(dataset).__len__(dataset))
 
 
+def _operations(code: Any) -> set[str]:
+    return {dis.opname[operation] for operation in code.co_code[::2]}
+
+
 def _simple(value: Any) -> bool:
-    module = type(value).__module__
-    return module == "numpy" or (module == "builtins" and not callable(value))
+    kind = type(value)
+    return kind in _SIMPLE or (kind.__module__ == "numpy" and kind.__name__ == "ndarray")
 
 
 def _start_method(loader: Any) -> str | None:

@@ -1,0 +1,79 @@
+# ruff: noqa: SLF001
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import Dataset, TensorDataset
+
+from gapless.payload import loaderfacts
+
+WIDE = 3
+
+
+class Samples(Dataset[Any]):
+    """A data set with all that its length may be told by."""
+
+    def __init__(self) -> None:
+        self.paths = ["a", "b", "c", "d"]
+        self.asked = 0
+        self.count = 4
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class Listed(Samples):
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+class Paired(Samples):
+    def __len__(self) -> int:
+        return self.count // 2 * len(self.paths[0])
+
+
+class Counting(Samples):
+    def __len__(self) -> int:
+        self.asked += 1
+        return self.count
+
+
+class Printing(Samples):
+    def __len__(self) -> int:
+        print("asked")
+        return self.count
+
+
+class Computing(Samples):
+    def __len__(self) -> int:
+        return self.compute()
+
+    def compute(self) -> int:
+        self.asked += 1
+        return self.count
+
+
+class Choosing(Samples):
+    def __len__(self) -> int:
+        return self.count if self.paths else 0
+
+
+@pytest.mark.parametrize(
+    ("data", "length"),
+    [(Listed(), 4), (Paired(), 2), (TensorDataset(torch.ones(WIDE, 1)), WIDE), ([1, 2], 2)],
+)
+def test_a_length_that_lies_there_is_told(data: object, length: int) -> None:
+    assert loaderfacts._length(data) == length
+
+
+@pytest.mark.parametrize("kind", [Counting, Printing, Computing, Choosing])
+def test_a_length_that_takes_code_of_the_users_is_not_asked_for(
+    kind: type[Samples], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = kind()
+
+    assert loaderfacts._length(data) is None
+    assert data.asked == 0
+    assert not capsys.readouterr().out
