@@ -7,7 +7,7 @@ Exit code: 0, or the command's own if it failed before; 2 if nothing was seen.
 
 Examples:
   gapless check python train.py
-  gapless check --seconds 120 python train.py     if its first steps take longer than a minute
+  gapless check --seconds 120 python train.py     if six steps take longer than a minute
   gapless check torchrun --nproc-per-node 8 train.py
 
 """
@@ -23,7 +23,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from gapless.commands.recording import add_recording
 
     parser.add_argument(
-        "--seconds", metavar="S", type=positive, default=60, help="to wait for a window (60)"
+        "--seconds",
+        metavar="S",
+        type=positive,
+        default=60,
+        help="to wait for a window, from the first batch or step on (60)",
     )
     add_recording(parser)
 

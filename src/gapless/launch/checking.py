@@ -16,6 +16,7 @@ from gapless.launch import tree
 _PROC: Final = Path("/proc")
 _LOOK_S: Final = 0.25
 _AFTER_WINDOW_S: Final = 30.0  # for the window of stacks, and for the other ranks
+_LATE: Final = 5  # times as long as for a window it is waited for the first batch or step
 _GRACE_S: Final = 10.0  # between SIGTERM and SIGKILL
 
 
@@ -61,14 +62,20 @@ class Progress:
 
 
 def wait_for_enough(stop: threading.Event, spool: Path, seconds: float) -> bool:
-    """Wait until enough is recorded or the time is over; ``False`` if told to stop meanwhile."""
+    """Wait until enough is recorded or the time is over; ``False`` if told to stop meanwhile.
+
+    ``seconds`` count from the first batch or step: what a training does before (imports, a model
+    from a slow disk) may take longer than that, and holds no answer.
+    """
     progress = Progress()
-    until = time.monotonic() + seconds
+    until = time.monotonic() + _LATE * seconds
     while not stop.wait(_LOOK_S):
-        before = progress.windows
+        windows, begun = progress.windows, bool(progress.training)
         progress.look(spool)
-        if progress.windows and not before:
+        if progress.windows and not windows:
             until = time.monotonic() + _AFTER_WINDOW_S
+        elif progress.training and not begun:
+            until = time.monotonic() + seconds
         if progress.done() or time.monotonic() > until:
             return True
     return False
