@@ -387,3 +387,7 @@ def test_files_that_the_program_has_closed_are_absent_and_not_closed_again(tmp_p
 def test_the_file_name_of_wrappers_is_one_that_warnings_pass_over() -> None:
     assert "importlib" in stopwatch.INVISIBLE
     assert "_bootstrap" in stopwatch.INVISIBLE
+
+
+def test_what_is_passed_over_is_no_file_to_those_who_measure_files() -> None:
+    assert stopwatch.INVISIBLE.startswith("<")

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     Before = Optional[Callable[..., Any]]  # (args, kwargs) -> state
     After = Optional[Callable[..., Any]]  # (state, args, result, raised)
 
-# `warnings` and `logging` pass over frames of such a name when they count for their `stacklevel`,
-# so that a warning names the line of the user's which it would name without us.
-SKIPPED = __file__ + ":importlib_bootstrap"
+SKIPPED = tracebacks.PASSED_OVER
 FAILURES = 3  # of one hook, after which it is left off
 _MISSING = object()
 _replaced: list[tuple[Any, str, Any, Any]] = []  # owner, attribute, what was there, what is ours

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from .tracebacks import OURS
+from .tracebacks import OURS, PASSED_OVER
 
 Place = tuple[str, int, str]  # file, line, function
 
@@ -48,7 +48,11 @@ def _whose_file(name: str) -> int:
 
 
 def _classify(name: str) -> int:
-    if name.startswith(OURS) or "/site-packages/torch/" in name or "/dist-packages/torch/" in name:
+    if (
+        name.startswith((OURS, PASSED_OVER))
+        or "/site-packages/torch/" in name
+        or "/dist-packages/torch/" in name
+    ):
         return _TORCHS
     torch = sys.modules.get("torch")
     path = getattr(torch, "__file__", None)

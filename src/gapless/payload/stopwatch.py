@@ -15,11 +15,11 @@ from types import FunctionType
 from typing import Any, Callable, Optional
 
 from ..wire import STAGES
+from .tracebacks import PASSED_OVER
 
 READ, DECODE, AUGMENT, TOKENISE, COLLATE, OTHER = range(len(STAGES))
 
-# `warnings` and `logging` pass over frames of files named so: stacklevel=2 names the user's line.
-INVISIBLE = __file__ + ":importlib_bootstrap"
+INVISIBLE = PASSED_OVER
 
 running: dict[int, Stopwatch] = {}  # by thread: the fetches that are looked at in detail now
 

@@ -6,6 +6,10 @@ import sys
 from typing import Any
 
 OURS = __file__[: -len("tracebacks.py")]  # the folder of the payload
+# `warnings` and `logging` pass over frames of such a name when they count for their `stacklevel`,
+# so that a warning names the line of the user's which it would name without us. No path of a file:
+# `coverage` would measure it, and fail when it finds no source.
+PASSED_OVER = "<gapless:importlib_bootstrap>"
 
 
 def strip(error: BaseException) -> None:
@@ -32,7 +36,7 @@ def from_a_signal_handler(error: BaseException) -> bool:
 
 
 def _users(at: Any | None) -> Any | None:
-    while at is not None and at.tb_frame.f_code.co_filename.startswith(OURS):
+    while at is not None and at.tb_frame.f_code.co_filename.startswith((OURS, PASSED_OVER)):
         at = at.tb_next
     return at
 
