@@ -1,6 +1,8 @@
+# ruff: noqa: S301, SLF001
 """What is replaced works as before, shows nothing of ours, and is put back."""
 
 import inspect
+import os
 import pickle
 import signal
 import sys
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gapless.payload import patching
+from gapless.payload import boot, patching
 
 
 class Owner:
@@ -71,6 +73,25 @@ def test_the_original_is_called_between_ours_and_its_result_given() -> None:
     assert str(inspect.signature(Owner.plain)) == "(self, value: int = 1) -> int"
     assert Owner.plain.__doc__ == "Double."
     assert pickle.loads(pickle.dumps(Owner.plain)) is Owner.plain  # noqa: S301
+
+
+def test_who_asks_for_the_arguments_by_an_older_way_gets_them_too() -> None:
+    watch(Owner, "plain", [])
+
+    assert inspect.getfullargspec(Owner.plain).args == ["self", "value"]
+
+
+def test_ways_to_end_a_process_can_still_be_pickled() -> None:
+    before = os._exit, os.execv
+    boot._watch_exit()
+    try:
+        assert os._exit is not before[0]
+        assert pickle.loads(pickle.dumps(os._exit)) is os._exit
+        assert pickle.loads(pickle.dumps(os.execv)) is os.execv
+    finally:
+        patching.restore_all()
+    assert (os._exit, os.execv) == before
+    assert pickle.loads(pickle.dumps(os._exit)) is os._exit
 
 
 def test_static_and_class_methods_and_inherited_ones_stay_what_they_are() -> None:

@@ -112,13 +112,24 @@ def _watch_exit() -> None:
     def before(_args: tuple, _kwargs: dict) -> None:
         _finish("os._exit")
 
-    patching.replace(os, "_exit", patching.around("exit", before, None))
+    _replace(os, "_exit", patching.around("exit", before, None))
 
     def write(_args: tuple, _kwargs: dict) -> None:
         sys.modules[f"{__package__}.recorder"].flush()
 
     for name in ("execv", "execve"):  # a training that starts itself anew; or goes on, if it fails
-        patching.replace(os, name, patching.around("exit", write, None))
+        _replace(os, name, patching.around("exit", write, None))
+
+
+def _replace(os: Any, name: str, make: Any) -> None:
+    """Replace a function in ``os`` and where it comes from: by that name it is pickled."""
+    from . import patching
+
+    home = sys.modules.get(getattr(os, name).__module__)
+    patching.replace(os, name, make)
+    ours = getattr(os, name)
+    if home is not None and home is not os:
+        patching.replace(home, name, lambda _original: ours)
 
 
 def _before_fork() -> None:

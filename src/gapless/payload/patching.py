@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
+import types
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import tracebacks
@@ -116,8 +119,18 @@ def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
     original = getattr(owner, attribute) if own is _MISSING else own
     kind = type(original) if isinstance(original, (staticmethod, classmethod)) else None
     ours = make(original) if kind is None else kind(make(original.__func__))
+    _sign(original, ours)
     setattr(owner, attribute, ours)
     _replaced.append((owner, attribute, own, ours))
+
+
+def _sign(original: Any, ours: Any) -> None:
+    """Give ours the signature of the original: ``inspect.getfullargspec`` asks no further."""
+    inspect = sys.modules.get("inspect")
+    if inspect is None or type(ours) is not types.FunctionType or ours is original:
+        return
+    with contextlib.suppress(TypeError, ValueError, NameError, AttributeError):  # not told in C
+        ours.__signature__ = inspect.signature(original)
 
 
 def is_replaced(owner: Any, attribute: str) -> bool:
