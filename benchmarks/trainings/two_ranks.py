@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 SIDE, STEPS = 1024, 150
 
 
-class Rows(Dataset):
+class Rows(Dataset[tuple[torch.Tensor, int]]):
     def __len__(self) -> int:
         return STEPS * 32
 
@@ -34,6 +34,7 @@ def main() -> None:
     net = nn.Sequential(*layers, nn.Linear(SIDE, 10)).to(device)
     model = DistributedDataParallel(net, device_ids=[rank] if cuda else None)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    loss = torch.zeros(())
     for inputs, classes in DataLoader(Rows(), batch_size=32):
         loss = nn.functional.cross_entropy(model(inputs.to(device)), classes.to(device))
         optimizer.zero_grad()
