@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,9 +13,6 @@ from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.hooks import files
 from tests.payload.loading import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -25,6 +25,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     monkeypatch.setattr(recorder, "write", write)
     monkeypatch.setattr(files, "_last", 0)
+    monkeypatch.setattr(files, "_turn", {"next": 0, "due": 0})
     for name in ("_read", "_seen", "_written", "_known"):
         monkeypatch.setattr(files, name, type(getattr(files, name))())
     return found
@@ -104,3 +105,42 @@ def test_a_loader_within_a_fetch_belongs_to_that_fetch(tmp_path: Path) -> None:
     assert ran.out == "[[112, 112, 112, 112], [112, 112, 112, 112]]\nTrue\n"
     assert {(row.of("loader"), row.of("sequence")) for row in ran.rows} == {(0, 0), (0, 1)}
     assert all(row.of("samples") == 4 for row in ran.rows)
+
+
+def test_where_thousands_of_files_are_open_each_look_takes_a_few(
+    told: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "EVERY_NS", 0)
+    monkeypatch.setattr(files, "SHARE", 0)
+    monkeypatch.setattr(files, "BUDGET_NS", 2_000_000)
+    looked: list[str] = []
+    original = files._written_to  # noqa: SLF001
+
+    def written_to(number: str) -> str:
+        looked.append(number)
+        time.sleep(0.001)
+        return original(number)
+
+    monkeypatch.setattr(files, "_written_to", written_to)
+    with contextlib.ExitStack() as stack:
+        for number in range(20):
+            stack.enter_context((tmp_path / f"{number}").open("w"))
+        files.edge(1, 0, 0)
+        assert 0 < len(looked) < 20
+        for _ in Path("/proc/self/fd").iterdir():
+            files.edge(2, 0, 0)
+    written = {path for one in told for path in one["written"] if path.startswith(str(tmp_path))}
+    assert len(written) == 20
+
+
+def test_looking_at_files_takes_a_small_share_of_the_time(
+    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "EVERY_NS", 0)
+    looks: list[bool] = []
+    monkeypatch.setattr(files, "_written_to", lambda _: looks.append(True) or "")
+    files.edge(1, 0, 0)
+    first = len(looks)
+    files.edge(2, 0, 0)
+    assert first == len(looks) > 0
+    assert told == []

@@ -9,6 +9,7 @@ are noted where they are saved.
 
 from __future__ import annotations
 
+import bisect
 import os
 from typing import Any
 
@@ -16,6 +17,8 @@ from ... import wire
 from .. import patching, reading, recorder
 
 EVERY_NS = 5_000_000_000
+BUDGET_NS = 5_000_000  # of one look at open files; what it leaves, the next one looks at
+SHARE = 1_000  # of the time may go into looking
 STREAMS = 2  # the highest of the standard streams, which the shell opened
 MOST = 4_000  # distinct paths; what comes after is counted together, as ""
 _WRITES = frozenset("wax+")
@@ -26,6 +29,7 @@ _seen: set[str] = set()  # distinct paths of all frames
 _written: list[str] = []
 _known: set[str] = set()  # files that were written, or that are not to be told
 _last = 0
+_turn = {"next": 0, "due": 0}  # the descriptor to go on with; when to look again
 
 
 def install() -> None:
@@ -54,7 +58,8 @@ def named(args: tuple[Any, ...], _kwargs: Any) -> None:
 def edge(*_: int) -> None:
     """Look for files that are being written, every few seconds, and write what is new."""
     if recorder.now() - _last >= EVERY_NS:
-        _look()
+        if recorder.now() >= _turn["due"]:
+            _look()
         tell()
 
 
@@ -97,11 +102,21 @@ def _note_written(name: str) -> None:
 
 
 def _look() -> None:
+    """Look at open files, in turn where a program has thousands: 20,000 would take a second."""
+    start = recorder.now()
     spool = os.environ.get(wire.SPOOL) or "\0"
-    for number in os.listdir("/proc/self/fd"):
-        path = _written_to(number) if int(number) > STREAMS else ""
+    numbers = sorted(int(number) for number in os.listdir("/proc/self/fd"))
+    first = max(_turn["next"], STREAMS + 1)
+    _turn["next"] = 0
+    for number in numbers[bisect.bisect_left(numbers, first) :]:
+        if recorder.now() - start > BUDGET_NS:
+            _turn["next"] = number
+            break
+        path = _written_to(str(number))
         if path.startswith("/") and not path.startswith((*_SYSTEMS, spool)):
             _note_written(path)
+    now = recorder.now()
+    _turn["due"] = now + SHARE * (now - start)
 
 
 def _written_to(number: str) -> str:
