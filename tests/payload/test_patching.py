@@ -72,7 +72,7 @@ def test_the_original_is_called_between_ours_and_its_result_given() -> None:
     assert seen == [((), {"value": 4}), ("state", 8, type(None))]
     assert str(inspect.signature(Owner.plain)) == "(self, value: int = 1) -> int"
     assert Owner.plain.__doc__ == "Double."
-    assert pickle.loads(pickle.dumps(Owner.plain)) is Owner.plain  # noqa: S301
+    assert pickle.loads(pickle.dumps(Owner.plain)) is Owner.plain
 
 
 def test_who_asks_for_the_arguments_by_an_older_way_gets_them_too() -> None:
