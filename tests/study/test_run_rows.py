@@ -205,6 +205,31 @@ def test_a_batch_that_was_not_dispatched_in_time_waits_for_that() -> None:
     ]
 
 
+def test_the_training_process_chooses_before_it_fetches_and_nobody_tells_it_to() -> None:
+    log = Log(end=400)
+    log.steps(100, 200, 300)
+    log.mark("iter", 90, 101)
+    log.mark("next", 110, 150, value=0)
+    log.fetch(130, 148, worker=-1, read=18)
+    assert pieces(log) == [
+        (0, "other", 110, 130),
+        (0, "read", 130, 148),
+        (0, "hand-over", 148, 150),
+    ]
+
+
+def test_the_first_wait_of_an_iteration_tells_nothing_of_the_others() -> None:
+    log = Log(end=600)
+    log.steps(100, 200, 300, 400, 500)
+    log.mark("iter", 90, 101)
+    for at in (110, 210, 310):
+        log.mark("next", at, at + 40, value=at // 100 - 1)
+    log.fetch(130, 150, worker=-1, sequence=0, read=20)
+    assert pieces(log)[-2:] == [(2, "read", 310, 330), (2, "other", 330, 350)]
+    log.fetch(210, 250, worker=-1, sequence=1, read=40)
+    assert pieces(log)[-1] == (2, "read", 310, 350)
+
+
 def test_workers_of_the_next_epoch_are_counted_anew() -> None:
     log = Log(end=600)
     log.steps(100, 200, 300, 400, 500)

@@ -31,6 +31,9 @@ _STAGES: Final = np.array([RUN_LEAF[f"data.{stage}"] for stage in wire.STAGES])
 _FIRST: Final = np.iinfo(np.int64).min
 
 
+_Asked = tuple[Int64, Int64, Bool]  # waits: from, to, whether the first of an iteration
+
+
 @dataclass(frozen=True)
 class Pieces:
     """Pieces that tile waits: which wait, from when to when, which run leaf."""
@@ -85,8 +88,8 @@ def _waits(training: Training, loader: int) -> Waits:
     )
     pinned = mine & (marks.kind == wire.PIN)
     pin = union(marks.start[pinned], marks.end[pinned])
-    pieces = _cut((ask, got), made, found, pin, _default(training, loader))
     first = np.concatenate(([True], turn[1:] != turn[:-1]))[: len(turn)]
+    pieces = _cut((ask, got, first), made, found, pin, _default(training, loader))
     return Waits(loader, ask, got, first, pieces)
 
 
@@ -105,9 +108,9 @@ def _default(training: Training, loader: int) -> int:
     return RUN_LEAF["data.main" if at_home else "data.unstaged"]
 
 
-def _cut(asked: tuple[Int64, Int64], made: Made, found: Fetches, pin: Lane, default: int) -> Pieces:
+def _cut(asked: _Asked, made: Made, found: Fetches, pin: Lane, default: int) -> Pieces:
     """Cut waits by the rules, going back from the consumer."""
-    ask, got = asked
+    ask, got, _ = asked
     wait = np.arange(len(ask))
     known = made.fetch >= 0
     rows, strange = wait[known], wait[~known]
@@ -121,9 +124,15 @@ def _cut(asked: tuple[Int64, Int64], made: Made, found: Fetches, pin: Lane, defa
     return _stacked([*parts, _like(parts, strange, asked, default)])
 
 
-def _like(parts: Sequence[Pieces], wait: Int64, asked: tuple[Int64, Int64], default: int) -> Pieces:
-    """Share waits out whose fetch was not recorded: as all others of their loader together."""
+def _like(parts: Sequence[Pieces], wait: Int64, asked: _Asked, default: int) -> Pieces:
+    """Share waits out whose fetch was not recorded: as all others of their loader together.
+
+    The first of an iteration are unlike the rest (a sampler draws all its indices then), and tell
+    of others only where nothing else does.
+    """
     known = _stacked([Pieces(empty(), empty(), empty(), empty()), *parts])
+    usual = known.take(~asked[2][known.wait])
+    known = usual if len(usual.wait) else known
     sums = np.zeros(len(RUN_LEAVES), np.int64)
     np.add.at(sums, known.leaf, known.end - known.start)
     leaves = np.flatnonzero(sums)
@@ -146,6 +155,7 @@ def _before(asked: Pieces, found: Fetches, slot: int, dispatched: Int64) -> list
 
     The worker runs it, or another one before it: its stages. Else the worker has not begun its
     first fetch (start-up), was not yet told of this one (dispatch), or was told and idle (queue).
+    The training process need not be told: before its fetch the sampler chooses (other).
     """
     rows = np.flatnonzero(found.worker == slot)
     reach = np.maximum.accumulate(np.concatenate(([_FIRST], found.end[rows][:-1])))
@@ -160,14 +170,17 @@ def _before(asked: Pieces, found: Fetches, slot: int, dispatched: Int64) -> list
     own = slot < 0
     begun = np.full(len(fetch), _FIRST) if own else found.first[fetch]
     told = np.maximum(dispatched[idle.wait], begun)
-    rest = "data.unstaged" if found.sampled else "data.queue"
-    return [_staged(running, found.stages), *_thirds(idle, begun, told, rest)]
+    leaves = (
+        "data.start-up",
+        "data.other" if own else "data.dispatch",
+        "data.unstaged" if found.sampled else "data.queue",
+    )
+    return [_staged(running, found.stages), *_thirds(idle, begun, told, leaves)]
 
 
-def _thirds(idle: Pieces, begun: Int64, told: Int64, rest: str) -> list[Pieces]:
-    """Cut idle stretches at two instants into start-up, dispatch and queue."""
+def _thirds(idle: Pieces, begun: Int64, told: Int64, leaves: Sequence[str]) -> list[Pieces]:
+    """Cut idle stretches at two instants into three leaves: start-up, dispatch and queue."""
     bounds = (np.full(len(begun), _FIRST), begun, told, np.full(len(begun), np.iinfo(np.int64).max))
-    leaves = ("data.start-up", "data.dispatch", rest)
     return [
         Pieces(
             idle.wait,
