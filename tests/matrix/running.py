@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,9 @@ class Around:
 
     def beside(self, name: str) -> Path:
         """Give a path that is not among the training's."""
+        if name == "tmp":  # multiprocessing binds sockets in it, whose paths must be short
+            short = hashlib.sha256(str(self.place.folder).encode()).hexdigest()[:12]
+            return Path(tempfile.gettempdir()) / f"row-{short}"
         return self.place.folder.with_name(f"{self.place.folder.name}.{name}")
 
     @property
@@ -65,7 +69,10 @@ def both(
         first = pool.submit(run, row, plain, ())
         second = pool.submit(run, row, recorded, under)
         outcomes = first.result(), second.result()
-    return *outcomes, recorded_in(recorded.place.folder / ".gapless", recorded.beside("tmp"))
+    seen = recorded_in(recorded.place.folder / ".gapless", recorded.beside("tmp"))
+    for around in (plain, recorded):
+        shutil.rmtree(around.beside("tmp"), ignore_errors=True)
+    return *outcomes, seen
 
 
 def run(row: Row, around: Around, under: Sequence[str]) -> Outcome:
@@ -73,6 +80,7 @@ def run(row: Row, around: Around, under: Sequence[str]) -> Outcome:
     folder = around.place.folder
     shutil.copytree(_TRAINING, folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(_LOOPS, folder)
+    shutil.rmtree(around.beside("tmp"), ignore_errors=True)
     around.beside("tmp").mkdir()
     for rank in (0, 1) if row.act else ():
         os.mkfifo(folder / f"gate{rank}")
