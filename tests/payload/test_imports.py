@@ -103,3 +103,24 @@ def test_the_users_line_is_the_innermost_outside_libraries() -> None:
         __file__,
         "test_the_users_line_is_the_innermost_outside_libraries",
     )
+
+
+def test_of_many_things_made_at_one_line_the_last_share_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(identities, "MOST_OF_A_LINE", 3)
+
+    class Thing:
+        pass
+
+    line = ("file", 4, "many")
+    things = [Thing() for _ in range(6)]
+    told = [
+        identities.told("one of many", one, {"size": number}, line)
+        for number, one in enumerate(things)
+    ]
+    assert told == [(0, True), (1, True), (2, True), (2, False), (2, False), (2, False)]
+    assert [identities.find("one of many", one) for one in things] == [0, 1, 2, 2, 2, 2]
+    assert identities.told("one of many", things[4], {"more": 1}, None) == (2, True)
+    assert identities.description("one of many", 2)["values"] == {"size": 2, "more": 1}
+    assert identities.told("one of many", Thing(), {}, ("file", 5, "many")) == (3, True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_PLACES = 10_000
+MOST_OF_A_LINE = 256  # things made at one line; those after share a number: one for each step, say
 
 _things: dict[tuple[str, int], tuple[weakref.ref[Any] | None, int]] = {}
 _keys: dict[int, tuple[str, int]] = {}  # by address of the reference
@@ -26,15 +27,29 @@ _counts: dict[str, Iterator[int]] = {}
 _places: dict[tuple, int] = {}
 _known: dict[tuple[str, int], dict[str, Any]] = {}  # (noun, id): what a FACT frame says
 _written: set[tuple[str, int]] = set()
+_made: dict[tuple[str, tuple | None], list[int]] = {}  # (noun, line): how many, the last one
+_shared: set[tuple[str, int]] = set()  # numbers that are many things': told as the first one was
 
 
 def told(noun: str, thing: object, values: dict[str, Any], at: tuple | None) -> tuple[int, bool]:
     """Give the id of ``thing``, and whether what is told of it is new."""
     number = find(noun, thing)
     if number is None:
-        number = next(_counts.setdefault(noun, itertools.count()))
+        number = _next(noun, at)
         alias(noun, thing, number)
-    return number, _learn(noun, number, values, at)
+    known = _known[noun, number]["values"] if (noun, number) in _shared else {}
+    return number, _learn(noun, number, {**values, **known}, at)
+
+
+def _next(noun: str, at: tuple | None) -> int:
+    """Give the number of one more thing that was made at a line."""
+    made = _made.setdefault((noun, at), [0, 0])
+    if made[0] == MOST_OF_A_LINE:
+        _shared.add((noun, made[1]))
+        return made[1]
+    made[0] += 1
+    made[1] = next(_counts.setdefault(noun, itertools.count()))
+    return made[1]
 
 
 def find(noun: str, thing: object) -> int | None:
