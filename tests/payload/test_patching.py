@@ -1,6 +1,7 @@
 # ruff: noqa: S301, SLF001
 """What is replaced works as before, shows nothing of ours, and is put back."""
 
+import functools
 import inspect
 import os
 import pickle
@@ -165,6 +166,27 @@ def test_what_a_signal_handler_raises_in_ours_reaches_the_user(kind: type[BaseEx
         with pytest.raises(kind, match="the user's"):
             Owner().plain(1)
         with pytest.raises(kind, match="the user's"):
+            patching.guarded("guard")(interrupted)()
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+    assert patching.notes == []
+
+
+@pytest.mark.parametrize("hidden", ["partial", "gone"])
+def test_what_a_handler_raises_that_is_hard_to_find_reaches_the_user_too(hidden: str) -> None:
+    def handler(_told: object, _number: int, _frame: types.FrameType | None) -> None:
+        if hidden == "gone":
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        raise TimeoutError("the user's")
+
+    def interrupted(*_: object) -> None:
+        signal.raise_signal(signal.SIGUSR1)
+
+    whole = functools.partial(handler, "told")
+    plain = lambda number, frame: handler("told", number, frame)  # noqa: E731
+    old = signal.signal(signal.SIGUSR1, whole if hidden == "partial" else plain)
+    try:
+        with pytest.raises(TimeoutError, match="the user's"):
             patching.guarded("guard")(interrupted)()
     finally:
         signal.signal(signal.SIGUSR1, old)

@@ -29,10 +29,19 @@ def from_a_signal_handler(error: BaseException) -> bool:
     codes = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     at: Any | None = error.__traceback__
     while at is not None:
-        if at.tb_frame.f_code in codes:
+        if at.tb_frame.f_code in codes or _got_interrupted_frame(at.tb_frame):
             return True
         at = at.tb_next
     return False
+
+
+def _got_interrupted_frame(frame: Any) -> bool:
+    """Tell whether a frame was given its caller's: a handler that stands in a partial, or is gone.
+
+    ``functools.partial`` hides it from ``getsignal``, and some set another one before they raise.
+    """
+    caller = frame.f_back
+    return caller is not None and any(value is caller for value in frame.f_locals.values())
 
 
 def _users(at: Any | None) -> Any | None:
