@@ -113,6 +113,25 @@ def test_a_step_of_a_million_operators_is_left_alone() -> None:
     assert [plan.edge(step, step * MS) for step in range(50)] == [None] * 50
 
 
+def test_a_first_window_that_an_epochs_end_cut_is_tried_again_right_after() -> None:
+    """At doubling distances a training whose epochs have 16 steps would be cut each time."""
+    plan, tried, now = Plan({}, 1), list[int](), 0
+    for step in range(8, 100):
+        now += 10 * MS
+        what = plan.edge(step, now)
+        if what is PROBE:
+            plan.opened(step, now)
+            plan.probed(step, 1000, COST)
+        elif what is WINDOW:
+            plan.opened(step, now)
+            tried.append(step)
+            left = 16 - step % 16
+            if left > 6:
+                break
+            assert plan.failed(step + left, COST) is None
+    assert tried == [14, 18]
+
+
 def test_windows_that_always_fail_are_given_up() -> None:
     plan, whys, now = Plan({}, 1), list[str | None](), 0
     for step in range(100_000):

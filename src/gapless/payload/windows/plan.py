@@ -121,6 +121,8 @@ class Plan:
             self.stacks_due = False
         if self.next is PROBE:
             self.at = step + 10
+        elif self.next is WINDOW and not self.kept and not self.ranks:
+            self.at = step + REST  # what cut it ended an epoch, as a rule: now there is room
         else:
             self._after(step)
         return None
