@@ -49,6 +49,14 @@ def test_a_training_that_leaves_by_itself_is_well(tmp_path: Path) -> None:
     assert (told["status"], told["stopped_by"], told["exit_code"]) == ("finished", "check", 0)
 
 
+def test_a_training_that_comes_to_its_own_end_is_let_end(tmp_path: Path) -> None:
+    program = TRAINS.replace("'how': 'check'", "'how': 'exit'") + "time.sleep(1.5)\nsys.exit(0)\n"
+    done, _ = check(tmp_path, program, "window", "end")
+    assert done.returncode == 0
+    told = manifest(tmp_path)
+    assert (told["status"], told["stopped_by"], told["exit_code"]) == ("finished", None, 0)
+
+
 def test_a_script_that_goes_on_after_its_training_is_ended(tmp_path: Path) -> None:
     (tmp_path / "trains.py").write_text(TRAINS)
     script = f"{sys.executable} trains.py window end; sleep 60; echo never"

@@ -25,7 +25,7 @@ class Progress:
     """What the logs in a spool say of the processes that write them."""
 
     windows: int = 0
-    training: dict[int, bool] = field(default_factory=dict[int, bool])  # number → ended in order
+    training: dict[int, bool] = field(default_factory=dict[int, bool])  # number → left when asked
     workers: set[int] = field(default_factory=set[int])
     _read: dict[str, int] = field(default_factory=dict[str, int])
     _writer: dict[str, int] = field(default_factory=dict[str, int])
@@ -51,13 +51,13 @@ class Progress:
         elif kind == wire.WINDOW:
             self.windows += told.get("discarded") is None
         elif kind == wire.END and self._writer.get(log) in self.training:
-            self.training[self._writer[log]] = True
+            # One that came to its own end, windows or not, is on its way out: nobody ends it.
+            self.training[self._writer[log]] = told.get("how") == "check"
 
     def done(self) -> bool:
         """Tell whether a process has left as it was asked to, and none is to be waited for."""
-        ended = [number for number, in_order in self.training.items() if in_order]
-        return bool(ended) and all(
-            in_order or not _lives(number) for number, in_order in self.training.items()
+        return any(self.training.values()) and all(
+            asked or not _lives(number) for number, asked in self.training.items()
         )
 
 
