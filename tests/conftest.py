@@ -8,6 +8,7 @@ from hypothesis import settings
 # CI draws the same examples each time: a red run is the change's fault, never the dice's.
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("dev", deadline=None, print_blob=True)
+os.environ.pop("COLUMNS", None)  # pages are as wide as without a terminal, whoever runs the tests
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 

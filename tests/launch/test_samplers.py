@@ -172,7 +172,7 @@ def steady(_: int) -> dict[str, float]:
 
 
 def test_samples_are_in_the_run_folder(tmp_path: Path) -> None:
-    starting.run(["bash", "-c", "sleep 2.2 & wait"], tmp_path)
+    starting.run(["bash", "-c", "sleep 4 & wait"], tmp_path)
     home = starting.folder(tmp_path)
     found = starting.samples(home)
     assert len(found) >= 2

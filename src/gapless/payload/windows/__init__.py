@@ -36,7 +36,8 @@ def install() -> None:
     """Have windows opened in this process, once it steps."""
     global _closed
     _closed = False
-    if recorder.options().get("windows", True):
+    options = recorder.options()
+    if options.get("windows", True) or options.get("check", False):
         recorder.on_edge(_edge)
     recorder.on_stop(_stopped)
 
