@@ -229,3 +229,9 @@ def test_a_spool_that_vanished_costs_a_window_and_nothing_else(tmp_path: Path) -
     assert run.code == 0
     assert run.windows() == []
     assert run.told(wire.UNSEEN)
+
+
+def test_a_spool_that_was_removed_is_not_made_again(tmp_path: Path) -> None:
+    spool = tmp_path / "removed"
+    assert train(spool, 40).code == 0
+    assert not spool.exists()

@@ -23,8 +23,11 @@ class Keeping:
 
     def no_room(self, events: int) -> str | None:
         """Give why a window of so many events must not be opened; ``None`` if it fits."""
-        os.makedirs(os.path.join(self.spool, FOLDER), exist_ok=True)
-        disk = os.statvfs(self.spool)
+        try:
+            save.make_folder(os.path.join(self.spool, FOLDER))
+            disk = os.statvfs(self.spool)
+        except OSError as error:
+            return f"the spool cannot be written to: {error.strerror}"
         if disk.f_bavail * disk.f_frsize < SPARE + 2 * BYTES_AN_EVENT * events:
             return "the disk of the spool is almost full"
         return None

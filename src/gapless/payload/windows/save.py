@@ -70,11 +70,20 @@ def _read(path: str) -> str:
         return ""
 
 
+def make_folder(path: str) -> None:
+    """Make a folder in one that is there: a spool that was removed has nobody who empties it."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+
+
 def in_place(result: Any, path: str) -> bool:
     """Save a window here and now; give whether the file is whole. A cut file is removed."""
     part = path + ".part"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_folder(os.path.dirname(path))
         result.save(part)
         if _is_whole(part):
             os.rename(part, path)
@@ -132,7 +141,10 @@ class Child:
 
 def in_child(result: Any, path: str, begun: int) -> Child | None:
     """Begin to save a window in a child; ``None`` where none could be made."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        make_folder(os.path.dirname(path))
+    except OSError:
+        return None
     libc = ctypes.PyDLL(None)  # keeps the global lock: the child holds it as we do
     libc.syscall.restype = _long
     call = [_long(one) for one in (_CLONE[os.uname().machine], 0, 0, 0, 0, 0)]
