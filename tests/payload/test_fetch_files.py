@@ -114,7 +114,7 @@ def test_where_thousands_of_files_are_open_each_look_takes_a_few(
     monkeypatch.setattr(files, "SHARE", 0)
     monkeypatch.setattr(files, "BUDGET_NS", 2_000_000)
     looked: list[str] = []
-    original = files._written_to  # noqa: SLF001
+    original = files._written_to  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     def written_to(number: str) -> str:
         looked.append(number)
@@ -138,7 +138,12 @@ def test_looking_at_files_takes_a_small_share_of_the_time(
 ) -> None:
     monkeypatch.setattr(files, "EVERY_NS", 0)
     looks: list[bool] = []
-    monkeypatch.setattr(files, "_written_to", lambda _: looks.append(True) or "")
+
+    def written_to(_number: str) -> str:
+        looks.append(True)
+        return ""
+
+    monkeypatch.setattr(files, "_written_to", written_to)
     files.edge(1, 0, 0)
     first = len(looks)
     files.edge(2, 0, 0)

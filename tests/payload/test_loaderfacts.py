@@ -1,4 +1,5 @@
 # ruff: noqa: SLF001
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 from typing import Any

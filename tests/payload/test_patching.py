@@ -1,4 +1,5 @@
 # ruff: noqa: S301, SLF001
+# pyright: reportPrivateUsage=false
 """What is replaced works as before, shows nothing of ours, and is put back."""
 
 import functools
@@ -182,9 +183,11 @@ def test_what_a_handler_raises_that_is_hard_to_find_reaches_the_user_too(hidden:
     def interrupted(*_: object) -> None:
         signal.raise_signal(signal.SIGUSR1)
 
-    whole = functools.partial(handler, "told")
-    plain = lambda number, frame: handler("told", number, frame)  # noqa: E731
-    old = signal.signal(signal.SIGUSR1, whole if hidden == "partial" else plain)
+    def plain(number: int, frame: types.FrameType | None) -> None:
+        handler("told", number, frame)
+
+    partial = functools.partial(handler, "told")
+    old = signal.signal(signal.SIGUSR1, partial if hidden == "partial" else plain)
     try:
         with pytest.raises(TimeoutError, match="the user's"):
             patching.guarded("guard")(interrupted)()
