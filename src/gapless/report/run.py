@@ -20,6 +20,7 @@ from gapless.report.run_words import (
     headline,
     life_line,
     line_lines,
+    place_of,
     spent_lines,
     steps_lines,
     unseen_lines,
@@ -65,6 +66,7 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
     laid = laid_out(recorded)
     yield from fold(headline(study, recorded, laid), pen.width, style="bold")
     yield from fold(life_line(recorded), pen.width)
+    yield from fold(place_of(recorded), pen.width)
     if laid is not None and recorded.steps is not None:
         words = Words("where a step goes", footing(recorded, recorded.steps), remarks(recorded))
         yield from account_lines(laid, pen, words)

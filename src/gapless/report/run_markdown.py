@@ -7,7 +7,7 @@ from gapless.model.run import Recorded
 from gapless.model.study import Study
 from gapless.report.markdown import account_table, bullets, plain, tables
 from gapless.report.run import figures, laid_out, remarks, sections
-from gapless.report.run_words import footing, headline, life_line, unseen_lines
+from gapless.report.run_words import footing, headline, life_line, place_of, unseen_lines
 from gapless.report.summary import health_lines
 from gapless.report.terminal import Wanted
 
@@ -24,7 +24,7 @@ def _lines(study: Study, recorded: Recorded, wanted: Wanted) -> Iterator[str]:
     laid = laid_out(recorded)
     yield f"**{plain(headline(study, recorded, laid))}**"
     yield ""
-    yield plain(life_line(recorded))
+    yield plain(f"{life_line(recorded)} · {place_of(recorded)}")
     if laid is not None and recorded.steps is not None:
         yield ""
         yield from account_table(laid, stepwise=True)

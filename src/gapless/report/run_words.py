@@ -83,13 +83,12 @@ def life_line(recorded: Recorded) -> str:
     elif life.exit_code is not None:
         ended += f", exit code {life.exit_code}"
     took = f" after {span(life.wall_ns)}" if life.wall_ns is not None else ""
-    return f"{command} · {ended}{took} · {_near(life.path)}"
+    return f"{command} · {ended}{took}"
 
 
-def _near(path: str) -> str:
-    """Give a path from the current folder, if it lies below it."""
-    here = Path.cwd()
-    place = Path(path)
+def place_of(recorded: Recorded) -> str:
+    """Give the run's folder, from the current one if it lies below it."""
+    here, place = Path.cwd(), Path(recorded.life.path)
     return clean(str(place.relative_to(here) if place.is_relative_to(here) else place))
 
 
