@@ -28,16 +28,16 @@ from gapless.study.recorded.workers import worker_use
 from tests.study.recording import MS, Log, recording
 
 
-def training(*logs: Log, ended: float | None = 1000) -> Training:
-    return trainings(recording(*logs, ended=ended))[0]
+def training(*logs: Log, ended: float | None = 1000, pid: int | None = None) -> Training:
+    return trainings(recording(*logs, ended=ended, pid=pid))[0]
 
 
 def in_ms(leaves: dict[str, int]) -> dict[str, float]:
     return {leaf: ns / MS for leaf, ns in leaves.items()}
 
 
-def whole(*logs: Log, ended: float | None = 1000) -> dict[str, float]:
-    one = training(*logs, ended=ended)
+def whole(*logs: Log, ended: float | None = 1000, pid: int | None = None) -> dict[str, float]:
+    one = training(*logs, ended=ended, pid=pid)
     return in_ms(charged(one, waits(one)).row.parts())
 
 
@@ -85,6 +85,17 @@ def test_a_last_evaluation_lasts_to_the_end() -> None:
     log.mark("mode", 320, value=0)
     assert whole(log)["evaluation"] == 180
     assert whole(log)["tear-down"] == 20
+
+
+def test_what_the_command_does_after_pythons_exit_functions_is_after_the_last_step() -> None:
+    log = Log(end=500)
+    log.steps(100, 300, 400)
+    assert whole(log)["tear-down"] == 100
+    assert whole(log, pid=10)["tear-down"] == 600
+    assert whole(log, pid=11)["tear-down"] == 100
+    log.mark("mode", 420, value=0)
+    assert whole(log, pid=10)["evaluation"] == 80
+    assert whole(log, pid=10)["tear-down"] == 520
 
 
 def test_what_a_killed_process_did_last_is_unknown() -> None:

@@ -117,6 +117,7 @@ def _sign(
             exit_code=end.code,
             status="running" if goes_on else _status(end),
             stopped_by="check" if end.stopped else None,
+            pid=beside.child,
         )
         folder.write(path, manifest, spool)
 

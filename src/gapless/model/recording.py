@@ -138,6 +138,7 @@ class Manifest:
     exit_code: int | None
     status: str  # running | finished | failed | killed
     stopped_by: str | None = None  # "check": we ended it, as asked
+    pid: int | None = None  # of the command, whose end is ``ended``
 
 
 @dataclass(frozen=True)

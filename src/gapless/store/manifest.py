@@ -61,6 +61,7 @@ def peek(folder: Path) -> Document:
         exit_code=integer(found.get("exit_code")),
         status=status if status in _STATES else KILLED,
         stopped_by=fields.text(found.get("stopped_by")),
+        pid=integer(found.get("pid")),
     )
     where = Path(spool) if spool else None
     version = integer(found.get("version")) or VERSION

@@ -126,7 +126,8 @@ def _evaluations(training: Training) -> Marks:
     change = np.concatenate(([True], (subject[1:] != subject[:-1]) | (value[1:] != value[:-1])))
     subject, value, start = subject[change], value[change], start[change]
     same = np.append(subject[1:] == subject[:-1], [False])
-    end = np.where(same, np.append(start[1:], 0), training.end)
+    over = training.end if training.process.end is None else training.process.end
+    end = np.where(same, np.append(start[1:], 0), over)
     idle = np.searchsorted(ends, start, side="right") == np.searchsorted(ends, end)
     # A model that never trained (a teacher) evaluates nothing by being told so before training.
     begun = start > (ends[0] if len(ends) else training.end)

@@ -66,12 +66,24 @@ def _training(process: Process, beside: Sequence[Process], recording: Recording)
     if end is None:
         ended = recording.manifest.ended
         end = last if ended is None else max(last, ended)
+    elif _is_command(process, beside, recording):
+        end = max(end, recording.manifest.ended or end)
     workers = tuple(
         one
         for one in recording.processes
         if one.role == "worker" and _parent(one, beside) is process
     )
     return Training(process, workers, process.start, max(end, last), last, edges(process))
+
+
+def _is_command(process: Process, beside: Sequence[Process], recording: Recording) -> bool:
+    """Tell whether a process is the command itself, whose end the launcher saw.
+
+    What takes place after the last of Python's exit functions has seconds: to take down torch, a
+    device, threads that pin. Of programs that followed one another by exec it is the last.
+    """
+    same = [one for one in beside if one.pid == recording.manifest.pid]
+    return bool(same) and max(same, key=_last) is process
 
 
 def _parent(worker: Process, beside: Sequence[Process]) -> Process | None:
