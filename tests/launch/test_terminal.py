@@ -64,7 +64,7 @@ def terminal(tmp_path: Path) -> Generator[Terminal]:
 
 WAITS = "import time\nprint('up', flush=True)\ntime.sleep(20)\n"
 CATCHES = (
-    "import time\nprint('up', flush=True)\ntry:\n    time.sleep(20)\n"
+    "import time\ntry:\n    print('up', flush=True)\n    time.sleep(20)\n"
     "except KeyboardInterrupt:\n    print('caught')\n    time.sleep(0.5)\n    raise SystemExit(8)\n"
 )
 
