@@ -51,6 +51,8 @@ def terminal(tmp_path: Path) -> Generator[Terminal]:
     pid, screen = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
+        for number in (signal.SIGINT, signal.SIGQUIT):  # ignored in what runs in the background
+            signal.signal(number, signal.SIG_DFL)
         os.environ.update(PS1="$ ", PYTHONUNBUFFERED="1", TERM="dumb")
         os.execv("/bin/bash", ["bash", "--norc", "--noprofile", "-i"])  # noqa: S606
     shell = Terminal(pid, screen)
