@@ -1,6 +1,8 @@
 """What every test runs under: ``--slow``, the marks, hypothesis's profiles."""
 
 import os
+import signal
+from contextlib import suppress
 
 import pytest
 from hypothesis import settings
@@ -8,6 +10,15 @@ from hypothesis import settings
 # CI draws the same examples each time: a red run is the change's fault, never the dice's.
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("dev", deadline=None, print_blob=True)
+# What runs in the background ignores these, and so would every training that the tests start.
+for _number, _usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(_number, _usual)
 os.environ.pop("COLUMNS", None)  # pages are as wide as without a terminal, whoever runs the tests
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
