@@ -20,6 +20,7 @@ LARGEST = 64 << 20  # bytes of a body; more is no frame, but rubbish
 
 # ── Kinds of frames ─────────────────────────────────────────────────────────────────────────────
 PROCESS, MARKS, BATCHES, FACT, UNSEEN, STACKS, WINDOW, FILES, COUNTERS, SAMPLE, END = range(1, 12)
+MARK_SUMS, BATCH_SUMS = 12, 13
 FRAMES = {
     PROCESS: "process",  # first of a log: who writes; again when another process goes on in it
     MARKS: "marks",
@@ -32,8 +33,10 @@ FRAMES = {
     COUNTERS: "counters",  # of the allocator
     SAMPLE: "sample",  # of the launcher's samplers
     END: "end",  # the process ended in good order
+    MARK_SUMS: "mark sums",  # of a stretch whose marks are too many to keep
+    BATCH_SUMS: "batch sums",  # likewise
 }
-PACKED = (MARKS, BATCHES)
+PACKED = (MARKS, BATCHES, MARK_SUMS, BATCH_SUMS)
 
 # ── Marks: what happened on a thread of the training process ────────────────────────────────────
 MARK = struct.Struct("<HHIqqqq")  # kind, flags, subject, thread, start, end, value
@@ -96,7 +99,39 @@ BATCH_FIELDS = (
     *(stage + part for stage in STAGES for part in ("_wall", "_cpu")),
 )
 BATCH = struct.Struct(f"<{len(BATCH_FIELDS)}q")
-RECORDS = {MARKS: MARK, BATCHES: BATCH}
+
+# ── Sums: what a stretch held whose marks and fetches were too many to keep one by one ───────────
+# Stretches of a process follow one another: each mark and each fetch is either kept or in one sum.
+MARK_SUM_FIELDS = (
+    "kind",
+    "flags",
+    "subject",
+    "thread",
+    "start",  # of the stretch: the end of the last mark before it
+    "end",  # of the stretch: the end of its last mark
+    "count",
+    "total",  # ns in these marks, less those that lie inside them on their thread
+    "longest",  # ns of the longest, all that lies inside included
+    "value",  # sum of the values, where they are durations (DEVICE_STEP); else -1
+)
+MARK_SUM = struct.Struct("<HHIqqqqqqq")
+SUMMED = BATCH_FIELDS[6:12]  # cpu … bytes_from_disk
+BATCH_SUM_FIELDS = (
+    "loader",
+    "worker",
+    "start",  # of the first fetch
+    "end",  # of the last
+    "count",
+    "samples",
+    "wall",
+    *SUMMED,  # -1: of some not observed
+    "random",  # how many advanced a random generator
+    "looked",  # of how many
+    "detailed",  # in how many stages were measured; the sums below are theirs
+    *BATCH_FIELDS[14:],
+)
+BATCH_SUM = struct.Struct(f"<{len(BATCH_SUM_FIELDS)}q")
+RECORDS = {MARKS: MARK, BATCHES: BATCH, MARK_SUMS: MARK_SUM, BATCH_SUMS: BATCH_SUM}
 
 # ── Environment ─────────────────────────────────────────────────────────────────────────────────
 SPOOL = "GAPLESS_SPOOL"  # the folder that processes write into

@@ -39,6 +39,21 @@ class Batches:
 
 
 @dataclass(frozen=True)
+class Sums:
+    """Stretches whose records were too many to keep: ``wire.MARK_SUM_FIELDS`` or ``BATCH_SUM_…``.
+
+    A row for each stretch and kind of mark, or for each stretch and loader. Each record of a
+    process is either kept, in ``Marks`` or ``Batches``, or counted here.
+    """
+
+    columns: Mapping[str, Int64]
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.columns["count"])
+
+
+@dataclass(frozen=True)
 class Fact:
     """A thing that the training uses: a loader, an optimizer, a model, a site in the source."""
 
@@ -113,6 +128,8 @@ class Process:
     read: Mapping[str, int]  # paths opened by fetches, how often
     written: tuple[str, ...]
     exported: tuple[str, ...] = ()  # traces that the user's own profiler wrote
+    mark_sums: Sums | None = None  # None: every mark was kept
+    batch_sums: Sums | None = None
 
 
 @dataclass(frozen=True)
