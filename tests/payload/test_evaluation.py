@@ -41,6 +41,7 @@ def stepped(model: nn.Module) -> torch.optim.Optimizer:
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
+    hooking.hook("models").stepped(optimizer)
     return optimizer
 
 

@@ -47,6 +47,7 @@ def test_a_forked_child_that_trains_tells_its_own_log() -> None:
         model = nn.Linear(2, 2).train()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         optimizer.step()
+        hooking.hook("models").stepped(optimizer)
         recorder.edge()
         told = [fact.noun for fact in recorder.facts]
         for action in recorder.children:
@@ -148,6 +149,7 @@ def test_how_a_model_is_spread_is_a_fact_with_its_line(monkeypatch: pytest.Monke
         ddp(torch.ones(1, 2)).sum().backward()
         optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
         optimizer.step()
+        hooking.hook("models").stepped(optimizer)
         recorder.edge()
         ddp.eval()
         model.train()

@@ -83,6 +83,13 @@ def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
+def hook(name: str) -> _Hook:
+    """Give the switch of what ``replace`` will set: off for good when everything is put back."""
+    made = _Hook(name)
+    _patches.append(made)
+    return made
+
+
 def around(name: str, before: Before, after: After) -> Callable[[Call], Call]:
     """Give a make-function for ``replace``: something before the original, something after it.
 
@@ -92,19 +99,18 @@ def around(name: str, before: Before, after: After) -> Callable[[Call], Call]:
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        hook = _Hook(name)
-        _patches.append(hook)
+        switch = hook(name)
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            state = hook.call(before, args, kwargs)
+            state = switch.call(before, args, kwargs)
             try:
                 result = original(*args, **kwargs)
             except BaseException as raised:
                 tracebacks.strip(raised)
-                hook.call(after, state, args, None, raised)
+                switch.call(after, state, args, None, raised)
                 raise
-            hook.call(after, state, args, result, None)
+            switch.call(after, state, args, result, None)
             return result
 
         wrapper.__code__ = wrapper.__code__.replace(co_filename=SKIPPED)

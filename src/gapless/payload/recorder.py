@@ -30,8 +30,8 @@ _batches: deque[tuple] = deque(maxlen=MOST)
 _texts: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST)
 _local = _thread._local()
 _flushing = _thread.allocate_lock()
-_edges: list[Callable[[int, int, int], None]] = []
-_seldom: list[Callable[[int, int, int], None]] = []
+_edges: list[tuple[Any, Callable[[int, int, int], None]]] = []  # (its guard, it)
+_seldom: list[tuple[Any, Callable[[int, int, int], None]]] = []
 _stops: list[Callable[[], None]] = []
 _firsts: list[Callable[[], None]] = []  # when this process is first known to step or load
 _children: list[Callable[[], None]] = []
@@ -138,7 +138,7 @@ def on_edge(action: Callable[[int, int, int], None], *, seldom: bool = False) ->
     """
     if not hasattr(action, "guarded"):
         action = patching.guarded(f"edge: {action.__module__}")(action)
-    (_seldom if seldom else _edges).append(action)
+    (_seldom if seldom else _edges).append((action.guarded, action.__wrapped__))
 
 
 def on_first(action: Callable[[], None]) -> None:
@@ -157,10 +157,16 @@ def on_child(action: Callable[[], None]) -> None:
 
 
 def edge(number: int, start: int, end: int) -> None:
-    """Do what waits for step edges (for ``stepping``)."""
+    """Do what waits for step edges (for ``stepping``); this is the thread that steps."""
+    step_thread()
     due = end >= _state["look"] or number < FIRST_EDGES
-    for action in (*_edges, *_seldom) if due else _edges:
-        action(number, start, end)
+    for guard, action in (*_edges, *_seldom) if due else _edges:
+        if guard.on:
+            try:  # here, and not in a function around each: it is for every step
+                action(number, start, end)
+            except BaseException as error:
+                if guard.failed(error):
+                    raise
     if due:
         _state["look"] = end + EVERY_NS
 
@@ -177,9 +183,9 @@ def stepping_ident() -> int | None:
     return _state["ident"]
 
 
-def flush_when_due() -> None:
-    """Flush if the last flush is 0.1 s old or 64 KiB wait."""
-    if time.monotonic_ns() - _state["flushed"] >= EVERY_NS or len(_marks) >= MANY:
+def flush_when_due(at: int | None = None) -> None:
+    """Flush if the last flush is 0.1 s old or 64 KiB wait (``at``: what time it is, if known)."""
+    if (at or now()) - _state["flushed"] >= EVERY_NS or len(_marks) >= MANY:
         flush()
 
 

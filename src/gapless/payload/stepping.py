@@ -17,49 +17,55 @@ LONELY = 50  # hand-overs without a step, before a loader anchors though there i
 class _Anchor:
     """Counts of calls, and whose are the edges."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most: bool) -> None:
+        self.most = most
         self.counts: dict[int, int] = {}  # by id, in the order in which they were first seen
-        self.recent: dict[int, int] = {}
-        self.calls = 0
+        self.before: dict[int, int] = {}  # the counts when the anchor was last chosen anew
+        self.calls = 0  # since then
+        self.period = PERIOD
         self.chosen: int | None = None
 
-    def called(self, number: int, *, most: bool) -> bool:
+    def called(self, number: int) -> bool:
         """Count a call; tell whether it is the anchor's."""
         count = self.counts[number] = self.counts.get(number, 0) + 1
-        self.recent[number] = self.recent.get(number, 0) + 1
         self.calls += 1
-        if self.calls >= max(PERIOD, 20 * len(self.counts)):
-            self._choose(self.recent, most=most)
-            self.recent, self.calls = {}, 0
+        if self.calls >= self.period:
+            self._choose_anew()
         elif count == ENOUGH:
-            self._choose(self.counts, most=most)
+            self._choose(self.counts)
         return number == self.chosen
 
-    def _choose(self, counts: dict[int, int], *, most: bool) -> None:
-        order = list(self.counts)
-        able = [one for one in order if counts.get(one, 0) >= ENOUGH]
+    def _choose_anew(self) -> None:
+        self.period = max(PERIOD, 20 * len(self.counts))
+        if self.calls >= self.period:
+            before = self.before
+            self._choose({one: count - before.get(one, 0) for one, count in self.counts.items()})
+            self.before, self.calls = dict(self.counts), 0
+
+    def _choose(self, counts: dict[int, int]) -> None:
+        able = [one for one in self.counts if counts[one] >= ENOUGH]
         if able:
-            self.chosen = min(able, key=lambda one: -counts[one] if most else counts[one])
+            self.chosen = min(able, key=lambda one: -counts[one] if self.most else counts[one])
 
 
-_state = {"optimizers": _Anchor(), "loaders": _Anchor()}
+_state = {"optimizers": _Anchor(most=False), "loaders": _Anchor(most=True)}
 
 
 def stepped(optimizer: int, start: int, end: int) -> None:
     """Take note of a call of ``optimizer.step``; do what waits for an edge if it is one."""
     anchor = _state["optimizers"]
-    if anchor.called(optimizer, most=False):
-        _edge(anchor.counts[optimizer], start, end)
-    recorder.flush_when_due()
+    if anchor.called(optimizer):
+        recorder.edge(anchor.counts[optimizer] - 1, start, end)
+    recorder.flush_when_due(end)
 
 
 def handed_over(loader: int, start: int, end: int) -> None:
     """Take note of a batch that ``loader`` handed over; likewise."""
     anchor = _state["loaders"]
-    edge = anchor.called(loader, most=True)
+    edge = anchor.called(loader)
     if edge and _state["optimizers"].chosen is None and _alone(anchor.counts[loader]):
-        _edge(anchor.counts[loader], start, end)
-    recorder.flush_when_due()
+        recorder.edge(anchor.counts[loader] - 1, start, end)
+    recorder.flush_when_due(end)
 
 
 def count(optimizer: int | None) -> int:
@@ -69,7 +75,7 @@ def count(optimizer: int | None) -> int:
 
 def forget() -> None:
     """Count from the beginning."""
-    _state.update(optimizers=_Anchor(), loaders=_Anchor())
+    _state.update(optimizers=_Anchor(most=False), loaders=_Anchor(most=True))
 
 
 def _alone(count: int) -> bool:
@@ -80,8 +86,3 @@ def _alone(count: int) -> bool:
             recorder.unseen("steps", "no optimizer steps where it can be seen (compiled?)")
         return count >= LONELY
     return True
-
-
-def _edge(count: int, start: int, end: int) -> None:
-    recorder.step_thread()
-    recorder.edge(count - 1, start, end)

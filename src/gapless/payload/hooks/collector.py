@@ -28,7 +28,7 @@ _short = {"ns": 0, "count": 0, "told": 0}
 def install() -> None:
     """Begin when this process is known to step or load."""
     recorder.on_first(_begin)
-    recorder.on_edge(_collect)
+    recorder.on_edge(_collect, seldom=True)
     recorder.on_stop(_leave)
     recorder.on_child(_leave)
 
@@ -50,7 +50,7 @@ def _collect(_number: int, _start: int, _end: int) -> None:
         return
     if len(_stamps) == MOST:
         _stamps.clear()
-        recorder.unseen("collector", "more collections between two steps than are kept")
+        recorder.unseen("collector", "more collections between two looks than are kept")
         return
     for _ in range(len(_stamps) // 4):
         _, start, end, _ = (_stamps.popleft() for _ in range(4))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import _thread
+import functools
 import sys
-from typing import Any
+from typing import Any, Callable
 
 from ... import wire
-from .. import imports, lineage, loaderfacts, patching, places, recorder, stepping
+from .. import imports, lineage, loaderfacts, patching, places, recorder, stepping, tracebacks
+from . import calls
 
 _iterations: dict[int, int] = {}  # by loader
 _pinning = _thread._local()  # depth of pin_memory on this thread; the queue that it empties
@@ -25,7 +27,7 @@ def _watch(module: Any) -> None:
     replace(module.DataLoader, "__iter__", around("iter", _before_iter, _after_iter))
     iterator = around("iterator", _before_iterator, _after_iterator)
     replace(module.DataLoader, "_get_iterator", iterator)
-    replace(module._BaseDataLoaderIter, "__next__", around("next", _before_next, _after_next))
+    replace(module._BaseDataLoaderIter, "__next__", _marked_next)
     workers = module._MultiProcessingDataLoaderIter
     replace(workers, "_try_put_index", around("dispatch", _before_put, _after_put))
     replace(workers, "_shutdown_workers", around("close", _before_close, _after_close))
@@ -97,16 +99,33 @@ def _know(iterator: Any, number: int) -> None:
 # ── A batch ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _before_next(args: tuple, _kwargs: dict) -> tuple[int, int]:
-    return args[0]._num_yielded, recorder.now()
+def _marked_next(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Give ``__next__`` with a mark. It is for every batch: what is usual is written out here."""
+    hook, now = patching.hook("next"), recorder.now
+
+    @functools.wraps(original)
+    def following(self: Any) -> Any:
+        position, start = getattr(self, "_num_yielded", -1), now()
+        try:
+            result = original(self)
+        except BaseException as raised:
+            tracebacks.strip(raised)
+            hook.call(_handed, self, position, start, raised)
+            raise
+        if hook.on:
+            try:
+                _handed(self, position, start, None)
+            except BaseException as error:
+                if hook.failed(error):
+                    raise
+        return result
+
+    return calls.transparent(following)
 
 
-def _after_next(state: tuple[int, int] | None, args: tuple, _result: Any, raised: Any) -> None:
+def _handed(iterator: Any, position: int, start: int, raised: BaseException | None) -> None:
     end = recorder.now()
-    if state is None:
-        return
-    position, start = state
-    number = recorder.identify("loader", args[0])
+    number = recorder.identify("loader", iterator)
     flags = 0
     if raised is not None:
         flags = wire.EXHAUSTED if isinstance(raised, StopIteration) else wire.RAISED
@@ -114,7 +133,7 @@ def _after_next(state: tuple[int, int] | None, args: tuple, _result: Any, raised
     if number is not None and raised is None:
         stepping.handed_over(number, start, end)
     else:
-        recorder.flush_when_due()
+        recorder.flush_when_due(end)
 
 
 def _before_put(args: tuple, _kwargs: dict) -> tuple[int, int]:

@@ -13,9 +13,8 @@ from collections import Counter
 from typing import Any
 
 from ... import wire
-from .. import imports, patching, recorder
+from .. import patching, recorder
 
-_KEY = "gapless models"  # beside the hooks of others, whose keys are numbers
 _MOST = 256  # modules remembered; a script that moves more of them is not told apart further
 _PENDING = 16  # modes kept of a module before it is known what it is
 _LOOKS = (1, 2, 3, 10, 50, 200)  # edges at which it is looked who owns what
@@ -24,7 +23,6 @@ _SHELLS["OptimizedModule"] = "_orig_mod"
 
 _modules: dict[Any, Any] = {}  # by id
 _optimizers: dict[Any, Any] = {}  # by id: weak references
-_hooked: list[Any] = []
 _edges = 0
 
 
@@ -47,7 +45,6 @@ def install() -> None:
     """Look at the first step edges."""
     begin()
     recorder.on_edge(edge, seldom=True)
-    recorder.on_stop(leave)
     recorder.on_child(begin)
 
 
@@ -57,13 +54,6 @@ def begin() -> None:
     _edges = 0
     for entry in tuple(_modules.values()):
         entry.subject = entry.mode = None
-    imports.when_imported("torch.optim.optimizer", _watch)
-
-
-def leave() -> None:
-    """Look at optimizers no more."""
-    while _hooked:
-        _hooked.pop().pop(_KEY, None)
 
 
 def met(module: Any) -> bool:
@@ -109,6 +99,14 @@ def inner(module: Any) -> Any:
 
 
 @patching.guarded("models")
+def stepped(optimizer: Any) -> None:
+    """Remember an optimizer that has stepped for the first time."""
+    if id(optimizer) not in _optimizers and len(_optimizers) < _MOST:
+        key = id(optimizer)
+        _optimizers[key] = weakref.ref(optimizer, lambda _: _optimizers.pop(key, None))
+
+
+@patching.guarded("models")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Find out at the first edges which modules are models."""
     global _edges
@@ -150,32 +148,6 @@ def settle() -> None:
         entry.part = _inside(module)
         if not entry.part and _owns(module, owned):
             _known(entry, module)
-
-
-def _watch(module: Any) -> None:
-    hooks = getattr(module, "_global_optimizer_post_hooks", None)
-    if hooks is None:
-        recorder.unseen("models", "this torch has no hook after every optimizer's step")
-        return
-    torch = sys.modules["torch"]  # still on its way: what it has is looked for when it is needed
-
-    def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if not torch.compiler.is_compiling():
-            _stepped(optimizer)
-
-    hooks[_KEY] = after
-    _hooked.append(hooks)
-
-
-@patching.guarded("models")
-def _stepped(optimizer: Any) -> None:
-    if id(optimizer) not in _optimizers and len(_optimizers) < _MOST:
-        try:
-            key = id(optimizer)
-            gone = lambda _: _optimizers.pop(key, None)  # noqa: E731 - it is this short
-            _optimizers[key] = weakref.ref(optimizer, gone)
-        except TypeError:
-            pass
 
 
 def _parameters(optimizer: Any) -> set[int]:

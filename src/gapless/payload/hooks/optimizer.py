@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-import _thread
 import sys
+import weakref
 from typing import Any
 
 from ... import wire
 from .. import imports, patching, places, recorder, stepping
+from . import models
 
 KEY = "gapless"  # among hooks whose keys are numbers: the counter of handles is left alone
-_started: dict[tuple[int, int], int] = {}  # (thread, id of the optimizer): when its step began
+
+
+class _Known:
+    """An optimizer that stepped: its number, and when the step that is under way began."""
+
+    __slots__ = ("number", "reference", "start")
+
+    def __init__(self, number: int, reference: Any) -> None:
+        self.number, self.reference, self.start = number, reference, 0
+
+
+_known: dict[int, _Known] = {}  # by id of the optimizer
+_begun: dict[int, int] = {}  # likewise: when the first step of one began that is not known yet
 
 
 def install() -> None:
@@ -30,8 +43,14 @@ def _watch(module: Any) -> None:
         module._global_optimizer_post_hooks.pop(KEY, None)
 
     recorder.on_stop(undo)
-    recorder.on_stop(stepping.forget)
-    recorder.on_child(stepping.forget)
+    recorder.on_stop(_forget)
+    recorder.on_child(_forget)
+
+
+def _forget() -> None:
+    _known.clear()
+    _begun.clear()
+    stepping.forget()
 
 
 def _hooks(torch: Any) -> tuple:
@@ -39,36 +58,54 @@ def _hooks(torch: Any) -> tuple:
 
     torch.compile traces into them where it compiles ``step`` itself; it takes ``is_compiling()``
     for a constant, so nothing of ours is left in what it makes (and such a step is not seen).
+    They are for every step: what is usual is written out here. (Torch is still on its way.)
     """
-    begun, ended = patching.guarded("step")(_begun), patching.guarded("step")(_ended)
+    guard = patching.guarded("step")(_ended).guarded
+    now, known = recorder.now, _known
 
     def before(optimizer: Any, _args: tuple, _kwargs: dict) -> None:
         if not torch.compiler.is_compiling():
-            begun(optimizer)
+            entry = known.get(id(optimizer))
+            if entry is not None:
+                entry.start = now()
+            else:
+                _begun[id(optimizer)] = now()
 
     def after(optimizer: Any, _args: tuple, _kwargs: dict) -> None:
-        if not torch.compiler.is_compiling():
-            ended(optimizer)
+        if not torch.compiler.is_compiling() and guard.on:
+            try:
+                _ended(optimizer, now())
+            except BaseException as error:
+                if guard.failed(error):
+                    raise
 
     return before, after
 
 
-def _begun(optimizer: Any) -> None:
-    _started[_thread.get_ident(), id(optimizer)] = recorder.now()
+def _ended(optimizer: Any, end: int) -> None:
+    entry = _known.get(id(optimizer))
+    if entry is None or entry.reference() is not optimizer:
+        entry = _met(optimizer, end)
+    number = entry.number
+    recorder.mark(wire.STEP, entry.start, end, number, stepping.count(number))
+    stepping.stepped(number, entry.start, end)
 
 
-def _ended(optimizer: Any) -> None:
-    end = recorder.now()
-    start = _started.pop((_thread.get_ident(), id(optimizer)), end)
-    number = recorder.identify("optimizer", optimizer)
-    count = stepping.count(number)
-    if number is None or count == 0:
-        place = places.users_line()
-        values = _values(optimizer)
-        values["stepped_at"] = place and place[:2]
-        number = recorder.fact("optimizer", optimizer, values, place)
-    recorder.mark(wire.STEP, start, end, number, count)
-    stepping.stepped(number, start, end)
+def _met(optimizer: Any, end: int) -> _Known:
+    """Write what is known of an optimizer at the end of its first step."""
+    place = places.users_line()
+    values = _values(optimizer)
+    values["stepped_at"] = place and place[:2]
+    number = recorder.fact("optimizer", optimizer, values, place)
+    models.stepped(optimizer)
+    for key in [key for key, one in _known.items() if one.reference() is None]:
+        if key != id(optimizer):
+            del _known[key]
+    stranger = _known.get(id(optimizer))  # that was at the same address
+    start = _begun.pop(id(optimizer), end) if stranger is None else stranger.start
+    entry = _known[id(optimizer)] = _Known(number, weakref.ref(optimizer))
+    entry.start = start
+    return entry
 
 
 def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
