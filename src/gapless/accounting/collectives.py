@@ -2,30 +2,31 @@
 
 A collective is known on every rank by its process group and sequence number. Writers that leave the
 number out (torch 2.11 among them) are matched by order, and only if all ranks of the group ran the
-same sequence of the same collectives. Clocks are aligned by the median over collectives of the
+same sequence of the same collectives; in windows of a recorded run, whose steps are known, within
+each step that all ranks recorded. Clocks are aligned by the median over collectives of the
 difference of their ends, since a collective ends everywhere at once.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gapless.accounting.activities import COMM, Activities, activities
-from gapless.accounting.charges import Charges, stacked
+from gapless.accounting.activities import COMM, activities
+from gapless.accounting.gloo import carried
 from gapless.accounting.intervals import empty
-from gapless.accounting.threads import threads
-from gapless.model.leaf import LEAF
+from gapless.accounting.steps import find_steps
+from gapless.accounting.threads import Threads, threads
 from gapless.model.trace import Collective, Int64, Trace
-
-_QUANTILE = 0.1  # of the durations of like collectives: taken for the transfer alone
-_EXPOSED = LEAF["comm.exposed"]
-_STRAGGLER, _ESTIMATED = LEAF["comm.straggler_wait"], LEAF["comm.wait_estimated"]
 
 
 @dataclass(frozen=True)
 class Collectives:
-    """The communication kernels of one rank that name their collective, in order of start."""
+    """The communication kernels of one rank that name their collective, in order of start.
+
+    Without a device: what threads of the host carry out.
+    """
 
     rank: int | None
     origin_ns: int
@@ -33,6 +34,7 @@ class Collectives:
     start: Int64
     end: Int64
     what: tuple[Collective, ...]
+    step: Int64  # of the run, in which it was launched; −1: not known
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,46 @@ class Arrivals:
 NO_ARRIVALS = Arrivals(empty(), empty(), empty(), 0, 0, by_order=False)
 
 
-def collectives(trace: Trace) -> Collectives:
-    """Collect what ``match`` needs of one rank: small, so that many ranks fit in memory."""
-    acts = activities(trace, threads(trace))
+def collectives(trace: Trace, first_step: int | None = None) -> Collectives:
+    """Collect what ``match`` needs of one rank: small, so that many ranks fit in memory.
+
+    ``first_step`` is the number that the first step of the capture has in its run.
+    """
+    side = threads(trace)
+    acts = activities(trace, side)
+    if not len(acts):
+        own = carried(side)
+        return Collectives(
+            trace.rank,
+            trace.origin_ns,
+            own.event,
+            own.start,
+            own.end,
+            own.what,
+            _steps(side, own.start, first_step),
+        )
     detail = trace.gpu.collective[trace.events.detail[acts.event]]
     rows = np.flatnonzero((acts.kind == COMM) & (detail >= 0))
     rows = rows[np.argsort(acts.start[rows], kind="stable")]
     which: list[int] = detail[rows].tolist()
-    what = tuple(trace.collectives[at] for at in which)
     return Collectives(
-        trace.rank, trace.origin_ns, acts.event[rows], acts.start[rows], acts.end[rows], what
+        trace.rank,
+        trace.origin_ns,
+        acts.event[rows],
+        acts.start[rows],
+        acts.end[rows],
+        tuple(trace.collectives[at] for at in which),
+        _steps(side, acts.call_start[rows], first_step),
     )
+
+
+def _steps(side: Threads, at: Int64, first: int | None) -> Int64:
+    """Give the step of the run that each instant lies in, −1 where that is not known."""
+    steps = None if first is None else find_steps(side)
+    if first is None or steps is None or steps.numbers is None:
+        return np.full(len(at), -1)
+    place = np.searchsorted(steps.boundaries, at, side="right") - 1
+    return np.where((place >= 0) & (place < len(steps.numbers)), first + place, -1)
 
 
 _Group = tuple[str | None, str | None]  # a process group: its name and its ranks, as written
@@ -109,20 +140,15 @@ def _put_together(parts: Sequence[Arrivals]) -> Arrivals:
 def _matched(members: Sequence[_Member], ranks: Sequence[Collectives]) -> list[Arrivals]:
     """Match the collectives of one process group, if all of its ranks are there."""
     own = [ranks[member.at] for member in members]
-    numbered = all(
-        one.what[row].seq is not None
-        for one, member in zip(own, members, strict=True)
-        for row in member.rows
-    )
-    common: list[tuple[int, int]] = []
-    tables = [
-        _numbers(one, member.rows, numbered) for one, member in zip(own, members, strict=True)
-    ]
-    if _is_whole(members, ranks) and (numbered or _same_order(members, ranks)):
-        common = [key for key in tables[0] if all(key in table for table in tables)]
+    pairs = list(zip(own, members, strict=True))
+    numbered = all(one.what[row].seq is not None for one, member in pairs for row in member.rows)
+    stepped = not numbered and all((one.step[member.rows] >= 0).any() for one, member in pairs)
+    tables = [_keyed(member.rows, _heads(one, numbered, stepped)) for one, member in pairs]
+    alike = numbered or stepped or _same_order(members, ranks)
+    common = _common(tables, stepped=stepped) if _is_whole(members, ranks) and alike else []
+    rows = np.array([[table[key] for key in common] for table in tables], np.int64)
     if not common:
         return [replace(NO_ARRIVALS, unmatched=len(member.rows)) for member in members]
-    rows = np.array([[table[key] for key in common] for table in tables], np.int64)
     start = np.stack([one.start[row] for one, row in zip(own, rows, strict=True)])
     end = np.stack([one.end[row] for one, row in zip(own, rows, strict=True)])
     apart = end - end[0]  # own axis less the first rank's: may be too large for exact floats
@@ -130,6 +156,8 @@ def _matched(members: Sequence[_Member], ranks: Sequence[Collectives]) -> list[A
     offset = near[:, 0] + np.median(apart - near, axis=1).round().astype(np.int64)
     aligned = start - offset[:, None]
     last, late = aligned.max(axis=0), aligned.argmax(axis=0)
+    met = last < (end - offset[:, None]).min(axis=0)
+    met |= _is_named(members, ranks)  # else they may be of two groups, which never meet
     numbers = np.array(
         [
             member.at if one.rank is None else one.rank
@@ -138,27 +166,60 @@ def _matched(members: Sequence[_Member], ranks: Sequence[Collectives]) -> list[A
     )
     return [
         Arrivals(
-            one.event[row],
-            last + offset[at],
-            numbers[late],
-            len(common),
-            len(members[at].rows) - len(common),
-            not numbered,
+            one.event[row[met]],
+            last[met] + offset[at],
+            numbers[late[met]],
+            int(met.sum()),
+            len(members[at].rows) - int(met.sum()),
+            not numbered and not stepped,
         )
         for at, (one, row) in enumerate(zip(own, rows, strict=True))
     ]
 
 
-def _numbers(one: Collectives, rows: Sequence[int], numbered: bool) -> dict[tuple[int, int], int]:  # noqa: FBT001
-    """Give the collective of each (sequence number, repetition); without numbers, of each place."""
-    seen: dict[int, int] = {}
-    found: dict[tuple[int, int], int] = {}
+_Key = tuple[Hashable, int]  # what tells a collective from others, and which of those alike
+
+
+def _heads(one: Collectives, numbered: bool, stepped: bool) -> list[Hashable]:  # noqa: FBT001
+    """Give what a collective is known by on all ranks: its number, its step and kind, or nothing.
+
+    ``None``: it cannot be matched.
+    """
+    if numbered:
+        return [what.seq for what in one.what]
+    if not stepped:
+        return [0] * len(one.what)
+    steps: list[int] = one.step.tolist()
+    return [
+        (step, replace(what, seq=None)) if step >= 0 else None
+        for step, what in zip(steps, one.what, strict=True)
+    ]
+
+
+def _keyed(rows: Sequence[int], heads: Sequence[Hashable]) -> dict[_Key, int]:
+    seen = Counter[Hashable]()
+    found: dict[_Key, int] = {}
     for row in rows:
-        number = one.what[row].seq if numbered else None
-        head = 0 if number is None else number
-        found[head, seen.get(head, 0)] = row
-        seen[head] = seen.get(head, 0) + 1
+        head = heads[row]
+        if head is not None:
+            found[head, seen[head]] = row
+            seen[head] += 1
     return found
+
+
+def _common(tables: Sequence[dict[_Key, int]], *, stepped: bool) -> list[_Key]:
+    """Give what all ranks have; of a step only what they have equally often."""
+    common = [key for key in tables[0] if all(key in table for table in tables)]
+    if not stepped:
+        return common
+    counts = [Counter(head for head, _ in table) for table in tables]
+    return [key for key in common if len({count[key[0]] for count in counts}) == 1]
+
+
+def _is_named(members: Sequence[_Member], ranks: Sequence[Collectives]) -> bool:
+    first = members[0]
+    what = ranks[first.at].what[first.rows[0]]
+    return what.group is not None or what.ranks is not None
 
 
 def _is_whole(members: Sequence[_Member], ranks: Sequence[Collectives]) -> bool:
@@ -174,57 +235,3 @@ def _same_order(members: Sequence[_Member], ranks: Sequence[Collectives]) -> boo
 
     first = sequence(members[0])
     return all(sequence(member) == first for member in members[1:])
-
-
-@dataclass(frozen=True)
-class Transfers:
-    """For each activity when its transfer began, the leaf of the time before, who was late (−1)."""
-
-    begins: Int64
-    leaf: Int64
-    peer: Int64
-
-
-def split(owned: Charges, acts: Activities, arrived: Transfers) -> Charges:
-    """Cut what communication owns (``query``: position in ``acts``) into waiting and transfer."""
-    comm = acts.kind[owned.query] == COMM
-    if not comm.any():
-        return owned
-    mine = owned.take(comm)
-    middle = np.clip(arrived.begins[mine.query], mine.start, mine.end)
-    leaf, peer = arrived.leaf[mine.query], arrived.peer[mine.query]
-    waiting = replace(mine, end=middle, leaf=leaf, peer=np.where(leaf == _STRAGGLER, peer, -1))
-    moving = replace(mine, start=middle, leaf=np.full(len(mine), _EXPOSED))
-    parts = [one.take(one.end > one.start) for one in (waiting, moving)]
-    return stacked([owned.take(~comm), *parts])
-
-
-def transfers(acts: Activities, trace: Trace, arrivals: Arrivals) -> Transfers:
-    """Tell waiting from transfer: by the last rank's arrival, else by the quickest of its like."""
-    begins, leaf = acts.start.copy(), np.full(len(acts), _STRAGGLER)
-    peer = np.full(len(acts), -1)
-    for like in _alike(acts, trace):
-        length = acts.end[like] - acts.start[like]
-        transfer = np.quantile(length, _QUANTILE, method="lower").astype(np.int64)
-        begins[like] = np.maximum(acts.end[like] - transfer, acts.start[like])
-        leaf[like] = _ESTIMATED
-    order = np.argsort(arrivals.event)
-    known = arrivals.event[order]
-    if len(known):
-        at = np.minimum(np.searchsorted(known, acts.event), len(known) - 1)
-        rows = np.flatnonzero(known[at] == acts.event)
-        last = arrivals.last[order][at[rows]]
-        begins[rows] = np.clip(last, acts.start[rows], acts.end[rows])
-        leaf[rows], peer[rows] = _STRAGGLER, arrivals.rank[order][at[rows]]
-    return Transfers(begins, leaf, peer)
-
-
-def _alike(acts: Activities, trace: Trace) -> list[Int64]:
-    """Group the communication kernels of the same collective, size and process group."""
-    detail = trace.gpu.collective[trace.events.detail[acts.event]]
-    groups: dict[Collective, list[int]] = {}
-    named = np.flatnonzero((acts.kind == COMM) & (detail >= 0))
-    which: list[int] = detail[named].tolist()
-    for row, at in zip(named.tolist(), which, strict=True):
-        groups.setdefault(replace(trace.collectives[at], seq=None), []).append(row)
-    return [np.array(rows, np.int64) for rows in groups.values()]

@@ -8,13 +8,14 @@ import numpy as np
 from gapless.accounting.activities import COMPUTE, D2H, H2D, P2P, Activities
 from gapless.accounting.ahead import ahead
 from gapless.accounting.charges import Charges, charges, stacked
-from gapless.accounting.collectives import Arrivals, split, transfers
+from gapless.accounting.collectives import Arrivals
 from gapless.accounting.debt import debts, pay
 from gapless.accounting.facets import Beneath
 from gapless.accounting.host import Host
 from gapless.accounting.idle import gaps, idle
 from gapless.accounting.intervals import Lane, part
 from gapless.accounting.sweep import sweep_device
+from gapless.accounting.transfers import split, transfers
 from gapless.accounting.windows import as_lane
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64, Trace

@@ -16,11 +16,14 @@ from gapless.accounting.busy import (
     Named,
 )
 from gapless.accounting.charges import NOTHING_TOLD, Bool, Charges, charges, stacked
-from gapless.accounting.host import Host
+from gapless.accounting.collectives import NO_ARRIVALS, Arrivals
+from gapless.accounting.gloo import carried, waited
+from gapless.accounting.host import UNFRAMED, Host
 from gapless.accounting.inputs import inputs
 from gapless.accounting.intervals import NO_LANE, Lane, cover
 from gapless.accounting.nesting import forest
 from gapless.accounting.threads import OPTIMIZER_STEP, Threads
+from gapless.accounting.transfers import begun, parted
 from gapless.accounting.windows import as_lane
 from gapless.model import category
 from gapless.model.leaf import LEAF
@@ -44,11 +47,11 @@ class HostPieces:
     thread: Int64  # whose frame it was
 
 
-def host_pieces(host: Host, boundaries: Int64) -> HostPieces:
+def host_pieces(host: Host, boundaries: Int64, arrivals: Arrivals = NO_ARRIVALS) -> HostPieces:
     """Tile the windows of the training thread: operators are its busy time, all else is φ.
 
     Where the training thread has no frame, an autograd thread of the process is looked at in its
-    place.
+    place, and then the collectives that it may have waited for.
     """
     main = host.threads.main
     lo, hi = boundaries[:1], boundaries[-1:]
@@ -59,14 +62,26 @@ def host_pieces(host: Host, boundaries: Int64) -> HostPieces:
         found, holes = lane.take(lane.leaf != LEAF["idle.host.unframed"]).ask(holes)
         parts.append(_worked(host.threads, track, found))
         owners += [track] * len(parts[-1])
+    comm, holes = _communicated(host.threads, holes, arrivals)
     rest = host.phi(np.full(len(holes), main), holes.start, holes.end)
-    every = stacked([*parts, rest])
-    thread = np.array(owners + [main] * len(rest), np.int64)
+    if len(comm):  # what is left of a silence may be too short to be called one
+        short = (rest.leaf == LEAF["idle.host.unframed"]) & (rest.end - rest.start <= UNFRAMED)
+        rest = replace(rest, leaf=np.where(short, LEAF["idle.host.python"], rest.leaf))
+    every = stacked([*parts, comm, rest])
+    thread = np.array(owners + [main] * (len(comm) + len(rest)), np.int64)
     order = np.argsort(every.start, kind="stable")
     every, thread = every.take(order), thread[order]
     pieces = every.cut_by(as_lane(boundaries))
     source = np.searchsorted(every.start, pieces.start, side="right") - 1
     return HostPieces(pieces, thread[source])
+
+
+def _communicated(threads: Threads, holes: Charges, arrivals: Arrivals) -> tuple[Charges, Charges]:
+    """Charge the waits of main for collectives, and give what is left of its holes."""
+    own = carried(threads)
+    found, left = waited(own, holes)
+    arrived = begun((own.event, own.start, own.end), own.alike, arrivals)
+    return parted(found, arrived), left
 
 
 def _engines(threads: Threads) -> list[int]:

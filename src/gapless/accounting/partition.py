@@ -118,7 +118,7 @@ def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> 
     notes = _notes(asked, arrivals)
     if not len(acts):
         rows = _rows(trace, None, steps.boundaries, steps)
-        return _Parts(rows, [_on_host(asked, steps)], notes)
+        return _Parts(rows, [_on_host(asked, steps, arrivals)], notes)
     rows, slabs = list[Row](), list[_Slab]()
     for device, bounds, batches in _on_devices(asked, acts, steps, arrivals, known.result()):
         for slab in batches:
@@ -159,8 +159,8 @@ def _slab(
     return _columns(made.pieces, known | hidden)
 
 
-def _on_host(asked: Host, steps: Steps) -> _Slab:
-    made = host_pieces(asked, steps.boundaries)
+def _on_host(asked: Host, steps: Steps, arrivals: Arrivals) -> _Slab:
+    made = host_pieces(asked, steps.boundaries, arrivals)
     start, nothing = made.pieces.start, np.zeros(len(made.pieces), np.int64)
     known = {
         "phase": phases(asked.threads, made.thread, start, made.pieces.culprit),
