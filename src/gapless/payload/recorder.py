@@ -138,7 +138,8 @@ def on_edge(action: Callable[[int, int, int], None], *, seldom: bool = False) ->
     """
     if not hasattr(action, "guarded"):
         action = patching.guarded(f"edge: {action.__module__}")(action)
-    (_seldom if seldom else _edges).append((action.guarded, action.__wrapped__))
+    ours: Any = action
+    (_seldom if seldom else _edges).append((ours.guarded, ours.__wrapped__))
 
 
 def on_first(action: Callable[[], None]) -> None:
@@ -158,7 +159,8 @@ def on_child(action: Callable[[], None]) -> None:
 
 def edge(number: int, start: int, end: int) -> None:
     """Do what waits for step edges (for ``stepping``); this is the thread that steps."""
-    step_thread()
+    if _state["ident"] != _thread.get_ident():
+        _state.update(thread=_thread.get_native_id(), ident=_thread.get_ident())
     due = end >= _state["look"] or number < FIRST_EDGES
     for guard, action in (*_edges, *_seldom) if due else _edges:
         if guard.on:
@@ -167,15 +169,7 @@ def edge(number: int, start: int, end: int) -> None:
             except BaseException as error:
                 if guard.failed(error):
                     raise
-    if due:
-        _state["look"] = end + EVERY_NS
-
-
-def step_thread() -> None:
-    """Let this be the thread that steps; marks of others are flagged."""
-    if _state["ident"] != _thread.get_ident():
-        _state["thread"] = _thread.get_native_id()
-        _state["ident"] = _thread.get_ident()
+    _state["look"] = end + EVERY_NS if due else _state["look"]
 
 
 def stepping_ident() -> int | None:

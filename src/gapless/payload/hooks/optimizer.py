@@ -60,8 +60,8 @@ def _hooks(torch: Any) -> tuple:
     for a constant, so nothing of ours is left in what it makes (and such a step is not seen).
     They are for every step: what is usual is written out here. (Torch is still on its way.)
     """
-    guard = patching.guarded("step")(_ended).guarded
-    now, known = recorder.now, _known
+    ended: Any = patching.guarded("step")(_ended)
+    guard, now, known = ended.guarded, recorder.now, _known
 
     def before(optimizer: Any, _args: tuple, _kwargs: dict) -> None:
         if not torch.compiler.is_compiling():
