@@ -6,8 +6,9 @@ the number of ranks.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -22,19 +23,36 @@ from gapless.study.tasks import Answer, Head, Task
 _ENOUGH: Final = "1000T"  # a study's own folder is not limited
 
 
-def many(paths: list[str], options: Options, tell: Say) -> tuple[list[Part], list[Missing]]:
+@dataclass(frozen=True)
+class Place:
+    """Where a window stands in its run: the windows of other ranks that it belongs with."""
+
+    together: int  # the same number: windows of the same steps
+    first_step: int
+
+
+Places = Mapping[str, Place]  # by path
+
+
+def many(
+    paths: list[str], options: Options, tell: Say, places: Places | None = None
+) -> tuple[list[Part], list[Missing]]:
     """Summarise many files; those that cannot be read are given with the reason.
 
+    ``places`` are those of the windows of a recorded run.
     Raises ``NotATraceError`` if that is all of them, ``NotFoundError`` for a rank that none of
     them is.
     """
     missing: list[Missing] = []
+    places = places or {}
     with _hands(len(paths), options) as ask:
-        first = _phase(ask, [Task(path) for path in paths], tell, "reading")
+        steps = {path: place.first_step for path, place in places.items()}
+        tasks = [Task(path, first_step=steps.get(path)) for path in paths]
+        first = _phase(ask, tasks, tell, "reading")
         heads = {path: answer.head for path, answer in _read(first, missing) if answer.head}
         _require_some(heads, missing)
         chosen = _chosen(heads, options)
-        arrivals = _arrivals(heads)
+        arrivals = _arrivals(heads, places)
         second = _phase(
             ask,
             [Task(path, heads[path].key, options, arrivals[path]) for path in chosen],
@@ -104,15 +122,18 @@ def _chosen(heads: dict[str, Head], options: Options) -> list[str]:
     ]
 
 
-def _arrivals(heads: dict[str, Head]) -> dict[str, Arrivals]:
-    """Match collectives of files that belong together: the first of each rank, and so on.
+def _arrivals(heads: dict[str, Head], places: Places) -> dict[str, Arrivals]:
+    """Match collectives of files that belong together.
 
-    A folder may hold several captures of a rank. A file without a rank belongs to no other.
+    Windows of a run by their steps; other files by order: the first of each rank, and so on, since
+    a folder may hold several captures of a rank. A file without a rank belongs to no other.
     """
     turn = Counter[int]()
     together: dict[object, list[str]] = defaultdict(list)
     for path, head in sorted(heads.items(), key=lambda item: (item[1].origin_ns, item[0])):
-        if head.rank is None:
+        if path in places:
+            together["window", places[path].together].append(path)
+        elif head.rank is None:
             together[path].append(path)
         else:
             together[turn[head.rank]].append(path)

@@ -33,6 +33,7 @@ class Task:
     key: str | None = None  # if it is known
     options: Options | None = None
     arrivals: Arrivals = NO_ARRIVALS
+    first_step: int | None = None  # of the capture, as its run numbers it
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ def perform(task: Task) -> Answer:
     key = task.key or cache.key(task.path)
     trace = capture_of(task.path, key, processes=1)
     if task.options is None:
-        return Answer(head=Head(key, trace.rank, trace.origin_ns, collectives(trace)))
+        return Answer(
+            head=Head(key, trace.rank, trace.origin_ns, collectives(trace, task.first_step))
+        )
     joined = join(trace)
     ledger = partition(trace, task.arrivals, joined=joined)
     return Answer(part=summarise(joined, ledger, task.options))
