@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Final, NoReturn
@@ -85,37 +84,52 @@ def _run(argv: list[str]) -> int:
     out: object = sys.stdout
     if isinstance(out, TextIOWrapper):
         out.reconfigure(errors="backslashreplace")  # a name from a trace fits any encoding
-    parser = _parser()
     if not argv:
-        parser.print_help()
+        _parser(COMMANDS).print_help()
         return 0
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise UsageError(_unknown(argv[0]))
+    parser = _parser(COMMANDS if argv[0].startswith("-") else (argv[0],))
     arguments = parser.parse_args(argv)
     return import_module(f"gapless.commands.{arguments.command}").main(arguments)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
+    """Give the parser of some commands: of the one that is asked for, a training waits for it."""
     parser = argparse.ArgumentParser(
         prog="gapless",
         description="Find why the GPU waits. Know what each fix is worth. Prove it. Keep it.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_formatter,
     )
     parser.error = _usage
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    commands = parser.add_subparsers(
+        prog=parser.prog, dest="command", metavar="COMMAND", required=True
+    )
+    for name in names:
         module = import_module(f"gapless.commands.{name}")
         below = commands.add_parser(
             name,
             help=module.SUMMARY,
             description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_formatter,
         )
         below.error = _usage
         module.arguments(below)
     return parser
+
+
+def _formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
+    """Give a formatter that knows the width of the terminal.
+
+    argparse's own way asks ``shutil``, whose import alone is a tenth of what stands before a run.
+    """
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() else 0
+    with suppress(AttributeError, OSError, ValueError):
+        width = width or os.get_terminal_size(sys.stdout.fileno()).columns
+    return argparse.RawDescriptionHelpFormatter(prog, width=(width or 80) - 2)
 
 
 class _Version(argparse.Action):
@@ -133,6 +147,8 @@ def _usage(message: str) -> NoReturn:
 
 
 def _unknown(command: str) -> str:
+    from difflib import get_close_matches
+
     close = get_close_matches(command, COMMANDS, n=1)
     if close:
         return f"there is no command {command!r}; did you mean {close[0]!r}?"

@@ -96,11 +96,11 @@ def test_where_no_folder_can_be_made_another_is(tmp_path: Path) -> None:
 
 def test_without_a_place_for_the_spool_the_command_runs_unrecorded(tmp_path: Path) -> None:
     program = (
-        "import sys, tempfile\n"
+        "import os, sys\n"
         "from gapless import cli\n"
-        "def full(**_):\n"
+        "def full(*_):\n"
         "    raise OSError(28, 'No space left on device')\n"
-        "tempfile.mkdtemp = full\n"
+        "os.mkdir = full\n"
         "sys.exit(cli.main(['run', 'bash', '-c', 'echo ${GAPLESS_SPOOL-unset}; exit 4']))\n"
     )
     done = starting.plain([sys.executable, "-c", program], tmp_path)

@@ -3,7 +3,6 @@
 import argparse
 import gc
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +16,13 @@ from gapless.errors import GaplessError, UsageError
 
 _NOTHING_SEEN: Final = 2
 _EARLY_S: Final = 120
+_LATER: Final = (  # what the end of a run imports
+    "gapless.launch.homecoming",
+    "gapless.store.recordings",
+    "gapless.study.recorded.making",
+    "gapless.report.run",
+    "gapless.commands.heap",
+)
 
 if TYPE_CHECKING:
     from gapless.launch.homecoming import Outcome
@@ -50,7 +56,7 @@ def command_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def prepare() -> None:
     """Import what the report will need, while the command runs."""
-    for module in ("gapless.store.recordings", "gapless.study", "gapless.report.run"):
+    for module in _LATER:
         import_module(module)
 
 
@@ -59,6 +65,8 @@ def early(folder: Path, still: Callable[[], bool]) -> None:
 
     Its memory goes with it, and Python's lock is not held beside the training's launcher.
     """
+    import subprocess
+
     code = "import sys; from gapless.commands.recording import print_early; print_early()"
     command = [sys.executable, "-P", "-c", code, str(folder)]
     done = subprocess.run(  # noqa: S603 - this interpreter, on a folder of ours

@@ -1,6 +1,5 @@
 """What runs beside the command: carrying, samplers, the end of a check. All of it may fail."""
 
-import math
 import os
 import threading
 import time
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 _SWEEP_S: Final = 0.5
 _SLOWEST_S: Final = 10.0
 _SHARE: Final = 500  # time between sweeps is at least so many times what one takes of a processor
-_MEANWHILE_S: Final = 3.0  # after the start: no need to compete with it
 _STACK: Final = 1 << 20  # a limit on memory is the training's, not ours
 
 
@@ -91,13 +89,11 @@ def _carry(beside: Beside) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # packing can wait
     open_folder(beside)
     carrier = beside.carrier
+    if beside.order.meanwhile is not None:
+        with beside.journal.guard("preparing the report"):
+            beside.order.meanwhile()  # while the training imports what it needs
     pause, told = _SWEEP_S, beside.order.first_window is None
-    quiet = time.monotonic() + _MEANWHILE_S
     while carrier is not None and not beside.stop.wait(pause):
-        if time.monotonic() > quiet and beside.order.meanwhile is not None:
-            quiet = math.inf
-            with beside.journal.guard("preparing the report"):
-                beside.order.meanwhile()
         spent = time.thread_time()
         with beside.journal.guard("carrying"):
             carrier.carry_logs()

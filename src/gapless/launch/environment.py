@@ -1,9 +1,10 @@
 """What the command finds in its environment: the way to the recorder, and nothing else of ours."""
 
+import errno
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,10 @@ from typing import Final
 from gapless import wire
 
 SITE: Final = Path(__file__).resolve().parents[1] / "payload" / "site"
+_ASKED: Final = ("TMPDIR", "TEMP", "TMP")  # as ``tempfile`` looks for a place, whose import
+_USUAL: Final = ("/tmp", "/var/tmp", "/usr/tmp", os.curdir)  # noqa: S108 - a training waits for
 _MEMORY: Final = "/dev/shm"  # noqa: S108 - where the disk for temporary files is full
+_ROOM: Final = 4096  # bytes: that many must fit
 _KINETO: Final = "KINETO_LOG_LEVEL"  # else each window prints two lines among the training's
 
 
@@ -45,7 +49,30 @@ def environment(old: Mapping[str, str], spool: Path, settings: Settings) -> dict
 
 def make_spool() -> Path:
     """Give a new folder on a local disk, for this user alone. Raises ``OSError``."""
+    first: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    for at, place in enumerate(_places()):
+        try:
+            return _made(Path(place).absolute())
+        except OSError as error:
+            first = first if at else error
+    raise first
+
+
+def _places() -> Iterator[str]:
+    yield from filter(None, map(os.environ.get, _ASKED))
+    yield from (*_USUAL, _MEMORY)
+
+
+def _made(place: Path) -> Path:
+    """Make a folder that can be written to. Raises ``OSError``."""
+    spool = place / f"gapless-spool-{os.urandom(6).hex()}"
+    spool.mkdir(0o700)
     try:
-        return Path(tempfile.mkdtemp(prefix="gapless-spool-"))
+        (spool / "room").write_bytes(bytes(_ROOM))
+        (spool / "room").unlink()
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="gapless-spool-", dir=_MEMORY))
+        with suppress(OSError):
+            (spool / "room").unlink(missing_ok=True)
+            spool.rmdir()
+        raise
+    return spool

@@ -8,7 +8,6 @@ alone is passed on. The launcher stops when the command stops and dies as the co
 
 import errno
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Generator, Mapping, Sequence
@@ -101,6 +100,8 @@ def start(command: Sequence[str], environment: Mapping[str, str], signals: Signa
     except OSError as error:
         if error.errno != errno.ENOEXEC:
             raise _refused(command[0], error) from None
+    import shutil  # 5 ms that only this takes
+
     script = shutil.which(command[0]) or command[0]  # without a #! line; so do shells and execvp
     return _spawn(("/bin/sh", script, *command[1:]), environment, signals)
 
