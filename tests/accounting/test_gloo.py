@@ -67,9 +67,9 @@ def test_one_rank_alone_estimates_by_the_same_place_in_other_steps() -> None:
 
 
 def test_the_wait_may_be_over_before_the_mark_ends() -> None:
-    frames = [op(0, 10 * MS), gloo(5 * MS, 31 * MS), op(30 * MS + MS // 2, 60 * MS)]
+    frames = [op(0, 10 * MS), gloo(5 * MS, 33 * MS), op(30 * MS, 31 * MS), op(32 * MS, 60 * MS)]
     found = leaves(rank(0, frames, 0, 30 * MS, 60 * MS))
-    assert found["comm.exposed"] == 20 * MS + MS // 2
+    assert found["comm.exposed"] == 20 * MS + MS
 
 
 def test_what_ends_long_after_was_not_waited_for() -> None:

@@ -19,7 +19,7 @@ from gapless.model.leaf import LEAF
 from gapless.model.trace import Collective, Int64
 
 _CARRIED: Final = re.compile(r"^gloo:")
-_AFTER: Final = 1_000_000  # ns [G]: who waits may go on before the mark ends (0.7 ms was seen)
+_AFTER: Final = 5_000_000  # ns [G]: who waits may go on before the mark ends (2.7 ms was seen)
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,15 @@ def _alike(threads: Threads, start: Int64, names: list[int]) -> list[Int64]:
 def waited(own: Carried, holes: Charges) -> tuple[Charges, Charges]:
     """Cut stretches in which main has no frame: what it waited for a collective, and the rest.
 
-    It waited up to the last end of a collective in the stretch; before another it was at work
-    meanwhile. ``query`` of the first is the row of ``own`` that came first of those under way.
+    It waited up to the last end of a collective in the stretch, or right after it: by no more than
+    the stretch is long. Before another end it was at work meanwhile. ``query`` of the first is the
+    row of ``own`` that came first of those under way.
     """
     ends = np.sort(own.end)
-    at = np.searchsorted(ends, holes.end + _AFTER, side="right") - 1
     if not len(ends):
         return NO_CHARGES, holes
+    after = np.minimum(holes.end - holes.start, _AFTER)
+    at = np.searchsorted(ends, holes.end + after, side="right") - 1
     until = np.where(at >= 0, np.minimum(ends[at], holes.end), holes.start)
     until = np.maximum(until, holes.start)
     lane = sweep_device(own.start, own.end, np.zeros(len(ends), np.int64))
