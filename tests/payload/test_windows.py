@@ -13,7 +13,7 @@ import pytest
 
 from gapless import wire
 from gapless.accounting import partition
-from gapless.accounting.clock import match
+from gapless.accounting.clock import match, seen
 from gapless.formats import read
 from gapless.model.trace import Trace
 
@@ -108,13 +108,13 @@ def test_the_file_itself_says_which_window_it_is(run: Run) -> None:
 def test_marks_and_kineto_share_one_axis_within_the_error(run: Run) -> None:
     first, *_ = run.windows()
     trace = run.trace(first)
-    found = match(trace, first["readings"])
+    ranges = seen(trace)
+    assert ranges is not None
+    found = match(ranges, first["readings"])
     assert found is not None
     offset, error = found
     assert error < 1_000_000
-    names: list[str] = [trace.names[name] for name in trace.events.name.tolist()]
-    steps = [at for at, name in enumerate(names) if name == "gapless:step"]
-    start = int(trace.events.start[steps[0]]) + trace.origin_ns - offset
+    start = ranges.steps[0] - offset
     assert first["readings"][0][-1][1] - error <= start <= first["start"] + error
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gapless import wire
-from gapless.launch import carrying, folder
+from gapless.launch import carrying, exports, folder
 from gapless.launch.environment import SITE, Settings, environment, make_spool
 from gapless.launch.unseen import Journal
 
@@ -45,8 +45,10 @@ def record(out: Path | None = None, settings: Settings | None = None) -> Generat
             status = "finished"
         finally:
             boot.leave("record")
-            carried = carrying.Carrier(written, run, Journal(written)).sweep(last=True)
-            done = replace(begun, ended=time.monotonic_ns(), status=status)
+            ended, journal = time.monotonic_ns(), Journal(written)
+            adopted = exports.adopt(written, run, journal, lambda _: None)
+            carried = carrying.Carrier(written, run, journal).sweep(last=True)
+            done = replace(begun, ended=ended, status=status, adopted=adopted)
             if carried:
                 carrying.remove(written)
             folder.write(run, done, None if carried else written)

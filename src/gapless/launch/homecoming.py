@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gapless.launch import beside as threads
-from gapless.launch import carrying, checking, folder, reasons, tree
+from gapless.launch import carrying, checking, exports, folder, reasons, tree
 from gapless.launch.beside import Beside
 from gapless.model.recording import Unseen
 
@@ -57,6 +57,7 @@ def bring_home(beside: Beside, end: End, say: Say) -> Outcome:
     carrier = _carrier(beside, held)
     _sign(beside, end, carrier.folder, beside.spool)
     _wait_for_windows(beside, say)
+    _adopt(beside, carrier.folder, say)
     carrier.again()
     whole = carrier.sweep(last=True)
     if not whole:
@@ -126,6 +127,13 @@ def _status(end: End) -> str:
     if end.code < 0:
         return "finished" if end.stopped else "killed"
     return "failed" if end.code else "finished"
+
+
+def _adopt(beside: Beside, path: Path, say: Say) -> None:
+    """Copy the traces that the training's own profiler wrote into the run folder."""
+    adopted = exports.adopt(beside.spool, path, beside.journal, say)
+    if adopted and beside.manifest is not None:
+        beside.manifest = dataclasses.replace(beside.manifest, adopted=adopted)
 
 
 def _wait_for_windows(beside: Beside, say: Say) -> None:

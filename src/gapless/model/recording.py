@@ -141,6 +141,14 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Adopted:
+    """A trace that a training's own profiler wrote, and the copy of it in the run folder."""
+
+    source: str  # as the training named it, absolute
+    path: str  # in the run folder
+
+
+@dataclass(frozen=True)
 class Manifest:
     """``run.json``: what was run, when, and how it ended."""
 
@@ -156,6 +164,7 @@ class Manifest:
     status: str  # running | finished | failed | killed
     stopped_by: str | None = None  # "check": we ended it, as asked
     pid: int | None = None  # of the command, whose end is ``ended``
+    adopted: tuple[Adopted, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -207,3 +207,6 @@ class Recorded:
     devices: int | None  # that the training used; None: not known
     windows: int  # that were kept and read
     notes: tuple[str, ...]
+    # Traces that the training's own profiler wrote, as it named them, where they stand for windows.
+    adopted: tuple[str, ...] = ()
+    clock_error_ns: int | None = None  # of the axis that marks and windows share

@@ -74,7 +74,7 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
         yield from section(name, lines, pen)
     yield from _machine(recorded.machine, pen)
     yield from section("not seen", list(unseen_lines(study, recorded)), pen)
-    if recorded.windows and wanted is not None:
+    if (recorded.windows or recorded.adopted) and wanted is not None:
         yield from section("windows", list(health_lines(study.health)), pen)
         yield from tables(study, pen, wanted)
 

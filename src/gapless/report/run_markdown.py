@@ -35,6 +35,6 @@ def _lines(study: Study, recorded: Recorded, wanted: Wanted) -> Iterator[str]:
         yield from bullets(_TITLES.get(name, name.capitalize()), lines)
     yield from bullets("Machine", (f"{one.title}: {figures(one)}" for one in recorded.machine))
     yield from bullets("Not observed", unseen_lines(study, recorded))
-    if recorded.windows:
+    if recorded.windows or recorded.adopted:
         yield from bullets("Windows", health_lines(study.health))
         yield from tables(study, wanted)

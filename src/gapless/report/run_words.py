@@ -7,7 +7,7 @@ from typing import Final
 from gapless.model.run import ProcessTime, Recorded, RunSteps
 from gapless.model.study import Study
 from gapless.report.account import Sheet
-from gapless.report.numbers import count, percent, span, unit_for
+from gapless.report.numbers import count, duration, percent, span, unit_for
 from gapless.report.text import clean, shorten
 
 _COMMAND: Final = 60  # cells of a command that are shown
@@ -95,11 +95,15 @@ def place_of(recorded: Recorded) -> str:
 def footing(recorded: Recorded, steps: RunSteps) -> str:
     """Say what the visible sum rests on."""
     kind = "steps, all under a profiler" if steps.profiled_only else "un-profiled steps"
-    parts = ["sums exactly", f"the mean of {steps.regular:,} {kind}"]
+    sure = "sums exactly"
+    if recorded.clock_error_ns is not None:
+        sure += f", ± {duration(recorded.clock_error_ns)} clock error"
+    parts = [sure, f"the mean of {steps.regular:,} {kind}"]
     account = recorded.account
     if account is not None and account.refined_by:
         what = "the device" if account.on_device else "the training thread"
-        parts.append(f"{what}'s part as in {account.refined_by:,} steps of windows")
+        where = "steps of windows" if recorded.windows else "steps that its own profiler recorded"
+        parts.append(f"{what}'s part as in {account.refined_by:,} {where}")
     return "; ".join(parts)
 
 
@@ -133,6 +137,8 @@ def _joined(recorded: Recorded) -> Iterator[str]:
     wall, steps = account.account.wall_ns, account.account.steps or 1
     if not account.refined_by:
         yield "no window was recorded: what lies within a step is not known"
+    elif recorded.adopted:
+        yield _adopted(recorded.adopted)
     if account.host_scale is not None and account.host_scale < 0.9:  # noqa: PLR2004
         yield (
             "the profiler slows the host: outside the windows what it costs is "
@@ -148,6 +154,17 @@ def _joined(recorded: Recorded) -> Iterator[str]:
             f"steps outside the windows took {span(account.excess_ns / steps)} longer than "
             "those within explain: that is unknown"
         )
+
+
+def _adopted(paths: Sequence[str]) -> str:
+    """Say which files of the training's own profiler stand where there is no window of ours."""
+    which, more = clean(paths[0]), len(paths) - 1
+    many = f" (and {more} more)" if more else ""
+    what = "traces" if more else "trace"
+    return (
+        f"what lies within a step is from the {what} that the training's own profiler wrote: "
+        f"{which}{many}"
+    )
 
 
 def command_lines(recorded: Recorded) -> Iterator[str]:
@@ -250,5 +267,7 @@ def unseen_lines(study: Study, recorded: Recorded) -> Sequence[str]:
         for (what, why), times in seen.items()
     ]
     return [*lines, *map(clean, recorded.notes)] + (
-        ["no window of torch.profiler"] if not recorded.windows and study.run.ranks else []
+        ["no window of torch.profiler"]
+        if not (recorded.windows or recorded.adopted) and study.run.ranks
+        else []
     )

@@ -4,15 +4,15 @@ The launcher writes it at the start and completes it at the end. Keys that are n
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from gapless.errors import RunFolderError
-from gapless.model.recording import Manifest
+from gapless.model.recording import Adopted, Manifest
 from gapless.store import fields
-from gapless.store.fields import integer, parse, texts
+from gapless.store.fields import integer, items, members, parse, texts
 from gapless.store.whole import whole
 
 NAME: Final = "run.json"
@@ -62,10 +62,19 @@ def peek(folder: Path) -> Document:
         status=status if status in _STATES else KILLED,
         stopped_by=fields.text(found.get("stopped_by")),
         pid=integer(found.get("pid")),
+        adopted=tuple(_adopted(found.get("adopted"))),
     )
     where = Path(spool) if spool else None
     version = integer(found.get("version")) or VERSION
     return Document(manifest, version, where, integer(found.get("launcher")), bool(found))
+
+
+def _adopted(value: object) -> Iterator[Adopted]:
+    """Give what was adopted, each where it belongs, whatever path somebody else's file names."""
+    for one in map(members, items(value)):
+        source, path = fields.text(one.get("source")), fields.text(one.get("path"))
+        if source and path:
+            yield Adopted(source, f"windows/{Path(path).name}")
 
 
 def _object(folder: Path) -> Mapping[str, Any]:

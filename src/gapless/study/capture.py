@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from gapless.accounting import Joined, account
+from gapless.accounting.clock import seen
 from gapless.accounting.memory import give_back
 from gapless.accounting.steps import find_steps
 from gapless.accounting.tags import DATA
@@ -42,6 +43,7 @@ def summarise(joined: Joined, ledger: Ledger, options: Options) -> Part:
         leaf=look_into(view, options),
         stragglers=_stragglers(view),
         backlog_ns=_backlog(view),
+        ours=seen(view.trace),
     )
 
 

@@ -12,19 +12,25 @@ from gapless.study.merge import merge_accounts, merge_leaves, merge_stragglers, 
 from gapless.study.notes import health
 from gapless.study.options import Options, Say
 from gapless.study.part import Missing, Part
-from gapless.study.ranks import many, require_rank
+from gapless.study.ranks import Places, many, require_rank
 from gapless.study.steps import step_times
 from gapless.study.tasks import capture_of
 
 
 def make_study(files: Sequence[Path], options: Options, tell: Say) -> Study:
     """Read traces and give the study of them: one rank or many. Raises ``GaplessError``."""
+    parts, missing = read_parts(files, options, tell)
+    return assemble(parts, missing, options)
+
+
+def read_parts(
+    files: Sequence[Path], options: Options, tell: Say, places: Places | None = None
+) -> tuple[list[Part], list[Missing]]:
+    """Read traces; give their summaries, and what cannot be read. Raises ``GaplessError``."""
     paths = list(map(str, files))
     if len(paths) == 1:
-        parts, missing = [_alone(paths[0], options, tell)], list[Missing]()
-    else:
-        parts, missing = many(paths, options, tell)
-    return assemble(parts, missing, options)
+        return [_alone(paths[0], options, tell)], []
+    return many(paths, options, tell, places)
 
 
 def assemble(parts: Sequence[Part], missing: Sequence[Missing], options: Options) -> Study:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from gapless.accounting.clock import Seen
 from gapless.model.account import Account
 from gapless.model.study import Leaf, Straggler
 from gapless.model.tables import Tables
@@ -53,6 +54,7 @@ class Part:
     leaf: Leaf | None
     stragglers: tuple[Straggler, ...]
     backlog_ns: int | None = None  # Study.backlog_ns, of this capture
+    ours: Seen | None = None  # of a window of ours
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Final
 
 from gapless import wire
-from gapless.errors import GaplessError, NotFoundError, UsageError
+from gapless.errors import NotFoundError
 from gapless.model.account import Account
 from gapless.model.leaf import GROUPS
 from gapless.model.recording import Recording, Unseen
 from gapless.model.run import Cost, Recorded, RunLife, StepAccount
 from gapless.model.study import RunInfo, Study, StudyHealth
-from gapless.model.tables import Line, Tables
-from gapless.study.making import make_study
+from gapless.model.tables import Tables
 from gapless.study.options import Options, Say
 from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.lines import hot_lines
@@ -25,6 +22,7 @@ from gapless.study.recorded.steps import run_steps
 from gapless.study.recorded.timeline import timeline
 from gapless.study.recorded.training import Training, counted, steppers, trainings
 from gapless.study.recorded.waits import waits
+from gapless.study.recorded.windows import profiled
 
 
 def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
@@ -33,7 +31,8 @@ def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
     every = _chosen(trainings(recording), options)
     rows = [charged(one, waits(one)) for one in every]
     waited = [(one.training, one.waits) for one in rows]
-    windows, notes = _windows(recording, every, options, tell)
+    seen = profiled(recording, every, options, tell)
+    windows = seen.study
     stepping_ones = steppers(every)
     steps = run_steps(stepping_ones, waited)
     chosen = {id(one) for one in stepping_ones}
@@ -53,8 +52,10 @@ def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
         unseen=_unseen(recording),
         device=base.run.device,
         devices=_devices(recording, account, every),
-        windows=_kept(every),
-        notes=notes,
+        windows=seen.windows,
+        notes=seen.notes,
+        adopted=seen.adopted,
+        clock_error_ns=seen.clock_error_ns,
     )
     return replace(base, run=_run(recording, every, base.run), recorded=recorded)
 
@@ -82,63 +83,6 @@ def _account(every: Sequence[Charged], windows: Study | None) -> StepAccount | N
     whole = added([one.stepping for one in every])
     left = added([exposed(one, backlog) for one in every])
     return step_account(Steps(count, sum(whole.values()), left, whole), windows)
-
-
-def _windows(
-    recording: Recording, every: Sequence[Training], options: Options, tell: Say
-) -> tuple[Study | None, tuple[str, ...]]:
-    """Study the windows that were kept; those with stacks give lines of source only."""
-    notes: list[str] = []
-    found: dict[bool, Study | None] = {}
-    for stacks in (False, True):
-        files = [
-            Path(recording.path) / one.path
-            for training in every
-            for one in training.process.windows
-            if one.path is not None and one.discarded is None and one.stacks is stacks
-        ]
-        found[stacks] = None
-        if files:
-            try:
-                found[stacks] = make_study(files, replace(options, rank=None), tell)
-            except UsageError:
-                raise
-            except GaplessError as error:
-                notes.append(f"a window cannot be read: {error}")
-    study, stacked = found[False], found[True]
-    if study is not None:
-        kept = tuple(one for one in study.health.notes if not one.startswith(_SEVERAL))
-        study = replace(study, health=replace(study.health, notes=kept))
-    if study is not None and stacked is not None:
-        lines = _scaled(stacked.tables.lines, len(study.account.rows), len(stacked.account.rows))
-        study = replace(study, tables=replace(study.tables, lines=lines))
-        kept = tuple(one for one in study.health.notes if not one.startswith(_NO_STACKS))
-        study = replace(study, health=replace(study.health, notes=kept))
-    return study, tuple(notes)
-
-
-def _scaled(lines: Iterable[Line], rows: int, of: int) -> tuple[Line, ...]:
-    """Give lines of some steps as those of other steps: tables are divided by the latter."""
-
-    def scale(number: int | None) -> int | None:
-        return None if number is None else round(number * rows / max(1, of))
-
-    return tuple(
-        replace(one, **{name: scale(getattr(one, name)) for name in _OF_LINES}) for one in lines
-    )
-
-
-_NO_STACKS: Final = "no Python stacks"  # of the windows, which others make good
-_SEVERAL: Final = "several files of rank"  # as windows of a run are
-_OF_LINES: Final = ("calls", "host_self_ns", "host_total_ns", "device_total_ns", "idle_ns")
-
-
-def _kept(every: Sequence[Training]) -> int:
-    return sum(
-        one.path is not None and one.discarded is None and not one.stacks
-        for training in every
-        for one in training.process.windows
-    )
 
 
 def _life(recording: Recording) -> RunLife:

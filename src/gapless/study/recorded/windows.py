@@ -1,0 +1,145 @@
+"""What profilers saw of a run: our windows, and traces that the training's own profiler wrote."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from gapless.errors import GaplessError, UsageError
+from gapless.model.recording import Recording, Window
+from gapless.model.study import Study
+from gapless.model.tables import Line
+from gapless.study.making import assemble, read_parts
+from gapless.study.options import Options, Say
+from gapless.study.part import Part
+from gapless.study.recorded.clocks import disagreement, error_of
+from gapless.study.recorded.together import alone, places
+from gapless.study.recorded.training import Training
+
+_NO_STACKS: Final = "no Python stacks"  # of the windows, which others make good
+_SEVERAL: Final = "several files of rank"  # as windows of a run are
+_OF_LINES: Final = ("calls", "host_self_ns", "host_total_ns", "device_total_ns", "idle_ns")
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What the profilers' files say together, and what is to be known of that."""
+
+    study: Study | None
+    windows: int  # of ours that were read, those with stacks aside
+    adopted: tuple[str, ...]  # traces of the training's own profiler, as it named them
+    clock_error_ns: int | None  # of the axis that marks and our windows share
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of a profiler: a window of ours, or what the training's own profiler wrote."""
+
+    path: Path
+    training: Training
+    window: Window | None
+    source: str | None
+
+
+def profiled(
+    recording: Recording, every: Sequence[Training], options: Options, tell: Say
+) -> Profiled:
+    """Study the windows that were kept; those with stacks give lines of source only.
+
+    For a process without a window of ours stand the traces that its own profiler wrote.
+    """
+    own = [one for training in every for one in _windows(recording, training)]
+    theirs = [one for training in every for one in _adopted(recording, training, own)]
+    notes, plain, stacked = list[str](), list[_File](), list[_File]()
+    for one in own:
+        (stacked if one.window and one.window.stacks else plain).append(one)
+    study, parts = _study([*plain, *theirs], options, tell, notes)
+    lines, others = _study(stacked, options, tell, notes)
+    read = {**parts, **others}
+    notes += [note for one in own for note in _clock_note(one, read)]
+    errors = [
+        error_of(one.window, read[one.path].ours) for one in own if one.window if one.path in read
+    ]
+    return Profiled(
+        study=_with_lines(study, lines),
+        windows=sum(one.path in read for one in plain),
+        adopted=tuple(one.source for one in theirs if one.source and one.path in read),
+        clock_error_ns=max((one for one in errors if one is not None), default=None),
+        notes=tuple(notes),
+    )
+
+
+def _windows(recording: Recording, training: Training) -> Iterator[_File]:
+    for one in training.process.windows:
+        if one.path is not None and one.discarded is None:
+            yield _File(Path(recording.path) / one.path, training, one, None)
+
+
+def _adopted(recording: Recording, training: Training, own: Sequence[_File]) -> Iterator[_File]:
+    """Give the traces of a process's own profiler, if there is no window of ours."""
+    if any(one.training is training for one in own):
+        return
+    for one in recording.manifest.adopted:
+        path = Path(recording.path) / one.path
+        if one.source in training.process.exported and path.is_file():
+            yield _File(path, training, None, one.source)
+
+
+def _study(
+    files: Sequence[_File], options: Options, tell: Say, notes: list[str]
+) -> tuple[Study | None, dict[Path, Part]]:
+    """Study some files; what cannot be read is noted."""
+    paths = list(dict.fromkeys(one.path for one in files))
+    if not paths:
+        return None, {}
+    alike = replace(options, rank=None)
+    try:
+        ranked = [
+            (str(one.path), one.training.process.rank, one.window) for one in files if one.window
+        ]
+        placed = places(ranked)
+        parts, missing = read_parts(paths, alike, tell, placed)
+        notes += alone(ranked, placed, {part.evidence.path: part for part in parts})
+        notes += [f"a window cannot be read: {one.path}: {one.reason}" for one in missing]
+        study = assemble(parts, (), alike)
+    except UsageError:
+        raise
+    except GaplessError as error:
+        notes.append(f"a window cannot be read: {error}")
+        return None, {}
+    kept = tuple(one for one in study.health.notes if not one.startswith(_SEVERAL))
+    study = replace(study, health=replace(study.health, notes=kept))
+    return study, {Path(one.evidence.path): one for one in parts}
+
+
+def _with_lines(study: Study | None, stacked: Study | None) -> Study | None:
+    """Give a study the lines of source of another that was made with stacks."""
+    if study is None or stacked is None:
+        return study
+    lines = _scaled(stacked.tables.lines, len(study.account.rows), len(stacked.account.rows))
+    kept = tuple(one for one in study.health.notes if not one.startswith(_NO_STACKS))
+    return replace(
+        study,
+        tables=replace(study.tables, lines=lines),
+        health=replace(study.health, notes=kept),
+    )
+
+
+def _scaled(lines: Iterable[Line], rows: int, of: int) -> tuple[Line, ...]:
+    """Give lines of some steps as those of other steps: tables are divided by the latter."""
+
+    def scale(number: int | None) -> int | None:
+        return None if number is None else round(number * rows / max(1, of))
+
+    return tuple(
+        replace(one, **{name: scale(getattr(one, name)) for name in _OF_LINES}) for one in lines
+    )
+
+
+def _clock_note(one: _File, read: dict[Path, Part]) -> Iterator[str]:
+    if one.window is None or one.path not in read:
+        return
+    odd = disagreement(one.training, one.window, read[one.path].ours)
+    if odd is not None:
+        yield f"window {one.path.name}: {odd}"
