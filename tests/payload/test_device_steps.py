@@ -169,7 +169,7 @@ def test_of_short_steps_one_in_some_is_measured(device: Device) -> None:
             recorder.edge(1_000_000 * step)
     spans = [(mark.end - mark.start, mark.value) for mark in recorder.of(wire.DEVICE_STEP)]
     assert set(spans) == {(1_000_000, 1_000_000)}  # never across the steps passed over
-    assert 12 <= len(spans) <= 17
+    assert 4 <= len(spans) <= 6
 
 
 @pytest.mark.gpu

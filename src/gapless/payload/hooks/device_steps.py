@@ -18,7 +18,7 @@ from .. import patching, recorder
 _RING = 256  # events that the device may be behind; more are not put
 _MOST = 63  # edges passed over between two pairs
 _ASKED = 2  # answers read at one edge, so that it costs the same at all of them
-COST_NS = 5_000_000  # what the steps of one measured pair take together, at least
+COST_NS = 20_000_000  # what the steps of one measured pair take together, at least
 _NS = 1_000_000  # of the milliseconds that events tell
 
 _waiting: deque[Any] = deque()  # (edge's end, device, event, follows the one before)
