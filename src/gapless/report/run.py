@@ -70,7 +70,7 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
     if laid is not None and recorded.steps is not None:
         words = Words("where a step goes", footing(recorded, recorded.steps), remarks(recorded))
         yield from account_lines(laid, pen, words)
-    for name, lines in sections(recorded):
+    for name, lines in sections(study, recorded):
         yield from section(name, lines, pen)
     yield from _machine(recorded.machine, pen)
     yield from section("not seen", list(unseen_lines(study, recorded)), pen)
@@ -79,12 +79,12 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
         yield from tables(study, pen, wanted)
 
 
-def sections(recorded: Recorded) -> Iterator[tuple[str, Sequence[str]]]:
+def sections(study: Study, recorded: Recorded) -> Iterator[tuple[str, Sequence[str]]]:
     """Give the parts of the report that are sentences, with their titles."""
     if recorded.steps is not None:
         yield "steps", list(steps_lines(recorded, recorded.steps))
     yield "command", list(command_lines(recorded))
-    yield "ranks", list(rank_lines(recorded))
+    yield "ranks", list(rank_lines(study, recorded))
     yield "loaders", list(loader_lines(recorded))
     yield "lines", list(line_lines(recorded))
     yield "spent", list(spent_lines(recorded))

@@ -31,7 +31,7 @@ def _lines(study: Study, recorded: Recorded, wanted: Wanted) -> Iterator[str]:
         yield ""
         remark = " ".join(remarks(recorded).values())
         yield f"*{plain(footing(recorded, recorded.steps))}{plain(f' {remark}' if remark else '')}*"
-    for name, lines in sections(recorded):
+    for name, lines in sections(study, recorded):
         yield from bullets(_TITLES.get(name, name.capitalize()), lines)
     yield from bullets("Machine", (f"{one.title}: {figures(one)}" for one in recorded.machine))
     yield from bullets("Not observed", unseen_lines(study, recorded))
