@@ -101,3 +101,9 @@ def test_a_rank_that_was_killed_before_its_window_leaves_the_other_alone() -> No
     assert study.recorded.account is not None
     assert study.recorded.account.account.leaves["comm.wait_estimated"] > 0
     assert study.stragglers == ()
+
+
+def test_one_rank_of_a_run_still_knows_for_whom_it_waited() -> None:
+    study = study_recording(two_ranks(), replace(PLAIN, rank="0"))
+    assert {row.row.rank for row in study.account.rows} == {0}
+    assert study.stragglers[0].rank == 1

@@ -14,7 +14,7 @@ from gapless.study.options import Options, Say
 from gapless.study.part import Part
 from gapless.study.recorded.clocks import disagreement, error_of
 from gapless.study.recorded.together import alone, places
-from gapless.study.recorded.training import Training
+from gapless.study.recorded.training import Training, trainings
 
 _NO_STACKS: Final = "no Python stacks"  # of the windows, which others make good
 _SEVERAL: Final = "several files of rank"  # as windows of a run are
@@ -50,13 +50,17 @@ def profiled(
     For a process without a window of ours stand the traces that its own profiler wrote.
     """
     own = [one for training in every for one in _windows(recording, training)]
+    others = [
+        one for training in _others(recording, every) for one in _windows(recording, training)
+    ]
     theirs = [one for training in every for one in _adopted(recording, training, own)]
     notes, plain, stacked = list[str](), list[_File](), list[_File]()
     for one in own:
         (stacked if one.window and one.window.stacks else plain).append(one)
-    study, parts = _study([*plain, *theirs], options, tell, notes)
-    lines, others = _study(stacked, options, tell, notes)
-    read = {**parts, **others}
+    beside = () if theirs else [one for one in others if one.window and not one.window.stacks]
+    study, parts = _study([*plain, *theirs], options, tell, notes, beside)
+    lines, more = _study(stacked, options, tell, notes)
+    read = {**parts, **more}
     notes += [note for one in own for note in _clock_note(one, read)]
     errors = [
         error_of(one.window, read[one.path].ours) for one in own if one.window if one.path in read
@@ -68,6 +72,13 @@ def profiled(
         clock_error_ns=max((one for one in errors if one is not None), default=None),
         notes=tuple(notes),
     )
+
+
+def _others(recording: Recording, every: Sequence[Training]) -> Iterator[Training]:
+    """Give the training processes of ranks that were not asked for: collectives need them too."""
+    chosen = {one.process.rank for one in every}
+    if None not in chosen:
+        yield from (one for one in trainings(recording) if one.process.rank not in chosen)
 
 
 def _windows(recording: Recording, training: Training) -> Iterator[_File]:
@@ -87,16 +98,22 @@ def _adopted(recording: Recording, training: Training, own: Sequence[_File]) -> 
 
 
 def _study(
-    files: Sequence[_File], options: Options, tell: Say, notes: list[str]
+    files: Sequence[_File],
+    options: Options,
+    tell: Say,
+    notes: list[str],
+    beside: Sequence[_File] = (),
 ) -> tuple[Study | None, dict[Path, Part]]:
-    """Study some files; what cannot be read is noted."""
-    paths = list(dict.fromkeys(one.path for one in files))
-    if not paths:
+    """Study some files; what cannot be read is noted. ``beside``: read for their collectives."""
+    if not files:
         return None, {}
-    alike = replace(options, rank=None)
+    paths = list(dict.fromkeys(one.path for one in (*files, *beside)))
+    alike = options if beside else replace(options, rank=None)
     try:
         ranked = [
-            (str(one.path), one.training.process.rank, one.window) for one in files if one.window
+            (str(one.path), one.training.process.rank, one.window)
+            for one in (*files, *beside)
+            if one.window
         ]
         placed = places(ranked)
         parts, missing = read_parts(paths, alike, tell, placed)
