@@ -129,6 +129,8 @@ BATCH_SUM_FIELDS = (
     "looked",  # of how many
     "detailed",  # in how many stages were measured; the sums below are theirs
     *BATCH_FIELDS[14:],
+    "detailed_wall",
+    "detailed_samples",
 )
 BATCH_SUM = struct.Struct(f"<{len(BATCH_SUM_FIELDS)}q")
 RECORDS = {MARKS: MARK, BATCHES: BATCH, MARK_SUMS: MARK_SUM, BATCH_SUMS: BATCH_SUM}

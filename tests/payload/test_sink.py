@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,11 +46,27 @@ def test_a_log_that_another_owns_is_left_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 11, 13, 30])
-def test_what_a_killed_predecessor_left_half_is_cut_off(tmp_path: Path, cut: int) -> None:
-    (tmp_path / "rank0.log").write_bytes(ONE + ONE + ONE[:cut])
-    sink.claim(str(tmp_path), ["rank0"])
+def test_a_log_whose_writer_was_killed_within_a_frame_is_left_as_it_is(
+    tmp_path: Path, cut: int
+) -> None:
+    left = ONE + ONE + ONE[:cut]
+    (tmp_path / "rank0.log").write_bytes(left)
+    assert sink.claim(str(tmp_path), ["rank0", "rank0-2"]) == "rank0-2"
     sink.append([LAST])
-    assert kinds(tmp_path / "rank0.log") == [wire.UNSEEN, wire.UNSEEN, wire.END]
+    assert (tmp_path / "rank0.log").read_bytes() == left, "it may have been carried on so"
+    assert kinds(tmp_path / "rank0-2.log") == [wire.END]
+
+
+@pytest.mark.parametrize("end", [b"", LAST])
+def test_a_log_of_whole_frames_is_gone_on_with_whether_it_has_an_end_or_not(
+    tmp_path: Path, end: bytes
+) -> None:
+    begun = wire.text_frame(wire.PROCESS, {"monotonic_ns": 1, "pid": 5})
+    (tmp_path / "rank0.log").write_bytes(begun + ONE + end)
+    assert sink.claim(str(tmp_path), ["rank0", "rank0-2"]) == "rank0"
+    size, age = sink.before
+    assert size == len(begun + ONE + end)
+    assert 0 < time.monotonic_ns() - age < 10**9, "it was begun when the clock stood at 1"
 
 
 @pytest.mark.parametrize("room", range(0, 3 * len(ONE) + 1, 7))

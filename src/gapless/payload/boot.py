@@ -97,6 +97,9 @@ def _finish(how: str) -> None:
     from . import recorder, stacks
 
     stacks.finish()
+    files = sys.modules.get(f"{__package__}.hooks.files")
+    if files is not None:
+        files.finish()
     recorder.end(how)
 
 
@@ -115,7 +118,7 @@ def _watch_exit() -> None:
     _replace(os, "_exit", patching.around("exit", before, None))
 
     def write(_args: tuple, _kwargs: dict) -> None:
-        sys.modules[f"{__package__}.recorder"].flush()
+        sys.modules[f"{__package__}.recorder"].flush(last=True)
 
     for name in ("execv", "execve"):  # a training that starts itself anew; or goes on, if it fails
         _replace(os, name, patching.around("exit", write, None))

@@ -9,12 +9,14 @@ from typing import Any
 
 from . import lineage
 
+SLOTS = 9  # logs of one name, for processes that live at the same time
 _worker: tuple[bool, int | None] = (False, None)  # looked, number
+_workers = 1  # that its loader has
 
 
 def worker() -> int | None:
     """Give the number of this worker of a DataLoader; None: it is none."""
-    global _worker
+    global _worker, _workers
     if not _worker[0]:
         module = sys.modules.get("torch.utils.data._utils.worker")
         if module is None:
@@ -23,7 +25,13 @@ def worker() -> int | None:
         if info is None and lineage.inherited is not None:
             return None  # it may still become one
         _worker = (True, None if info is None else info.id)
+        _workers = 1 if info is None else info.num_workers
     return _worker[1]
+
+
+def workers() -> int | None:
+    """Give how many workers the loader of this worker has; None: it is none."""
+    return None if worker() is None else _workers
 
 
 def forked() -> None:
@@ -33,14 +41,19 @@ def forked() -> None:
 
 
 def stems() -> list[str]:
-    """Give names for this process's log, the preferred one first; the last one is nobody else's."""
+    """Give names for this process's log, the preferred one first; the last one is nobody else's.
+
+    A worker's tells its number and not its loader: of a loader that is made anew for each epoch,
+    each worker goes on in the log of the one before.
+    """
     number = worker()
     if number is None:
         first = f"rank{rank()}"
     else:
-        loader, parent = lineage.inherited or (-1, f"rank{rank()}")
-        first = f"{parent}-loader{loader}-worker{number}"
-    return [first, f"{first}-pid{os.getpid()}"]
+        _, parent = lineage.inherited or (-1, f"rank{rank()}")
+        first = f"{parent}-worker{number}"
+    others = (f"{first}-{slot}" for slot in range(2, SLOTS + 1))
+    return [first, *others, f"{first}-pid{os.getpid()}"]
 
 
 def rank() -> int:

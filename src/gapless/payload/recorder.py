@@ -9,13 +9,12 @@ from __future__ import annotations
 import _thread
 import json
 import os
-import struct
 import time
 from collections import deque
 from typing import Any, Callable
 
 from .. import wire
-from . import identities, lineage, missing, patching, process, sink, tracebacks
+from . import identities, lineage, missing, patching, process, sink, thinning, tracebacks
 
 EVERY_NS = 100_000_000  # a flush is due when the last one is older
 FIRST_EDGES = 64  # after all of which there is a seldom look
@@ -183,14 +182,17 @@ def flush_when_due(at: int | None = None) -> None:
         flush()
 
 
-def flush() -> None:
-    """Write what waits, by one ``os.write``. Does nothing where nothing steps or loads."""
+def flush(*, last: bool = False) -> None:
+    """Write what waits, by one ``os.write``. Does nothing where nothing steps or loads.
+
+    ``last``: also what would wait for more of its like.
+    """
     if _state["ended"] or not _flushing.acquire(blocking=False):
         return
     try:
         start = time.monotonic_ns()
         _state["flushed"] = start
-        if _flushed():
+        if _flushed(last):
             mark(wire.OBSERVER, start, time.monotonic_ns(), value=wire.OBSERVER_FLUSH)
     except Exception as error:
         if tracebacks.from_a_signal_handler(error):
@@ -209,6 +211,7 @@ def begin() -> bool:
     if stem is None:
         return False
     lineage.stem = stem
+    thinning.begin(process.workers(), now(), options().get("allowance"), sink.before)
     sink.append([wire.text_frame(wire.PROCESS, process.description())])
     if not _state["started"]:
         _state["started"] = True
@@ -221,7 +224,7 @@ def end(how: str) -> None:
     """Write everything and that the process ended in good order; nothing is written after it."""
     if _state["ended"]:
         return
-    flush()
+    flush(last=True)
     _state["ended"] = True
     if _state["started"] and sink.is_open():
         sink.append([wire.text_frame(wire.END, {"ns": now(), "how": how})])
@@ -248,6 +251,7 @@ def forked() -> None:
     missing.forget()
     _state.update(started=False, flushed=0, thread=-1, ident=None)
     sink.forget()
+    thinning.forget()
     identities.forked()
     process.forked()
     for action in _children:
@@ -263,34 +267,27 @@ def resume() -> None:
     identities.forked()
 
 
-def _flushed() -> bool:
+def _flushed(last: bool) -> bool:  # noqa: FBT001
     if not (_state["started"] or _batches or any(one[0] in ACTIVE for one in list(_marks))):
         return False
     if not begin():
         _drop()
         return False
-    texts = [*missing.news(), *(_texts.popleft() for _ in range(len(_texts)))]
-    frames = [wire.text_frame(*one) for one in texts]
-    for kind, waiting in ((wire.MARKS, _marks), (wire.BATCHES, _batches)):
-        body = _packed(wire.RECORDS[kind], waiting)
-        if body:
-            frames.append(wire.frame(kind, body))
+    texts: list[tuple[int, dict[str, Any]]] = [*missing.news(), *_taken(_texts)]
+    marks, batches = _taken(_marks), _taken(_batches)
+    main = _state["thread"]
+    if main != -1:
+        other = wire.NOT_MAIN
+        marks = [one if one[3] == main else (one[0], one[1] | other, *one[2:]) for one in marks]
+    told = [wire.text_frame(kind, value) for kind, value in texts]
+    frames = thinning.frames(told, marks, batches, now(), last=last)
     went = sink.append(frames) if frames else 0
     _texts.extendleft(reversed(texts[went:]))  # what is true still is so when there is room again
-    return went > 0
+    return bool(went or marks or batches)
 
 
-def _packed(layout: struct.Struct, waiting: deque[tuple]) -> bytes:
-    thread, parts = _state["thread"], []
-    for _ in range(len(waiting)):
-        one = waiting.popleft()
-        if layout is wire.MARK and thread not in (-1, one[3]):
-            one = (one[0], one[1] | wire.NOT_MAIN, *one[2:])
-        try:
-            parts.append(layout.pack(*one))
-        except struct.error as error:
-            unseen("record", repr(error))
-    return b"".join(parts)
+def _taken(waiting: deque[Any]) -> list[Any]:
+    return [waiting.popleft() for _ in range(len(waiting))]
 
 
 def _drop() -> None:

@@ -20,8 +20,9 @@ from . import tracebacks
 
 HIGH = 300  # file descriptors below are left to the user, who may count on their numbers
 AGAIN_NS = 1_000_000_000  # after a log could not be opened
-LARGEST_TAIL = 64 << 20
+LOOKED_AT = 100_000  # frames of a log, at most, to see whether it ends well
 
+before = (0, 0)  # bytes that predecessors wrote into our log, and the ns in which they did
 lost = 0  # frames dropped since the last write that succeeded
 why_lost = ""
 _fd = -1
@@ -42,9 +43,11 @@ def is_open() -> bool:
 
 
 def claim(folder: str, stems: list[str]) -> str | None:
-    """Open the first log of ``stems`` that no other process owns, and give its stem.
+    """Open the first log of ``stems`` that is new or can be gone on with, and give its stem.
 
-    None if there is none; tried again a second later at the earliest.
+    It cannot where another process owns it, or where one was killed in the middle of a frame: what
+    is in a log stays there, since it may have been carried on. None if there is no such log; tried
+    again a second later at the earliest.
     """
     global _closed_until
     if time.monotonic_ns() < _closed_until:
@@ -116,13 +119,13 @@ def _cut(frames: list[bytes], written: int) -> int:
 
 
 def _open(path: str) -> bool:
-    global _fd, _identity, _rest
+    global _fd, _identity, _rest, before
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if not _own(descriptor):
-            return False
-        _mend(descriptor)
         found = os.fstat(descriptor)
+        if not _own(descriptor) or not _ends_well(descriptor, found.st_size):
+            return False
+        before = found.st_size, _age(descriptor)
         _identity = (found.st_dev, found.st_ino)
         _fd, _rest = _high(descriptor), b""
     finally:
@@ -152,21 +155,31 @@ def _high(descriptor: int) -> int:
         return descriptor
 
 
-def _mend(descriptor: int) -> None:
-    """Cut what a killed predecessor left of a frame, so that ours can be read after it."""
-    size = os.fstat(descriptor).st_size
-    if size == 0 or _ends_well(os.pread(descriptor, 512, max(size - 512, 0))):
-        return
-    if size > LARGEST_TAIL:
-        raise OSError(errno.EFBIG, "a log that was cut, and too long to mend")
-    _, whole = wire.frames(os.pread(descriptor, size, 0))
-    if whole < size:
-        os.ftruncate(descriptor, whole)
+def _ends_well(descriptor: int, size: int) -> bool:
+    """Tell whether a log is one frame after the other, to its end."""
+    if size == 0 or _has_end(os.pread(descriptor, 512, max(size - 512, 0))):
+        return True
+    at = 0
+    for _ in range(LOOKED_AT):
+        head = os.pread(descriptor, wire.HEADER.size, at)
+        if len(head) < wire.HEADER.size or not head.startswith(wire.MAGIC):
+            break
+        at += wire.HEADER.size + wire.HEADER.unpack(head)[3]
+    return at == size
 
 
-def _ends_well(end: bytes) -> bool:
-    at = end.rfind(wire.MAGIC + bytes([wire.END]))
+def _has_end(tail: bytes) -> bool:
+    at = tail.rfind(wire.MAGIC + bytes([wire.END]))
     if at < 0:
         return False
-    found, length = wire.frames(end[at:])
-    return len(found) == 1 and at + length == len(end)
+    found, length = wire.frames(tail[at:])
+    return len(found) == 1 and at + length == len(tail)
+
+
+def _age(descriptor: int) -> int:
+    """Give how long ago a log was begun, by its first frame, as far as that tells."""
+    first = wire.frames(os.pread(descriptor, 4096, 0))[0][:1]
+    for one in first:
+        begun = one.text().get("monotonic_ns") if one.kind == wire.PROCESS else None
+        return max(time.monotonic_ns() - begun, 0) if isinstance(begun, int) else 0
+    return 0

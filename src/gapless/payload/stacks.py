@@ -13,11 +13,11 @@ import time
 from typing import Any
 
 from .. import wire
-from . import patching, recorder
+from . import patching, recorder, thinning
 
 HZ = 10.0
 TELL_NS = 5_000_000_000  # what was seen is told so long after the start, then ever more rarely
-RAREST_NS = 600_000_000_000
+RAREST_NS = 1_800_000_000_000
 DEPTH = 40  # frames of a stack, from the innermost
 MOST = 2000  # different stacks that are counted between two tellings
 TOLD = 200  # of them, the most frequent ones, are told: a day must not take much of a disk
@@ -127,6 +127,8 @@ def _look(ident: int) -> None:
 
 def _tell() -> None:
     _state["told"] = time.monotonic_ns()
+    if not thinning.affords():
+        return  # they are counted on
     stacks = []
     ranked = sorted(_counts.copy().items(), key=lambda one: -one[1])
     for key, count in ranked[:TOLD]:

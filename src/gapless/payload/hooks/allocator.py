@@ -1,4 +1,4 @@
-"""The allocator of device memory: its own counters, about once a second, at a step edge.
+"""The allocator of device memory: its own counters, once a second at first, at a step edge.
 
 The counters are kept by torch; reading them takes its lock and asks nothing of the device.
 """
@@ -9,9 +9,10 @@ import sys
 from typing import Any
 
 from ... import wire
-from .. import patching, recorder
+from .. import patching, recorder, thinning
 
 _EVERY = 1_000_000_000  # ns
+_DENSE = 1_200  # seconds at that rate; then as many readings again each time as long
 _BYTES = (("allocated_bytes", "allocated"), ("reserved_bytes", "reserved"))
 _MORE = (("active_bytes", "active"), ("inactive_split_bytes", "inactive_split"))
 _COUNTS = (
@@ -21,7 +22,7 @@ _COUNTS = (
     ("num_device_free", "device_frees"),
     ("num_sync_all_streams", "sync_all_streams"),
 )
-_last = -_EVERY
+_looked = [0, 0]  # when last, when first
 
 
 def install() -> None:
@@ -31,13 +32,15 @@ def install() -> None:
 
 @patching.guarded("allocator")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
-    """Write the counters if a second is over and CUDA is in use."""
-    global _last
-    if end - _last < _EVERY:
+    """Write the counters if it is time and CUDA is in use."""
+    last, first = _looked
+    if end - last < max(_EVERY, (last - first) // _DENSE):
         return
-    _last = end
+    _looked[:] = [end, first or end]
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
+        return
+    if not thinning.affords():
         return
     c = sys.modules["torch"]._C
     device = c._cuda_getDevice()

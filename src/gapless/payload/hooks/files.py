@@ -14,9 +14,10 @@ import os
 from typing import Any
 
 from ... import wire
-from .. import patching, reading, recorder
+from .. import patching, reading, recorder, thinning
 
 EVERY_NS = 5_000_000_000
+RAREST_NS = 1_800_000_000_000  # paths that were read are told ever more rarely
 BUDGET_NS = 5_000_000  # of one look at open files; what it leaves, the next one looks at
 SHARE = 1_000  # of the time may go into looking
 STREAMS = 2  # the highest of the standard streams, which the shell opened
@@ -30,6 +31,7 @@ _written: list[str] = []
 _known: set[str] = set()  # files that were written, or that are not to be told
 _last = 0
 _turn = {"next": 0, "due": 0}  # the descriptor to go on with; when to look again
+_reads = {"due": 0, "wait": EVERY_NS}  # when to tell of those that were read; the wait after that
 
 
 def install() -> None:
@@ -57,16 +59,17 @@ def named(args: tuple[Any, ...], _kwargs: Any) -> None:
 
 def edge(*_: int) -> None:
     """Look for files that are being written, every few seconds, and write what is new."""
-    if recorder.now() - _last >= EVERY_NS:
-        if recorder.now() >= _turn["due"]:
+    now = recorder.now()
+    if now - _last >= EVERY_NS:
+        if now >= _turn["due"]:
             _look()
-        tell()
+        _tell_some()
 
 
 def tick(now: int) -> None:
     """Write what is new, every few seconds: called at the end of a fetch in a worker."""
     if now - _last >= EVERY_NS:
-        tell()
+        _tell_some()
 
 
 def tell() -> None:
@@ -76,6 +79,24 @@ def tell() -> None:
     if _read or _written:
         recorder.write(wire.FILES, {"read": dict(_read), "written": list(_written)})
         _read.clear()
+        _written.clear()
+
+
+def finish() -> None:
+    """Write what is new at the end of a process, if there is room."""
+    if thinning.affords():
+        tell()
+
+
+def _tell_some() -> None:
+    """Write which files were written; those that were read only now and then."""
+    global _last
+    _last = recorder.now()
+    if _last >= _reads["due"] and thinning.affords():
+        _reads.update(due=_last + _reads["wait"], wait=min(2 * _reads["wait"], RAREST_NS))
+        tell()
+    elif _written:
+        recorder.write(wire.FILES, {"read": {}, "written": list(_written)})
         _written.clear()
 
 

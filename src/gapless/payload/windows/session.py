@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from ... import wire
-from .. import recorder
+from .. import recorder, thinning
 from . import save
 from .capture import Capture, no_stacks, obstacle, ranks_of_job
 from .clock import bracket
@@ -115,6 +115,7 @@ class Session:
             here.capture.stop()
             raise
         self.open = here
+        thinning.hold()
 
     def _mark_beginning(self, here: Opened) -> None:
         if not here.capture.all_threads:
@@ -151,6 +152,7 @@ class Session:
         if here.what is not PROBE:
             self.plan.closed(step, here.steps, recorder.now() - stop, recorder.now() - begun)
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
+        thinning.release()
         if self.check:
             self._check(step)
 
@@ -191,6 +193,7 @@ class Session:
             recorder.write(wire.WINDOW, {**frame, "discarded": why})
         reason = self.plan.failed(here.step + here.steps, recorder.now() - begun)
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
+        thinning.release()
         if reason is not None:
             self.end(reason)
 

@@ -1,0 +1,184 @@
+"""Add up the records of a stretch of time that are too many to be kept one by one.
+
+Each kind of mark becomes one row: how many, how long in all, the longest. "In all" leaves out what
+lies inside a mark on its thread and is told of by itself, so that a stretch can be parted by its
+rows. Marks come about in the order of their ends; the odd one that is late is put in its place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import Any
+
+from .. import wire
+from . import missing
+
+MOST = 64  # rows of a stretch; after that, subjects are not told apart
+DEEP = 512  # marks of a thread that one which contains them may still come for
+# What lies inside another is taken off it if it is of these: the others are no time of their own.
+CHARGED = frozenset(
+    (
+        wire.NEXT,
+        wire.ITER,
+        wire.CLOSE,
+        wire.COLLECTOR,
+        wire.CHECKPOINT,
+        wire.LOGGING,
+        wire.OBSERVER,
+    )
+)
+LOOSE = frozenset((wire.DEVICE_STEP, wire.MODE, wire.USER_PROFILER))  # on no thread's account
+_STAGES = len(wire.BATCH_FIELDS) - 14
+_COUNT, _TOTAL, _LONGEST, _VALUE = range(4)
+
+
+class Thread:
+    """The charged marks of a thread that are inside no other so far: (start, end, row)."""
+
+    __slots__ = ("known", "marks")
+
+    def __init__(self, known: int) -> None:
+        self.known = known  # since when every mark of it is
+        self.marks: list[tuple[int, int, list[int] | None]] = []
+
+    def place(self, start: int, end: int, row: list[int] | None, *, charged: bool) -> int:
+        """Give how many ns of charged marks lie inside; if it is charged itself, remember it."""
+        marks = self.marks
+        last = len(marks)
+        while last and marks[last - 1][1] > end:
+            last -= 1
+        first = last
+        while first and marks[first - 1][0] >= start:
+            first -= 1
+        inside = sum(one[1] - one[0] for one in marks[first:last])
+        if not charged:
+            return inside
+        if last < len(marks) and marks[last][0] <= start:  # told late, of one that is summed
+            around = marks[last][2]
+            if around is not None:
+                around[_TOTAL] -= end - start
+            return inside
+        marks[first:last] = [(start, end, row)]
+        if len(marks) > DEEP:
+            del marks[: DEEP // 2]
+            self.known = max(self.known, marks[0][0])
+        return inside
+
+
+class Stretch:
+    """Sums since the last record that was kept."""
+
+    def __init__(self, start: int) -> None:
+        self.start = self.end = start  # of the last mark before; −1: there is none
+        self.begun = -1  # when the first record was added
+        self._known = start
+        self._threads: dict[int, Thread] = {}
+        self._marks: dict[tuple[int, int, int, int], list[int]] = {}
+        self._batches: dict[tuple[int, int], list[int]] = {}
+
+    @property
+    def size(self) -> int:
+        """Give how many bytes the rows take."""
+        return len(self._marks) * wire.MARK_SUM.size + len(self._batches) * wire.BATCH_SUM.size
+
+    def add(self, mark: tuple[int, ...], at: int, *, kept: bool = False) -> bool:
+        """Add a mark and give True; False for one that is kept and only taken off those around it.
+
+        So is what is told to be, and a mark that may contain some of before our time.
+        """
+        kind, flags, subject, number, start, end, value = mark
+        if self.start < 0:
+            self.start = self.end = self._known = start
+        if self.begun < 0:
+            self.begun = at
+        row, inside = None, 0
+        if kind in LOOSE:
+            row = None if kept else self._row(kind, flags, subject, number)
+        else:
+            thread = self._threads.get(number) or self._thread(number)
+            kept = kept or start < thread.known
+            row = None if kept else self._row(kind, flags, subject, number)
+            inside = thread.place(start, end, row, charged=kind in CHARGED)
+            self.end = max(self.end, end)
+        if row is None:
+            return False
+        row[_COUNT] += 1
+        row[_TOTAL] += end - start - inside
+        row[_LONGEST] = max(row[_LONGEST], end - start)
+        if kind == wire.DEVICE_STEP:
+            row[_VALUE] += value
+        return True
+
+    def add_batch(self, values: tuple[int, ...], at: int) -> None:
+        """Add a fetch: the values of ``wire.BATCH_FIELDS``."""
+        if self.begun < 0:
+            self.begun = at
+        loader, worker, _, samples, start, end = values[:6]
+        key = (loader, worker)
+        if key not in self._batches and len(self._batches) >= MOST:
+            key = (-1, worker)
+        row = self._batches.get(key)
+        if row is None:
+            empty = [start, end, *[0] * (len(wire.BATCH_SUM_FIELDS) - 4)]
+            row = self._batches[key] = empty
+        row[0], row[1] = min(row[0], start), max(row[1], end)
+        row[2] += 1
+        row[3] = _sum(row[3], samples)
+        row[4] += end - start
+        for index, value in enumerate(values[6:12], 5):
+            row[index] = _sum(row[index], value)
+        random, detailed = values[12:14]
+        row[11] += random == 1
+        row[12] += random >= 0
+        if detailed == 1:
+            row[13] += 1
+            for index, value in enumerate(values[14:], 14):
+                row[index] = _sum(row[index], value)
+            row[14 + _STAGES] += end - start
+            row[15 + _STAGES] = _sum(row[15 + _STAGES], samples)
+
+    def close(self) -> list[bytes]:
+        """Give the frames of the sums, and begin another stretch behind them."""
+        span = self.start, self.end
+        marks = [(*key, *span, *row) for key, row in self._marks.items()]
+        batches = [(*key, *row) for key, row in self._batches.items()]
+        self._marks, self._batches = {}, {}
+        self.start, self.begun = self.end, -1
+        return [*packed(wire.MARK_SUMS, marks), *packed(wire.BATCH_SUMS, batches)]
+
+    def _thread(self, number: int) -> Thread:
+        if len(self._threads) >= MOST:  # a thread for each step, say
+            self._threads.clear()
+            self._known = self.end
+        made = self._threads[number] = Thread(self._known)
+        return made
+
+    def _row(self, kind: int, flags: int, subject: int, thread: int) -> list[int]:
+        key = (kind, flags, subject, thread)
+        row = self._marks.get(key)
+        if row is None:
+            if len(self._marks) >= MOST:
+                key = (kind, flags, wire.NOBODY, -1)
+            value = 0 if kind == wire.DEVICE_STEP else -1
+            row = self._marks.setdefault(key, [0, 0, 0, value])
+        return row
+
+
+def packed(kind: int, records: list[Any]) -> list[bytes]:
+    """Give the frame of some records, none for no records; what is no record is left out."""
+    body = b"".join(map(_bytes, itertools.repeat(wire.RECORDS[kind]), records))
+    return [wire.frame(kind, body)] if body else []
+
+
+def _bytes(layout: struct.Struct, record: tuple[int, ...]) -> bytes:
+    try:
+        return layout.pack(*record)
+    except struct.error as error:
+        missing.note("record", repr(error))
+        return b""
+
+
+def _sum(before: int, value: int) -> int:
+    """Add; what was not observed of one is not known of all."""
+    return -1 if before < 0 or value < 0 else before + value
