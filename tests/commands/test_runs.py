@@ -26,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     worker = [drawing.process(9, "worker", worker=1), drawing.batches(drawing.batch(1, 2))]
     logs = {
         "rank0.log": b"".join(drawing.training()),
-        "rank0-loader0-worker1.log": b"".join(worker),
+        "rank0-worker1.log": b"".join(worker),
         "samples.log": drawing.sample(5, **{"cpu.total": 150})
         + wire.text_frame(wire.UNSEEN, {"what": "gpu", "why": "no NVML"}),
     }
@@ -166,7 +166,7 @@ def test_a_packed_run_is_listed_and_comes_back(
     *members, damaged, total = lines(capsys)
     assert [line.split()[-1] for line in members] == [
         "run.json",
-        "logs/rank0-loader0-worker1.log",
+        "logs/rank0-worker1.log",
         "logs/rank0.log",
         "logs/samples.log",
     ]

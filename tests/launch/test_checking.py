@@ -116,7 +116,7 @@ def test_workers_are_left_to_their_training(tmp_path: Path) -> None:
     assert worker.stdout is not None
     worker.stdout.readline()
     line = wire.text_frame(wire.PROCESS, {"pid": worker.pid, "role": "worker"})
-    (spool / "rank0-loader1-worker0.log").write_bytes(line)
+    (spool / "rank0-worker0.log").write_bytes(line)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checking, "_GRACE_S", 0.3)
         checking.end_tree(spool, list)

@@ -36,6 +36,21 @@ def batches(*records: Record) -> bytes:
     return wire.frame(wire.BATCHES, b"".join(wire.BATCH.pack(*record) for record in records))
 
 
+def mark_sums(*rows: Record) -> bytes:
+    """Give a frame of sums of marks, each as wire.MARK_SUM_FIELDS."""
+    return wire.frame(wire.MARK_SUMS, b"".join(wire.MARK_SUM.pack(*row) for row in rows))
+
+
+def batch_sums(*rows: Record) -> bytes:
+    """Give a frame of sums of fetches, each as wire.BATCH_SUM_FIELDS."""
+    return wire.frame(wire.BATCH_SUMS, b"".join(wire.BATCH_SUM.pack(*row) for row in rows))
+
+
+def batch_sum(start: int, end: int, **fields: int) -> Record:
+    known = {"loader": 0, "worker": 1, "count": 9, "start": start, "end": end} | fields
+    return tuple(known.get(name, -1) for name in wire.BATCH_SUM_FIELDS)
+
+
 def step(number: int, start: int, end: int, subject: int = 0) -> Record:
     return (wire.STEP, 0, subject, 11, start, end, number)
 

@@ -23,14 +23,19 @@ WORKER = [
     drawing.process(8, "worker", worker=1, loader=0),
     drawing.batches(*[drawing.batch(n, n + 10, cpu=5, run_queue=1, samples=4) for n in range(30)]),
 ]
+SUMS = [
+    drawing.mark_sums((wire.STEP, 0, 0, 11, 30, 90, 5, 50, 11, -1)),
+    drawing.marks(drawing.step(7, 90, 95), drawing.step(8, 97, 99)),
+    drawing.batch_sums(drawing.batch_sum(30, 90, cpu=8, worker=-1)),
+]
 
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
     """Give a recording with a row in every table."""
     logs = {
-        "rank0.log": b"".join([*drawing.training(), *drawing.training(9)]),
-        "rank0-loader0-worker1.log": b"".join(WORKER) + b"rubbish" + WORKER[1],
+        "rank0.log": b"".join([*drawing.training(), *drawing.training(9), *SUMS]),
+        "rank0-worker1.log": b"".join(WORKER) + b"rubbish" + WORKER[1],
         "samples.log": drawing.sample(5, a=1, b=2.5)
         + drawing.sample(6, a=3)
         + wire.text_frame(wire.UNSEEN, {"what": "gpu", "why": "no NVML"}),
@@ -107,14 +112,28 @@ def test_views_speak_in_names_and_milliseconds(found: sqlite3.Connection) -> Non
     assert value(found, blocked) == (1e-5, 5e-6, 1e-6, 4e-6)
 
 
+def test_what_was_added_up_is_in_tables_of_its_own(found: sqlite3.Connection) -> None:
+    (row,) = found.execute("SELECT * FROM mark_sum").fetchall()
+    assert row == (3, wire.STEP, 0, 0, 11, 30, 90, 5, 50, 11, None)
+    query = "SELECT process, worker, start_ns, end_ns, count, cpu_ns, samples FROM batch_sum"
+    assert value(found, query) == (3, None, 30, 90, 9, 8, None)
+    totals = "SELECT count, kept FROM totals WHERE process = 3 AND name = 'step'"
+    assert value(found, totals) == (9, 4)
+
+
+def test_a_step_after_steps_that_were_added_up_has_no_length(found: sqlite3.Connection) -> None:
+    steps = found.execute("SELECT number, step_ms FROM steps WHERE process = 3").fetchall()
+    assert sorted(steps) == [(1, None), (2, 0.01), (8, None), (9, 4e-6)]
+
+
 def test_every_table_is_strict_and_every_view_answers(found: sqlite3.Connection) -> None:
     listed = found.execute("PRAGMA table_list").fetchall()
     ours = [row for row in listed if row[0] == "main" and not row[1].startswith("sqlite_")]
     tables = {name: strict for _, name, kind, _, _, strict in ours if kind == "table"}
-    assert len(tables) == 13
+    assert len(tables) == 15
     assert set(tables.values()) == {1}
     views = [name for _, name, kind, *_ in listed if kind == "view"]
-    assert sorted(views) == ["events", "fetches", "steps", "waits"]
+    assert sorted(views) == ["events", "fetches", "steps", "totals", "waits"]
     for view in views:
         assert found.execute(f"SELECT * FROM {view}").fetchall()  # noqa: S608
 
@@ -197,7 +216,7 @@ def test_a_database_of_a_later_version_is_refused_with_both_numbers(
     database.derive(recording, path)
     with closing(sqlite3.connect(path)) as later:
         later.execute("PRAGMA user_version = 99")
-    with pytest.raises(RunFolderError, match="has schema 99; this gapless reads up to 1"):
+    with pytest.raises(RunFolderError, match="has schema 99; this gapless reads up to 2"):
         database.connect(path)
 
 

@@ -57,6 +57,8 @@ def bodies(log: bytes) -> list[tuple[int, bytes]]:
     [
         (packed.MARK, wire.MARK, wire.MARK_FIELDS),
         (packed.BATCH, wire.BATCH, wire.BATCH_FIELDS),
+        (packed.MARK_SUM, wire.MARK_SUM, wire.MARK_SUM_FIELDS),
+        (packed.BATCH_SUM, wire.BATCH_SUM, wire.BATCH_SUM_FIELDS),
     ],
 )
 def test_a_column_is_where_the_writer_packs_it(
@@ -110,6 +112,23 @@ def test_all_that_a_process_tells_is_read() -> None:
     assert not process.marks.start.flags.writeable
 
 
+def test_sums_are_read_and_absent_where_every_record_was_kept() -> None:
+    rows_of_marks = [
+        (wire.STEP, 4, 0, 11, 5, 9, 3, 2, 1, -1),
+        (wire.NEXT, 0, 1, 11, 5, 9, 1, 1, 1, -1),
+    ]
+    row = drawing.batch_sum(20, 30, samples=7, detailed_wall=4)
+    begin = drawing.process(5, start_ns=None, monotonic_ns=None)
+    process = one(begin, drawing.mark_sums(*rows_of_marks), drawing.batch_sums(row))
+    assert process.mark_sums is not None
+    assert process.batch_sums is not None
+    assert rows(process.mark_sums.columns, wire.MARK_SUM_FIELDS) == rows_of_marks
+    assert rows(process.batch_sums.columns, wire.BATCH_SUM_FIELDS) == [row]
+    assert process.start == 5, "the first that is known of it"
+    kept = one(*drawing.training())
+    assert (kept.mark_sums, kept.batch_sums) == (None, None)
+
+
 def test_what_is_told_again_holds_and_what_is_new_is_added() -> None:
     stack: dict[str, Any] = {"thread": "worker", "stacks": [[2, [["a", 1, "f"]]], [1, []]]}
     process = one(
@@ -134,7 +153,7 @@ def test_what_is_told_again_holds_and_what_is_new_is_added() -> None:
 def test_a_successor_in_the_same_slot_is_a_process_of_its_own() -> None:
     first = [drawing.process(5, "worker", worker=1), drawing.batches(drawing.batch(1, 2))]
     then = [drawing.process(6, "worker", worker=1), drawing.batches(drawing.batch(3, 4))]
-    found, _ = read(b"".join([*first, *then]), "rank0-loader0-worker1.log")
+    found, _ = read(b"".join([*first, *then]), "rank0-worker1.log")
     assert [(one.pid, one.worker, len(one.batches)) for one in found] == [(5, 1, 1), (6, 1, 1)]
     assert [int(one.batches.columns["start"][0]) for one in found] == [1, 3]
     ended, alive = read(b"".join([*first, wire.text_frame(wire.END, {"ns": 9}), *then]))[0]
@@ -157,8 +176,9 @@ def test_a_number_that_was_given_again_is_another_process() -> None:
     [
         ("rank3.log", (-1, "training", 3, None)),
         ("rank3-pid77.log", (77, "training", 3, None)),
-        ("rank0-loader1-worker2.log", (-1, "worker", 0, 2)),
-        ("rank0-loader1-worker2-pid5.log", (5, "worker", 0, 2)),
+        ("rank0-worker2.log", (-1, "worker", 0, 2)),
+        ("rank0-worker2-3.log", (-1, "worker", 0, 2)),
+        ("rank0-worker2-pid5.log", (5, "worker", 0, 2)),
         ("other.log", (-1, "training", None, None)),
     ],
 )

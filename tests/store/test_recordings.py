@@ -142,7 +142,7 @@ def test_a_manifest_of_strange_values_is_read(tmp_path: Path) -> None:
 def test_what_a_killed_launcher_left_is_adopted(tmp_path: Path, spool: Path, dead: int) -> None:
     run = killed(tmp_path / "r", spool, dead, {"rank0.log": LOG[:100], "samples.log": b""})
     (spool / "rank0.log").write_bytes(LOG[:-5])
-    (spool / "rank0-loader0-worker1.log").write_bytes(drawing.process(9, "worker", worker=1))
+    (spool / "rank0-worker1.log").write_bytes(drawing.process(9, "worker", worker=1))
     (spool / "windows" / "rank0-step1.json").write_text('{"traceEvents": []}')
     (spool / "windows" / "rank0-step9.json.part").write_text("{")
     (spool / "other.log").write_text("no log of ours")

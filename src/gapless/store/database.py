@@ -15,7 +15,7 @@ from gapless.model.recording import Recording
 from gapless.store.rows import tables
 from gapless.store.whole import whole
 
-VERSION: Final = 1  # of the schema
+VERSION: Final = 2  # of the schema
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
 _APPLICATION: Final = 0x6761706C  # "gapl": what `file` and SQLite know the file by
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from gapless import wire
 from gapless.errors import RunFolderError
-from gapless.model.recording import Batches, Marks, Process, Unseen
+from gapless.model.recording import Batches, Marks, Process, Sums, Unseen
 from gapless.model.trace import Int64
 from gapless.store import packed
 from gapless.store.fields import Object, integer, members, parse, text, texts
@@ -26,6 +26,7 @@ _SIGNS: Final = {
     for key, sign in {"rank": "^rank", "worker": "-worker", "pid": "-pid"}.items()
 }
 _UNKNOWN: Final = -1
+Columns = Mapping[str, Int64]
 
 
 @dataclass
@@ -54,17 +55,20 @@ def open_log(path: Path) -> Framed:
 def processes(name: str, log: Framed) -> tuple[tuple[Process, ...], tuple[Unseen, ...]]:
     """Give the processes that wrote a log, and what is wrong with it; its name tells the rest."""
     groups = _groups(log.frames)
-    marks = packed.columns(packed.MARK, [group.of(wire.MARKS) for group in groups])
-    batches = packed.columns(packed.BATCH, [group.of(wire.BATCHES) for group in groups])
+    records = {
+        kind: packed.columns(packed.OF[kind], [group.of(kind) for group in groups])
+        for kind in wire.PACKED
+    }
     found = tuple(
-        _process(name, group, marks.of(at), batches.of(at)) for at, group in enumerate(groups)
+        _process(name, group, {kind: some.of(at) for kind, some in records.items()})
+        for at, group in enumerate(groups)
     )
     strange = Counter(kind for kind, _ in log.frames if kind not in wire.FRAMES)
     unseen = [
         Unseen(f"frames of kind {kind} in {name}", "unknown to this version of gapless", count)
         for kind, count in strange.items()
     ]
-    partial = marks.partial + batches.partial
+    partial = sum(some.partial for some in records.values())
     if partial:
         unseen.append(Unseen(f"the end of frames in {name}", "no whole record", partial))
     return found, tuple(unseen)
@@ -103,9 +107,8 @@ def _identity(head: Object, otherwise: int) -> tuple[int, int]:
     return pid, _UNKNOWN if start is None else start
 
 
-def _process(
-    name: str, group: _Group, marks: Mapping[str, Int64], batches: Mapping[str, Int64]
-) -> Process:
+def _process(name: str, group: _Group, records: Mapping[int, Columns]) -> Process:
+    marks, batches = records[wire.MARKS], records[wire.BATCHES]
     head, rest = {**_named(name), **group.head}, told(group.bodies)
     pid, worker = integer(head.get("pid")), integer(head.get("worker"))
     role = head.get("role", "training" if worker is None else "worker")
@@ -117,7 +120,7 @@ def _process(
         world=integer(head.get("world")),
         worker=worker,
         loader=integer(head.get("loader")),
-        start=_start(head, marks, batches),
+        start=_start(head, records.values()),
         end=rest.end,
         argv=texts(head.get("argv")),
         versions={key: one for key, one in members(head.get("versions")).items() if text(one)},
@@ -131,7 +134,13 @@ def _process(
         read=rest.read,
         written=rest.written,
         exported=rest.exported,
+        mark_sums=_sums(records[wire.MARK_SUMS]),
+        batch_sums=_sums(records[wire.BATCH_SUMS]),
     )
+
+
+def _sums(columns: Columns) -> Sums | None:
+    return Sums(columns) if len(columns["count"]) else None
 
 
 def _named(name: str) -> dict[str, int]:
@@ -139,11 +148,11 @@ def _named(name: str) -> dict[str, int]:
     return {key: int(found[1]) for key, sign in _SIGNS.items() if (found := sign.search(name))}
 
 
-def _start(head: Object, marks: Mapping[str, Int64], batches: Mapping[str, Int64]) -> int:
+def _start(head: Object, records: Iterable[Columns]) -> int:
     """Give when a process started; else the first that is known of it."""
     for key in ("start_ns", "monotonic_ns"):
         told_start = integer(head.get(key))
         if told_start is not None:
             return told_start
-    firsts = [int(one["start"].min()) for one in (marks, batches) if len(one["start"])]
+    firsts = [int(one["start"].min()) for one in records if len(one["start"])]
     return min(firsts, default=0)

@@ -22,6 +22,14 @@ def layout(record: struct.Struct, fields: Sequence[str]) -> np.dtype[Any]:
 
 MARK: Final = layout(wire.MARK, wire.MARK_FIELDS)
 BATCH: Final = layout(wire.BATCH, wire.BATCH_FIELDS)
+MARK_SUM: Final = layout(wire.MARK_SUM, wire.MARK_SUM_FIELDS)
+BATCH_SUM: Final = layout(wire.BATCH_SUM, wire.BATCH_SUM_FIELDS)
+OF: Final = {  # by kind of frame
+    wire.MARKS: MARK,
+    wire.BATCHES: BATCH,
+    wire.MARK_SUMS: MARK_SUM,
+    wire.BATCH_SUMS: BATCH_SUM,
+}
 
 
 @dataclass(frozen=True)

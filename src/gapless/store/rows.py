@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from gapless import wire
-from gapless.model.recording import Manifest, Process, Recording, Samples, Unseen
+from gapless.model.recording import Manifest, Process, Recording, Samples, Sums, Unseen
 from gapless.model.trace import Int64
 from gapless.store.fields import integer, number
 
 Rows = Iterable[Sequence[object]]
 _MARK: Final = ("kind", "flags", "subject", "thread", "start", "end", "value")
-_ALWAYS_KNOWN: Final = frozenset({"kind", "flags", "start", "end"})
+_ALWAYS_KNOWN: Final = frozenset({"kind", "flags", "start", "end", "count", "total", "longest"})
 _AT_ONCE: Final = 100_000  # records that are Python's at the same time
 _EMPTY: Final = np.zeros(0, np.int64)
 _SITE: Final = "site"
@@ -28,6 +28,8 @@ def tables(recording: Recording) -> Iterator[tuple[str, Rows]]:
     yield "process", (_process(at, one) for at, one in several)
     yield "mark", _records([vars(one.marks) for _, one in several], _MARK)
     yield "batch", _records([one.batches.columns for _, one in several], wire.BATCH_FIELDS)
+    yield "mark_sum", _sums([one.mark_sums for _, one in several], wire.MARK_SUM_FIELDS)
+    yield "batch_sum", _sums([one.batch_sums for _, one in several], wire.BATCH_SUM_FIELDS)
     yield "fact", _each(several, _facts)
     yield "site", _each(several, _sites)
     yield "stack", _each(several, _stacks)
@@ -73,6 +75,11 @@ def _process(at: int, one: Process) -> tuple[object, ...]:
         _json(one.argv),
         _json(dict(one.versions)),
     )
+
+
+def _sums(processes: Sequence[Sums | None], fields: Sequence[str]) -> Rows:
+    none = dict.fromkeys(fields, _EMPTY)
+    return _records([none if one is None else one.columns for one in processes], fields)
 
 
 def _records(processes: Sequence[Mapping[str, Int64]], fields: Sequence[str]) -> Rows:

@@ -39,7 +39,7 @@ CREATE TABLE mark_kind (
 
 CREATE TABLE mark (
     -- What happened on a thread of the training process. What subject and value are depends on the
-    -- kind: docs/run-folder.md.
+    -- kind: docs/run-folder.md. Where many happen, most are in mark_sum instead.
     process  INTEGER NOT NULL,
     kind     INTEGER NOT NULL,  -- mark_kind
     flags    INTEGER NOT NULL,  -- 1 exhausted, 2 raised, 4 not on the thread that steps
@@ -51,7 +51,8 @@ CREATE TABLE mark (
 ) STRICT;
 
 CREATE TABLE batch (
-    -- A row for each fetch: a batch made by a worker, or in the training process.
+    -- A row for each fetch: a batch made by a worker, or in the training process. Where many are
+    -- made, most are in batch_sum instead.
     process           INTEGER NOT NULL,
     loader            INTEGER,
     worker            INTEGER,  -- NULL: fetched in the training process
@@ -79,6 +80,57 @@ CREATE TABLE batch (
     collate_cpu_ns    INTEGER,
     other_wall_ns     INTEGER,
     other_cpu_ns      INTEGER
+) STRICT;
+
+CREATE TABLE mark_sum (
+    -- Where steps are short or the run is long, most marks are not kept one by one but added up: a
+    -- row for each stretch of time and kind of mark. Each mark is in `mark` or in one row here.
+    process    INTEGER NOT NULL,
+    kind       INTEGER NOT NULL,  -- mark_kind
+    flags      INTEGER NOT NULL,  -- as in mark
+    subject    INTEGER,
+    thread     INTEGER,
+    start_ns   INTEGER NOT NULL,  -- of the stretch: the end of the last mark before it
+    end_ns     INTEGER NOT NULL,  -- of the stretch: the end of its last mark
+    count      INTEGER NOT NULL,
+    total_ns   INTEGER NOT NULL,  -- in these marks, less waits and interruptions inside them
+    longest_ns INTEGER NOT NULL,  -- the longest of them, all inside included
+    value      INTEGER            -- of device-step: the sum of the values
+) STRICT;
+
+CREATE TABLE batch_sum (
+    -- Likewise of fetches: a row for each stretch, loader and worker.
+    process           INTEGER NOT NULL,
+    loader            INTEGER,
+    worker            INTEGER,           -- NULL: fetched in the training process
+    start_ns          INTEGER NOT NULL,  -- of the first fetch
+    end_ns            INTEGER NOT NULL,  -- of the last
+    count             INTEGER NOT NULL,
+    samples           INTEGER,           -- sums; NULL: not observed of each
+    wall_ns           INTEGER,
+    cpu_ns            INTEGER,
+    run_queue_ns      INTEGER,
+    minor_faults      INTEGER,
+    major_faults      INTEGER,
+    bytes_read        INTEGER,
+    bytes_from_disk   INTEGER,
+    random            INTEGER,           -- how many advanced a random generator …
+    looked            INTEGER,           -- … of how many that were looked at
+    detailed          INTEGER,           -- in how many stages were measured: the rest is theirs
+    read_wall_ns      INTEGER,
+    read_cpu_ns       INTEGER,
+    decode_wall_ns    INTEGER,
+    decode_cpu_ns     INTEGER,
+    augment_wall_ns   INTEGER,
+    augment_cpu_ns    INTEGER,
+    tokenise_wall_ns  INTEGER,
+    tokenise_cpu_ns   INTEGER,
+    collate_wall_ns   INTEGER,
+    collate_cpu_ns    INTEGER,
+    other_wall_ns     INTEGER,
+    other_cpu_ns      INTEGER,
+    detailed_wall_ns  INTEGER,
+    detailed_samples  INTEGER
 ) STRICT;
 
 CREATE TABLE fact (
@@ -165,17 +217,19 @@ CREATE TABLE sample (
 CREATE INDEX mark_by_kind ON mark (kind, process, subject, end_ns, flags);
 
 CREATE VIEW steps AS
-    -- Calls of optimizer.step(); step_ms: from the end of the one before to the end of this one.
+    -- Calls of optimizer.step() that were kept; step_ms: from the end of the one before to the end
+    -- of this one, NULL where that was added up.
     SELECT process, subject AS optimizer,
-           row_number() OVER calls AS number,
+           value + 1 AS number,
            start_ns, end_ns,
            (end_ns - start_ns) / 1e6 AS call_ms,
-           (end_ns - lag(end_ns) OVER calls) / 1e6 AS step_ms
+           CASE value - lag(value) OVER calls WHEN 1
+               THEN (end_ns - lag(end_ns) OVER calls) / 1e6 END AS step_ms
     FROM mark WHERE kind = 0
     WINDOW calls AS (PARTITION BY process, subject ORDER BY end_ns);
 
 CREATE VIEW waits AS
-    -- Calls of next(loader): how long the training waited for each batch.
+    -- Calls of next(loader) that were kept: how long the training waited for each batch.
     SELECT mark.process, mark.subject AS loader, fact.file, fact.line, mark.value AS position,
            mark.start_ns, mark.end_ns,
            (mark.end_ns - mark.start_ns) / 1e6 AS wait_ms,
@@ -185,7 +239,7 @@ CREATE VIEW waits AS
     WHERE mark.kind = 1;
 
 CREATE VIEW fetches AS
-    -- Fetches: where the time of a batch went. blocked_ms is neither on a processor nor ready.
+    -- Fetches that were kept: where the time of a batch went. blocked_ms is neither on a processor nor ready.
     SELECT process, loader, worker, sequence, samples, start_ns, end_ns,
            (end_ns - start_ns) / 1e6 AS wall_ms,
            cpu_ns / 1e6 AS cpu_ms,
@@ -194,7 +248,14 @@ CREATE VIEW fetches AS
     FROM batch;
 
 CREATE VIEW events AS
-    -- All marks by time, with the names of their kinds.
+    -- All marks that were kept by time, with the names of their kinds.
     SELECT process, mark_kind.name, subject, thread, start_ns, end_ns,
            (end_ns - start_ns) / 1e6 AS ms, value, flags
     FROM mark JOIN mark_kind USING (kind) ORDER BY start_ns;
+
+CREATE VIEW totals AS
+    -- How many marks of each kind there were, those that were added up included.
+    SELECT process, mark_kind.name, sum(count) AS count, sum(kept) AS kept
+    FROM (SELECT process, kind, 1 AS count, 1 AS kept FROM mark
+          UNION ALL SELECT process, kind, count, 0 FROM mark_sum)
+    JOIN mark_kind USING (kind) GROUP BY process, kind;
