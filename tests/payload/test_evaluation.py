@@ -114,6 +114,20 @@ def test_a_model_that_is_only_named_in_the_script_is_found(monkeypatch: pytest.M
     del optimizer
 
 
+def test_a_model_that_is_met_at_its_first_evaluation_is_known_at_the_next_edge() -> None:
+    with hooking.installed("models", "evaluation") as recorder:
+        model = Net()
+        optimizer = stepped(model)
+        for _ in range(12):
+            recorder.edge()
+        assert recorder.about("model") == []
+        model.eval()
+        model.train()
+        recorder.edge()
+    assert [mark.value for mark in recorder.of(wire.MODE)] == [0, 1]
+    del optimizer
+
+
 def test_a_model_that_nobody_names_is_written_down_as_unseen() -> None:
     with hooking.installed("models", "evaluation") as recorder:
         optimizer = stepped(Net())

@@ -24,6 +24,7 @@ _SHELLS["OptimizedModule"] = "_orig_mod"
 _modules: dict[Any, Any] = {}  # by id
 _optimizers: dict[Any, Any] = {}  # by id: weak references
 _edges = 0
+_asked = False  # a module was told to train or to evaluate, and it is not known yet what it is
 
 
 class _Met:
@@ -78,11 +79,13 @@ def told(module: Any, mode: Any, when: Any) -> None:
     entry = _modules.get(id(inner(module)))
     if entry is None or entry.part or entry.mode == mode:
         return
+    global _asked
     entry.mode = mode
     if entry.subject is not None:
         recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
     elif len(entry.modes) < _PENDING:
         entry.modes.append((when, mode))
+        _asked = True  # the first evaluation may be where a model is met
 
 
 def subject(module: Any) -> Any:
@@ -109,10 +112,11 @@ def stepped(optimizer: Any) -> None:
 @patching.guarded("models")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Find out at the first edges which modules are models."""
-    global _edges
+    global _edges, _asked
     _edges += 1
-    if _edges not in _LOOKS:
+    if _edges not in _LOOKS and not _asked:
         return
+    _asked = False
     torch = sys.modules["torch"]
     with torch._C.DisableTorchFunction():  # no mode of the user's sees what we ask
         settle()
