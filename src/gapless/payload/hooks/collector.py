@@ -44,6 +44,12 @@ def _leave() -> None:
     _stamps.clear()
 
 
+def between() -> bool:
+    """Tell whether collections are watched, and none is under way on any thread."""
+    watched = any(one is _callback for one in gc.callbacks)
+    return watched and len(_stamps) < MOST and len(_stamps) % 4 == 0
+
+
 def _collect(_number: int, _start: int, _end: int) -> None:
     """Turn whole collections into marks: the last stamp of "start" to the first of "stop"."""
     if not _stamps:

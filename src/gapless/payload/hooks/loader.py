@@ -11,7 +11,9 @@ from ... import wire
 from .. import imports, lineage, loaderfacts, patching, places, recorder, stepping, tracebacks
 from . import calls
 
+_WINDOWS = f"{imports.__package__}.windows"
 _iterations: dict[int, int] = {}  # by loader
+_look = {"due": 0}  # when windows are seen to again
 _pinning = _thread._local()  # depth of pin_memory on this thread; the queue that it empties
 
 
@@ -49,7 +51,7 @@ def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
 
 
 def _before_iter(_args: tuple, _kwargs: dict) -> tuple[int, Any]:
-    windows = sys.modules.get(f"{imports.__package__}.windows")
+    windows = sys.modules.get(_WINDOWS)
     shown = None if windows is None else windows.range("gapless:iter")
     if shown is not None:
         shown.__enter__()
@@ -134,6 +136,11 @@ def _handed(iterator: Any, position: int, start: int, raised: BaseException | No
         stepping.handed_over(number, start, end)
     else:
         recorder.flush_when_due(end)
+    if end >= _look["due"]:
+        _look["due"] = end + recorder.EVERY_NS
+        windows = sys.modules.get(_WINDOWS)
+        if windows is not None:
+            windows.poll()
 
 
 def _before_put(args: tuple, _kwargs: dict) -> tuple[int, int]:

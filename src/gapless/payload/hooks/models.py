@@ -15,6 +15,7 @@ from typing import Any
 from ... import wire
 from .. import patching, recorder
 
+_WINDOWS = __name__.rpartition(".hooks.")[0] + ".windows"
 _MOST = 256  # modules remembered; a script that moves more of them is not told apart further
 _PENDING = 16  # modes kept of a module before it is known what it is
 _LOOKS = (1, 2, 3, 10, 50, 200)  # edges at which it is looked who owns what
@@ -83,6 +84,9 @@ def told(module: Any, mode: Any, when: Any) -> None:
     entry.mode = mode
     if entry.subject is not None:
         recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
+        windows = sys.modules.get(_WINDOWS)
+        if windows is not None:
+            windows.evaluation(begins=not mode)
     elif len(entry.modes) < _PENDING:
         entry.modes.append((when, mode))
         _asked = True  # the first evaluation may be where a model is met

@@ -1,7 +1,7 @@
 """Windows of torch's profiler over a few steps, now and then, in a training that knows nothing.
 
 Opened and closed at the edges of steps, on the thread that steps. Public: ``install``, ``range``,
-``poll``, ``finish``.
+``evaluation``, ``poll``, ``finish``.
 """
 
 from __future__ import annotations
@@ -51,11 +51,18 @@ def range(name: str) -> Any:  # noqa: A001 - windows.range(…) is what it is
     return _NOTHING if made is None else made
 
 
-def poll() -> None:
-    """Close a window that has lasted too long; for places that are passed often between steps."""
+def evaluation(*, begins: bool) -> None:
+    """Show in the open window that the model begins or ends to evaluate."""
     session = _session
     if session is not None and session.open is not None:
-        session.range("gapless:poll")
+        session.evaluation(begins=begins)
+
+
+def poll() -> None:
+    """Do between steps what cannot wait for the next one: an evaluation may take an hour."""
+    session = _session
+    if session is not None:
+        session.poll()
 
 
 def finish(why: str = "the process ended") -> None:

@@ -11,11 +11,13 @@ from .. import recorder, thinning
 from . import save
 from .capture import Capture, no_stacks, obstacle, ranks_of_job
 from .clock import bracket
+from .collecting import Collections, watch
 from .keeping import Keeping
 from .leaving import leave
-from .plan import LEAST, PROBE, STACKS, Plan
+from .plan import LEAST, PROBE, STACKS, WINDOW, Plan
 
 STEP = "gapless:step"
+EVALUATION = "gapless:eval"
 PATIENCE_NS = 30_000_000_000  # a window that lasts longer is closed where it is seen
 MANY = 10  # and longer than so many times what its steps should take
 CHECKED = 30  # steps after which a check ends that can have no window
@@ -33,6 +35,20 @@ class Opened:
         self.begin: list[tuple[int, int]] = []
         self.start = recorder.now()
         self.deadline = 0
+        self.evaluation: Any = None  # the range that is open while the model evaluates
+        self.collections: Collections | None = None
+
+    def end_ranges(self) -> None:
+        """End the ranges that last: the window closes."""
+        self.end_evaluation()
+        if self.collections is not None:
+            self.collections.end()
+
+    def end_evaluation(self) -> None:
+        """End the evaluation, if there is one."""
+        shown, self.evaluation = self.evaluation, None
+        if shown is not None:
+            shown.__exit__(None, None, None)
 
 
 class Session:
@@ -49,6 +65,7 @@ class Session:
         self.number = 0
         self.over: str | None = None  # why there are no more windows
         self.make: Any = None  # record_function
+        self.thread = -1  # that steps
         if not options.get("windows", True):
             self.over = "not asked for"
 
@@ -74,6 +91,7 @@ class Session:
         here = self.open
         if here is None or here.thread != threading.get_ident():
             return
+        here.end_evaluation()  # what steps is no evaluation
         with self.make(STEP):
             pass
         here.steps = step - here.step
@@ -103,6 +121,7 @@ class Session:
 
         self.make = record_function
         self.number += what is not PROBE
+        self.thread = threading.get_ident()
         self.plan.opened(step, recorder.now())
         try:
             here = Opened(what, self.number, step, want)
@@ -126,6 +145,8 @@ class Session:
         here.start = recorder.now()
         usual = max(self.plan.recent, default=0) * here.want * MANY
         here.deadline = here.start + max(PATIENCE_NS, usual)
+        if here.what is WINDOW:
+            here.collections = watch()
 
     # ── Closing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -137,6 +158,7 @@ class Session:
         begun = recorder.now()
         frame = self._frame(here, step)
         try:
+            here.end_ranges()
             frame["readings"] = [here.begin, bracket(self.make, recorder.now)]
             here.capture.describe(frame)
         finally:
@@ -187,7 +209,10 @@ class Session:
         if here is None or not self._may_stop(here):
             return
         begun = recorder.now()
-        here.capture.stop()
+        try:
+            here.end_ranges()
+        finally:
+            here.capture.stop()
         if here.what is not PROBE:
             frame = self._frame(here, here.step + here.steps)
             recorder.write(wire.WINDOW, {**frame, "discarded": why})
@@ -216,10 +241,35 @@ class Session:
             self.over = why
             recorder.unseen("windows", why)
 
+    # ── Between edges ───────────────────────────────────────────────────────────────────────────
+
     def range(self, name: str) -> Any:
         """Give a range of the open window; ``None`` if it has lasted too long and was cut."""
+        return None if self._overdue() else self.make(name)
+
+    def evaluation(self, *, begins: bool) -> None:
+        """Show an evaluation from its beginning to its end or the next step."""
+        here = self.open
+        if here is None or here.thread != threading.get_ident():
+            return
+        here.end_evaluation()
+        shown = self.range(EVALUATION) if begins else None
+        if shown is not None:
+            here.evaluation = shown
+            shown.__enter__()
+
+    def poll(self) -> None:
+        """Cut a window that has lasted too long; see which children are done with saving."""
+        if self.thread != threading.get_ident():
+            return
+        if self.open is not None:
+            self._overdue()
+        elif self.keeping.children:
+            self.plan.held(self.keeping.reap())
+
+    def _overdue(self) -> bool:
         here = self.open
         if here is None or recorder.now() <= here.deadline:
-            return self.make(name)
+            return False
         self.cut("it lasted too long")
-        return None
+        return True

@@ -1,0 +1,51 @@
+"""Collections of garbage as ranges of an open window, without a line of Python inside them.
+
+``hooks/collector.py`` says why. So the callback is made of C functions, too: of its two calls a
+collection the first begins a range and the second ends it. (``max`` takes a key of both arguments,
+so each call makes two turns, one of which does nothing.)
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import itertools
+import sys
+from collections import deque
+from typing import Any
+
+from ..hooks import collector
+
+RANGE = "gapless:gc"
+
+
+class Collections:
+    """The collections while a window is open, as ranges."""
+
+    def __init__(self, enter: Any, leave: Any) -> None:
+        self._leave = leave
+        self._held: deque[Any] = deque()
+        begins = map(self._held.append, map(enter, itertools.repeat(RANGE)))
+        ends = map(leave, map(deque.pop, itertools.repeat(self._held)))
+        nothing = itertools.repeat(None)
+        turns = map(next, itertools.cycle((begins, nothing, nothing, ends)))
+        key = functools.partial(next, zip(turns, itertools.count()))
+        self._callback: Any = functools.partial(max, key=key)  # type: ignore[call-overload]
+        gc.callbacks.append(self._callback)
+
+    def end(self) -> None:
+        """Look no more; a collection of another thread that is under way ends here."""
+        gc.callbacks[:] = [one for one in gc.callbacks if one is not self._callback]
+        while self._held:
+            self._leave(self._held.pop())
+
+
+def watch() -> Collections | None:
+    """Begin to show collections; ``None`` where that cannot be done in safety."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)() or not collector.between():
+        return None
+    from torch._C import _autograd
+
+    enter = getattr(_autograd, "_record_function_with_args_enter", None)
+    leave = getattr(_autograd, "_record_function_with_args_exit", None)
+    return None if enter is None or leave is None else Collections(enter, leave)

@@ -1,0 +1,80 @@
+"""What lasts between steps while a window is open: evaluations, collections; and looking after."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless import wire
+from gapless.accounting import account, partition
+from gapless.formats import read
+from gapless.model.trace import Trace
+from tests.payload import watching
+
+
+def train(tmp_path: Path, *wishes: str, **options: object) -> tuple[dict[str, Any], Path]:
+    """Train with windows; give what the training found and its spool."""
+    spool = tmp_path / "spool"
+    asked = json.dumps({"windows": True, "most_windows": 1, **options})
+    ran = watching.watched(
+        watching.script("train_and_evaluate.py", *wishes), tmp_path, spool, **{wire.OPTIONS: asked}
+    )
+    assert (ran.code, ran.err) == (0, "")
+    return json.loads(ran.out), spool
+
+
+def windows(spool: Path) -> list[dict[str, Any]]:
+    """Give the last frame of each window."""
+    texts = watching.logs(spool)["rank0"].texts
+    return list({one["number"]: one for kind, one in texts if kind == wire.WINDOW}.values())
+
+
+def lengths(trace: Trace, called: str) -> list[int]:
+    """Give how long the ranges of a name took, in ns."""
+    events = trace.events
+    rows = [at for at, name in enumerate(events.name.tolist()) if trace.names[name] == called]
+    return [int(events.end[at] - events.start[at]) for at in rows]
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Trace]:
+    found, spool = train(tmp_path_factory.mktemp("evaluating"))
+    first, *_ = windows(spool)
+    return found, read(str(spool / first["path"]))
+
+
+def test_evaluations_are_ranges_and_idle_time_in_them_is_theirs(
+    window: tuple[dict[str, Any], Trace],
+) -> None:
+    shown = lengths(window[1], "gapless:eval")
+    assert len(shown) == 6
+    assert min(shown) >= 2_000_000
+    leaves = account([partition(window[1])], None).leaves
+    assert leaves["idle.io_main.eval"] > 4 * 2_000_000 * 0.9  # of four steps: sleep is no operator
+
+
+def test_collections_are_ranges_and_idle_time_in_them_is_theirs(
+    window: tuple[dict[str, Any], Trace],
+) -> None:
+    found, trace = window
+    shown = lengths(trace, "gapless:gc")
+    assert len(shown) == 6
+    leaves = account([partition(trace)], None).leaves
+    assert min(shown) * 4 * 0.9 <= leaves["idle.gc"] <= sum(shown)
+    assert found["callbacks"] == 1  # the one that times collections all the while
+
+
+def test_an_evaluation_does_not_keep_a_window_open_for_longer_than_it_may(tmp_path: Path) -> None:
+    found, spool = train(tmp_path, "late")
+    assert found["seen to"]
+    first, *_ = windows(spool)
+    assert (first["discarded"], first["last_step"] - first["first_step"]) == (None, 3)
+    trace = read(str(spool / first["path"]))
+    assert len(lengths(trace, "gapless:eval")) == 6  # the last one ended with the window
+
+
+def test_what_a_child_has_saved_is_noted_while_an_evaluation_goes_on(tmp_path: Path) -> None:
+    found, spool = train(tmp_path, "child", save="child")
+    assert found["seen to"]
+    assert windows(spool)[0]["discarded"] is None
