@@ -14,6 +14,7 @@ from isal import igzip
 from gapless import wire
 from gapless.launch import carrying
 from gapless.launch.unseen import Journal
+from gapless.payload import sink
 from tests.launch import starting
 
 WRITES = (
@@ -138,6 +139,30 @@ def test_carrying_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert (home / "logs" / "rank0.log").read_bytes() == b"one two"
     assert (home / "windows" / "rank0-step1.json.gz").exists()
     assert not (notes.spool / "windows" / "rank0-step1.json").exists()
+
+
+def test_what_a_killed_worker_left_half_is_carried_and_its_successor_damages_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = journal(tmp_path)
+    home = tmp_path / "home"
+    carrier = carrying.Carrier(notes.spool, home, notes)
+    one = wire.text_frame(wire.FACT, {"id": 1, "pad": "x" * 100})
+    (notes.spool / "rank0-worker0.log").write_bytes(one + one[:50])
+    assert carrier.sweep()
+    monkeypatch.setattr(sink, "AGAIN_NS", 0)
+    names = ["rank0-worker0", "rank0-worker0-2"]
+    for _ in range(3):  # workers, one after the other
+        assert sink.claim(str(notes.spool), names) == "rank0-worker0-2"
+        assert sink.append([one]) == 1
+        sink.close()
+        assert carrier.sweep()
+    logs = sorted(path.name for path in (home / "logs").iterdir())
+    assert logs == ["rank0-worker0-2.log", "rank0-worker0.log"]
+    for name in logs:
+        assert (home / "logs" / name).read_bytes() == (notes.spool / name).read_bytes()
+    frames, length = wire.frames((home / "logs" / logs[0]).read_bytes())
+    assert (len(frames), length) == (3, 3 * len(one))
 
 
 def test_windows_that_are_being_saved_are_left(tmp_path: Path) -> None:

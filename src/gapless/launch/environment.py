@@ -32,6 +32,7 @@ class Settings:
     random_every: int = 64
     check: bool = False
     light: bool = True
+    allowance: int | None = None  # bytes that a training may write before it adds records up
 
 
 def environment(old: Mapping[str, str], spool: Path, settings: Settings) -> dict[str, str]:

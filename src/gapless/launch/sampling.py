@@ -11,7 +11,7 @@ from gapless.launch.tree import Tree
 from gapless.launch.unseen import Journal, border, said
 
 _PERIOD_S: Final = 0.5
-_LONGEST_S: Final = 5.0
+_LONGEST_S: Final = 20.0
 _DENSE_S: Final = 1200.0  # sampled at the full rate; then as many again each time as long
 _SHARE: Final = 250  # time between samples is at least so many times what one takes of a processor
 _FAILURES: Final = 3  # in a row, and a sampler is given up
@@ -20,7 +20,7 @@ Opened = Callable[[], Sampler]
 
 
 def period_s(elapsed_s: float, cost_s: float) -> float:
-    """Give the time to the next sample: a day makes 23,000 of them, not 170,000."""
+    """Give the time to the next sample: a day makes 13,000 of them, not 170,000."""
     usual = min(_LONGEST_S, _PERIOD_S * max(1.0, elapsed_s / _DENSE_S))
     return max(usual, cost_s * _SHARE)
 
