@@ -15,6 +15,7 @@ from gapless.model.recording import (
     Recording,
     Samples,
     StackCount,
+    Sums,
     Unseen,
     Window,
 )
@@ -42,6 +43,8 @@ class Log:
     windows: list[Window] = field(default_factory=list[Window])
     stacks: list[StackCount] = field(default_factory=list[StackCount])
     unseen: list[Unseen] = field(default_factory=list[Unseen])
+    sums: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
+    batch_sums: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
 
     def mark(self, kind: str, start: float, end: float | None = None, **rest: int) -> None:
         """Note a mark: subject, value, flags, thread as in ``wire``."""
@@ -77,6 +80,27 @@ class Log:
             row |= {f"{stage}_wall": ms * MS for stage, ms in stages.items()} | {"detailed": 1}
         self.rows.append(row | rest)
 
+    def summed(self, kind: str, stretch: tuple[float, float], count: int, **rest: float) -> None:
+        """Note marks of a stretch as a sum; ``total`` and ``longest`` in ms."""
+        row = {"kind": KINDS[kind], "flags": 0, "subject": 0, "thread": MAIN, "value": -1}
+        times = {"start": stretch[0], "end": stretch[1], "total": rest.pop("total", 0)}
+        times["longest"] = rest.pop("longest", times["total"])
+        row |= {name: round(ms * MS) for name, ms in times.items()} | {"count": count}
+        self.sums.append(row | {name: int(value) for name, value in rest.items()})
+
+    def fetches(self, stretch: tuple[float, float], count: int, wall: float, **rest: int) -> None:
+        """Note fetches of a stretch as a sum; stages as in ``fetch``."""
+        row = dict.fromkeys(wire.BATCH_SUM_FIELDS, -1)
+        row |= {"loader": 0 if self.loader is None else self.loader, "count": count}
+        row |= {"worker": -1 if self.worker is None else self.worker, "samples": count}
+        row |= {"random": 0, "looked": 0, "detailed": 0, "wall": round(wall * MS)}
+        stages = {f"{stage}_wall": rest.pop(stage) * MS for stage in wire.STAGES if stage in rest}
+        if stages:
+            row |= dict.fromkeys(wire.BATCH_FIELDS[14:], 0) | stages | {"detailed": count}
+            row |= {"detailed_wall": row["wall"], "detailed_samples": count}
+        row |= {name: round(ms * MS) for name, ms in zip(("start", "end"), stretch, strict=True)}
+        self.batch_sums.append(row | rest)
+
     def fact(self, noun: str, number: int, place: tuple[str, int] | None, **values: object) -> None:
         """Note a fact."""
         file, line = place or (None, None)
@@ -108,7 +132,14 @@ class Log:
             counters=(),
             read={},
             written=(),
+            mark_sums=_sums(self.sums, wire.MARK_SUM_FIELDS),
+            batch_sums=_sums(self.batch_sums, wire.BATCH_SUM_FIELDS),
         )
+
+
+def _sums(rows: list[dict[str, int]], names: tuple[str, ...]) -> Sums | None:
+    columns = {name: np.array([row[name] for row in rows], np.int64) for name in names}
+    return Sums(columns) if rows else None
 
 
 def recording(

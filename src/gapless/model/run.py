@@ -68,6 +68,7 @@ class RunSteps:
     rule: str  # "optimizer", "loader"
     anchor: str  # what ends a step: "SGD.step, train.py:41"
     profiled_only: bool  # every step lay in a window: the figures are of those
+    noted: int  # of the regular ones, one by one: median, p10, p90 and noise are of these
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class WorkerUse:
     processes: int  # 0: the training process itself
     fetches: int
     samples: int | None
-    fetch_median_ns: int
+    fetch_median_ns: int | None  # of those that were recorded one by one
     lifetime_ns: int  # of all workers, from their first fetch of an iteration to their last
     busy: float | None  # shares of that life; None in the training process
     on_cpu: float | None

@@ -12,7 +12,8 @@ from gapless.model.study import Steps
 class StepObject:
     """Step times. ``count`` is of the capture or run, ``profiled`` of those in ``account``.
 
-    Of a run, times are of the ``regular`` steps that no profiler touched.
+    Of a run, times are of the ``regular`` steps that no profiler touched: the mean of all, the rest
+    of those ``noted`` one by one.
     """
 
     count: int
@@ -27,6 +28,7 @@ class StepObject:
     regular: int | None = None
     device_median_ns: int | None = None
     anchor: str | None = None
+    noted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -86,4 +88,5 @@ def recorded_step(recorded: Recorded, windows: Steps | None) -> StepObject | Non
         regular=steps.regular,
         device_median_ns=steps.device_median_ns,
         anchor=steps.anchor,
+        noted=steps.noted,
     )

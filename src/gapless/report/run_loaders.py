@@ -104,7 +104,8 @@ def _workers(use: WorkerUse) -> Iterator[str]:
 
 
 def _who(use: WorkerUse) -> str:
-    fetch = f"{use.fetches:,} fetches looked at, median {span(use.fetch_median_ns)}"
+    median = "" if use.fetch_median_ns is None else f", median {span(use.fetch_median_ns)}"
+    fetch = f"{use.fetches:,} fetches looked at{median}"
     if not use.processes:
         return fetch
     return f"{use.processes:,} worker process{'es' if use.processes > 1 else ''}: {fetch}"

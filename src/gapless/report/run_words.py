@@ -117,6 +117,12 @@ def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
         f"{unit.of(steps.p10_ns)} · p90 {unit.of(steps.p90_ns)}{on_device}"
     )
     yield f"a step ends with {clean(steps.anchor)} ({steps.count:,} steps, rule: {steps.rule})"
+    if steps.noted < steps.regular:
+        yield (
+            f"from {steps.noted:,} of {steps.regular:,} steps noted one by one: median, p10, p90 "
+            "and the p95 of waits; all else counts every step (the others are kept as sums of some "
+            "seconds each, so that the recording stays small)"
+        )
     if steps.noise is None:
         yield (
             f"{steps.regular:,} steps are fewer than {_PROVISIONAL}: how much they vary by chance "

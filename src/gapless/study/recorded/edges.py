@@ -1,6 +1,5 @@
 """Where the steps of a training process end: the anchor rule, and which steps were profiled."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
@@ -9,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gapless import wire
-from gapless.accounting.intervals import overlap, union
+from gapless.accounting.intervals import NO_LANE, Lane, empty, overlap, union
 from gapless.model.recording import Fact, Marks, Process
 from gapless.model.trace import Int64
+from gapless.study.recorded.stretches import Stretches, stretches
 
 _ENOUGH: Final = 5  # calls from which an optimizer may be the anchor
 _BLOCK: Final = 10  # steps of a block of the bootstrap, at least
@@ -23,12 +23,23 @@ Bool = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Edges:
-    """The ends of a process's steps, the thread that steps, and the rule that found them."""
+    """The ends of a process's steps, the thread that steps, and the rule that found them.
+
+    Between two ends lies one step, or more where calls were summed in between.
+    """
 
     ends: Int64
     thread: int | None
     rule: str  # "optimizer" | "loader" | "none"
     anchor: str  # "SGD.step, train.py:41"
+    many: Int64  # steps that lie between each end and the next
+    count: int  # steps that ended
+    summed: Lane  # stretches in which some ended that were not kept one by one
+
+    @property
+    def noted(self) -> Bool:
+        """Tell which stretches between two ends are one step each."""
+        return self.many == 1
 
 
 def fact_of(process: Process, noun: str, number: int) -> Fact | None:
@@ -46,65 +57,116 @@ def place_of(file: str | None, line: int | None) -> str:
 
 def edges(process: Process) -> Edges:
     """Find the steps of a process: by its anchor optimizer, else by its busiest loader."""
-    marks = process.marks
-    whole = (marks.flags & (wire.RAISED | wire.EXHAUSTED)) == 0
+    found = stretches(process)
     for kind, rule, choose in (
         (wire.STEP, "optimizer", _anchor),
         (wire.NEXT, "loader", _busiest),
     ):
-        rows = np.flatnonzero((marks.kind == kind) & whole)
-        if len(rows):
-            return _edges(process, rows, rule, choose)
-    return Edges(np.empty(0, np.int64), _only_thread(marks), "none", "")
+        calls = _calls(process.marks, found, kind)
+        if len(calls.end):
+            return _edges(process, found, calls.take(calls.subject == choose(calls)), rule)
+    return Edges(empty(), _only_thread(process.marks), "none", "", empty(), 0, NO_LANE)
 
 
-def _edges(
-    process: Process, rows: Int64, rule: str, choose: Callable[[Marks, Int64], int]
-) -> Edges:
-    marks = process.marks
-    subject = choose(marks, rows)
-    mine = rows[marks.subject[rows] == subject]
-    thread = _most_common(marks.thread[mine])
-    ends = np.unique(marks.end[mine[marks.thread[mine] == thread]])
-    return Edges(ends, thread, rule, _anchor_name(process, rule, subject))
+@dataclass(frozen=True)
+class _Calls:
+    """Calls that may end steps, by end: kept marks, and stretches in which some were summed."""
+
+    subject: Int64
+    thread: Int64
+    end: Int64
+    count: Int64
+    stretch: Int64  # −1: it was kept
+
+    def take(self, rows: Bool) -> "_Calls":
+        """Select calls."""
+        return _Calls(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def _anchor(marks: Marks, rows: Int64) -> int:
+def _calls(marks: Marks, found: Stretches, kind: int) -> _Calls:
+    no_end = wire.RAISED | wire.EXHAUSTED
+    rows = np.flatnonzero((marks.kind == kind) & ((marks.flags & no_end) == 0))
+    summed = found.calls.of(kind).without(no_end)
+    end = np.concatenate((marks.end[rows], found.end[summed.stretch]))
+    order = np.argsort(end, kind="stable")
+    ones = np.ones(len(rows), np.int64)
+    columns = (
+        (marks.subject[rows], summed.subject),
+        (marks.thread[rows], summed.thread),
+        (ones, summed.count),
+        (-ones, summed.stretch),
+    )
+    subject, thread, count, stretch = (np.concatenate(both)[order] for both in columns)
+    return _Calls(subject, thread, end[order], count, stretch)
+
+
+def _edges(process: Process, found: Stretches, calls: _Calls, rule: str) -> Edges:
+    subject, thread = int(calls.subject[0]), _most(calls.thread, calls.count)
+    mine = calls.take(calls.thread == thread)
+    summed = mine.take(mine.stretch >= 0)
+    ends = np.unique(mine.end[mine.stretch < 0])
+    name = _anchor_name(process, rule, subject)
+    if not len(summed.end):
+        many = np.ones(max(0, len(ends) - 1), np.int64)
+        return Edges(ends, thread, rule, name, many, len(ends), NO_LANE)
+    # Where none was kept at a side of a stretch, the stretch's own bounds are ends.
+    count = len(ends) + int(summed.count.sum())
+    last = summed.end[-1:] if not len(ends) or summed.end[-1] > ends[-1] else empty()
+    first = empty() if len(ends) else found.start[summed.stretch[:1]]
+    many = np.ones(max(0, len(first) + len(ends) + len(last) - 1), np.int64)
+    many[len(many) - len(last) :] = 0
+    ends = np.concatenate((first, ends, last))
+    place = np.searchsorted(ends, summed.end) - 1
+    np.add.at(many, place[place >= 0], summed.count[place >= 0])
+    held = np.unique(summed.stretch)
+    lane = Lane(found.start[held], found.end[held], held)
+    return Edges(ends, thread, rule, name, many, count, lane)
+
+
+def _anchor(calls: _Calls) -> int:
     """Give the optimizer with the fewest calls in the steady part; the first seen of equals.
 
     The steady part is the later half of the time in which anything stepped. An optimizer must have
     been called five times in it; where none was: five times at all, and else once.
     """
-    ends = marks.end[rows]
-    late = rows[ends > ends.min() + (ends.max() - ends.min()) // 2]
-    seldom = (_seldom(marks, some, least) for some, least in ((late, _ENOUGH), (rows, _ENOUGH)))
+    half = calls.end[0] + (calls.end[-1] - calls.end[0]) // 2
+    late = calls.take(calls.end > half)
+    seldom = (_seldom(some, least) for some, least in ((late, _ENOUGH), (calls, _ENOUGH)))
     found = next((one for one in seldom if one is not None), None)
-    return _seldom(marks, rows, 1) or 0 if found is None else found
+    return _seldom(calls, 1) or 0 if found is None else found
 
 
-def _seldom(marks: Marks, rows: Int64, least: int) -> int | None:
-    """Give the subject of the fewest marks, but of so many at least; the first seen of equals."""
-    subjects, first, counts = np.unique(marks.subject[rows], return_index=True, return_counts=True)
+def _seldom(calls: _Calls, least: int) -> int | None:
+    """Give the subject of the fewest calls, but of so many at least; the first seen of equals."""
+    subjects, first, counts = _counted(calls.subject, calls.count)
     able = np.flatnonzero(counts >= least)
     if not len(able):
         return None
     return int(subjects[able[np.lexsort((first[able], counts[able]))[0]]])
 
 
-def _busiest(marks: Marks, rows: Int64) -> int:
-    return _most_common(marks.subject[rows])
+def _busiest(calls: _Calls) -> int:
+    return _most(calls.subject, calls.count)
 
 
-def _most_common(values: Int64) -> int:
+def _most(values: Int64, counts: Int64) -> int:
     """Give the value that occurs most often, the first seen of equals."""
-    distinct, first, counts = np.unique(values, return_index=True, return_counts=True)
-    return int(distinct[np.lexsort((first, -counts))[0]])
+    distinct, first, sums = _counted(values, counts)
+    return int(distinct[np.lexsort((first, -sums))[0]])
+
+
+def _counted(values: Int64, counts: Int64) -> tuple[Int64, Int64, Int64]:
+    """Give the distinct values, where each was seen first, and how often they occur."""
+    distinct, first, at = np.unique(values, return_index=True, return_inverse=True)
+    sums = np.zeros(len(distinct), np.int64)
+    np.add.at(sums, at, counts)
+    return distinct, first, sums
 
 
 def _only_thread(marks: Marks) -> int | None:
     """Give the thread that most marks are of, where nothing stepped."""
     own = (marks.flags & wire.NOT_MAIN) == 0
-    return _most_common(marks.thread[own]) if own.any() else None
+    return _most(marks.thread[own], np.ones(int(own.sum()), np.int64)) if own.any() else None
 
 
 def _anchor_name(process: Process, rule: str, subject: int) -> str:
@@ -154,8 +216,10 @@ def noise(lengths: Int64, period: int | None) -> float | None:
     return float(high - low) / 2 / middle if middle else None
 
 
-def logging_period(process: Process, ends: Int64) -> int | None:
+def logging_period(process: Process, found: Edges) -> int | None:
     """Give how many steps lie between two calls of a logger; ``None``: it was hardly called."""
     marks = process.marks
-    at = np.unique(np.searchsorted(ends, marks.start[marks.kind == wire.LOGGING]))
-    return int(np.median(np.diff(at))) if len(at) > 1 else None
+    at = np.unique(np.searchsorted(found.ends, marks.start[marks.kind == wire.LOGGING]))
+    steps = np.concatenate(([0], np.cumsum(np.append(found.many, 1))))[at]
+    between = np.diff(at)[np.diff(at) == np.diff(steps)]  # others may have been summed
+    return int(np.median(between)) if len(between) else None

@@ -1,18 +1,19 @@
 """Each loader of a run: how long it was waited for, how often it started anew, who fed it."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
 from gapless import wire
-from gapless.accounting.intervals import Lane, overlap
+from gapless.accounting.intervals import overlap
 from gapless.accounting.run_row import RUN_LEAVES
 from gapless.model.recording import Fact
 from gapless.model.run import LoaderUse
 from gapless.model.trace import Int64
 from gapless.study.recorded.edges import fact_of
 from gapless.study.recorded.rows import added
-from gapless.study.recorded.training import Training, counted
+from gapless.study.recorded.training import Training, regular, within
 from gapless.study.recorded.waits import Waits
 from gapless.study.recorded.workers import worker_use
 
@@ -47,6 +48,9 @@ def _use(loader: int, parts: Sequence[tuple[Training, Waits | None]]) -> LoaderU
         [np.empty(0, np.int64), *((one.end - one.start)[one.first] for _, one in used)]
     )
     stages = added([_stages(one) for _, one in used])
+    waits = len(lengths) + sum(int(one.summed.count.sum()) for _, one in used)
+    wait = int(lengths.sum()) + sum(int(one.summed.total.sum()) for _, one in used)
+    summed = np.concatenate([np.empty(0, np.int64), *(one.summed.longest for _, one in used)])
     fact = next((fact for fact in _facts(loader, parts) if fact is not None), None)
     turns, restart = _turns(loader, [training for training, _ in parts])
     return LoaderUse(
@@ -55,12 +59,12 @@ def _use(loader: int, parts: Sequence[tuple[Training, Waits | None]]) -> LoaderU
         line=fact.line if fact else None,
         function=fact.function if fact else None,
         settings=dict(fact.values) if fact else {},
-        waits=len(lengths),
-        wait_ns=int(lengths.sum()),
+        waits=waits,
+        wait_ns=wait,
         share=_share(used),
-        mean_ns=round(float(lengths.mean())) if len(lengths) else None,
+        mean_ns=round(wait / waits) if waits else None,
         p95_ns=round(float(np.quantile(lengths, 0.95))) if len(lengths) else None,
-        longest_ns=int(lengths.max()) if len(lengths) else None,
+        longest_ns=max([*lengths.tolist(), *summed.tolist()], default=None),
         first_ns=round(float(firsts.mean())) if len(firsts) else None,
         hand_over_ns=stages.get("data.hand-over", 0) + stages.get("data.pin", 0),
         stages=stages,
@@ -79,7 +83,7 @@ def _facts(loader: int, parts: Iterable[tuple[Training, object]]) -> Iterable[Fa
 
 
 def _stages(waits: Waits) -> dict[str, int]:
-    sums = np.zeros(len(RUN_LEAVES), np.int64)
+    sums = waits.shares().sum(axis=0)
     np.add.at(sums, waits.pieces.leaf, waits.pieces.end - waits.pieces.start)
     return {RUN_LEAVES[code]: int(sums[code]) for code in np.flatnonzero(sums).tolist()}
 
@@ -88,10 +92,10 @@ def _share(used: Sequence[tuple[Training, Waits]]) -> float | None:
     """Give the share of waits in the time of the counted steps."""
     whole = waited = 0
     for training, waits in used:
-        ends, rows = training.edges.ends, counted(training)
-        lane = Lane(ends[:-1][rows], ends[1:][rows], np.flatnonzero(rows))
+        lane = regular(training)
         whole += int((lane.end - lane.start).sum())
         waited += int(overlap(lane, waits.start, waits.end).sum())
+        waited += int(within(training, lane, waits.summed).total.sum())
     return waited / whole if whole else None
 
 
@@ -104,6 +108,10 @@ def _turns(loader: int, every: Sequence[Training]) -> tuple[int, int]:
         turns = mine & (marks.kind == wire.ITER)
         count += int(turns.sum())
         spent += _spent(marks.start[turns], marks.end[turns])
+        calls = training.sums.calls
+        summed = partial(calls.of, subject=loader, thread=training.edges.thread)
+        count += int(summed(wire.ITER).count.sum())
+        spent += int(summed(wire.ITER, wire.CLOSE).total.sum())
         closed = mine & (marks.kind == wire.CLOSE)
         spent += _spent(marks.start[closed], marks.end[closed])
     return count, spent

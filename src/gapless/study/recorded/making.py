@@ -77,7 +77,7 @@ def _chosen(every: Sequence[Training], options: Options) -> tuple[Training, ...]
 def _account(every: Sequence[Charged], windows: Study | None) -> StepAccount | None:
     """Join the run rows of all ranks that step with the windows; ``None`` without two steps."""
     backlog = (windows.backlog_ns if windows else None) or 0
-    count = sum(int(counted(one.training).sum()) for one in every)
+    count = sum(int(one.training.edges.many[counted(one.training)].sum()) for one in every)
     if not count:
         return None
     whole = added([one.stepping for one in every])
@@ -136,7 +136,11 @@ def _devices(
     recording: Recording, account: StepAccount | None, every: Sequence[Training]
 ) -> int | None:
     """Count the GPUs that the run used; ``None`` where nothing tells."""
-    on_device = any((one.process.marks.kind == wire.DEVICE_STEP).any() for one in every)
+    on_device = any(
+        (one.process.marks.kind == wire.DEVICE_STEP).any()
+        or len(one.sums.calls.of(wire.DEVICE_STEP).kind)
+        for one in every
+    )
     if not on_device and not (account and account.on_device):
         return None
     return max(len({one.process.rank for one in every}), len(gpus(recording.samples)))

@@ -8,10 +8,12 @@ from typing import Final
 import numpy as np
 
 from gapless import wire
-from gapless.accounting.intervals import Lane, overlap
+from gapless.accounting.intervals import overlap, union
 from gapless.accounting.run_row import RUN_LEAF, RUN_LEAVES, Marks, RunRow, run_row
+from gapless.model.recording import Marks as Recorded
 from gapless.model.trace import Int64
-from gapless.study.recorded.training import Training, counted
+from gapless.study.recorded.stretches import Calls, laid_out, shared
+from gapless.study.recorded.training import Training, regular
 from gapless.study.recorded.waits import Waits
 
 _SIMPLE: Final = {  # kinds of marks that are charged as they are
@@ -32,7 +34,16 @@ def light(training: Training, waits: Sequence[Waits], backlog: int = 0) -> Marks
     still had that much to do.
     """
     parts = [*_simple(training, backlog), *(_data(one, backlog) for one in waits)]
-    parts += [_evaluations(training), _exhausted(training), _lost(training)]
+    kept = _together([*parts, _exhausted(training)])
+    rest = [_evaluations(training), _lost(training)]
+    if len(training.sums):
+        taken = union(kept.start, kept.end)
+        amounts = _summed(training, waits, backlog)
+        rest.append(Marks(*laid_out(training.sums, amounts, taken)))
+    return _together([kept, *rest])
+
+
+def _together(parts: Sequence[Marks]) -> Marks:
     return Marks(
         np.concatenate([part.start for part in parts]),
         np.concatenate([part.end for part in parts]),
@@ -74,9 +85,7 @@ def exposed(one: Charged, backlog: int) -> dict[str, int]:
 
 def _within(training: Training, row: RunRow) -> dict[str, int]:
     """Sum what lies in counted steps (stretches between ends)."""
-    ends, rows = training.edges.ends, counted(training)
-    lane = Lane(ends[:-1][rows], ends[1:][rows], np.flatnonzero(rows))
-    length = overlap(lane, row.start, row.end)
+    length = overlap(regular(training), row.start, row.end)
     return RunRow(row.start, row.start + length, row.leaf, row.culprit).parts()
 
 
@@ -96,6 +105,34 @@ def _simple(training: Training, backlog: int) -> list[Marks]:
         held = backlog if leaf in _HIDEABLE else 0
         found.append(_marks(marks.start[rows] + held, marks.end[rows], leaf))
     return found
+
+
+def _summed(training: Training, waits: Sequence[Waits], backlog: int) -> Int64:
+    """Give the time of the marks that were summed, [stretch, leaf]."""
+    calls, thread = training.sums.calls, training.edges.thread
+    amounts = np.zeros((len(training.sums), len(RUN_LEAVES)), np.int64)
+    for kind, leaf in _SIMPLE.items():
+        mine = calls.of(kind, thread=None if kind == wire.COLLECTOR else thread)
+        held = backlog if leaf in _HIDEABLE else 0
+        left = _exposed(training.process.marks, kind, mine, held)
+        np.add.at(amounts[:, RUN_LEAF[leaf]], mine.stretch, left)
+    over = calls.of(wire.NEXT, thread=thread)
+    over = over.take((over.flags & wire.EXHAUSTED) != 0)
+    np.add.at(amounts[:, RUN_LEAF["epoch-turn"]], over.stretch, over.total)
+    for one in waits:
+        np.add.at(amounts, one.summed.stretch, one.shares(backlog))
+    return amounts
+
+
+def _exposed(marks: Recorded, kind: int, calls: Calls, held: int) -> Int64:
+    """Give what is left of summed calls without the first so many ns of each: as of kept ones."""
+    length = (marks.end - marks.start)[marks.kind == kind]
+    whole = int(length.sum())
+    if not held:
+        return calls.total
+    if not whole:
+        return np.maximum(calls.total - calls.count * held, 0)
+    return shared(calls.total, np.maximum(length - held, 0).sum(keepdims=True), whole)[:, 0]
 
 
 def _data(waits: Waits, backlog: int) -> Marks:
@@ -129,6 +166,7 @@ def _evaluations(training: Training) -> Marks:
     over = training.end if training.process.end is None else training.process.end
     end = np.where(same, np.append(start[1:], 0), over)
     idle = np.searchsorted(ends, start, side="right") == np.searchsorted(ends, end)
+    idle &= overlap(training.edges.summed, start, end) == 0
     # A model that never trained (a teacher) evaluates nothing by being told so before training.
     begun = start > (ends[0] if len(ends) else training.end)
     spans = (value == 0) & idle & begun

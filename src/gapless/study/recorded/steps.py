@@ -8,11 +8,13 @@ from gapless import wire
 from gapless.accounting.intervals import Lane, piece_at
 from gapless.model.run import RunSteps
 from gapless.model.trace import Int64
+from gapless.study.recorded.batches import fetched
 from gapless.study.recorded.edges import fact_of, logging_period, noise, unprofiled
 from gapless.study.recorded.loaders import Waited
-from gapless.study.recorded.training import Training, counted
+from gapless.study.recorded.training import Training, counted, regular, within
 from gapless.study.recorded.waits import Waits
 
+_SIZE = ("samples", "count")
 _MANY_DEVICE_STEPS = 5  # marks from which their median is given
 
 
@@ -21,23 +23,36 @@ def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps |
     if not every:
         return None
     first = every[0]
-    lengths = np.concatenate([np.diff(one.edges.ends)[counted(one)] for one in every])
+    noted = np.concatenate([_noted(one) for one in every])
+    lengths = noted if len(noted) else np.concatenate([_means(one) for one in every])
     low, middle, high = np.quantile(lengths, (0.1, 0.5, 0.9))
-    own = np.diff(first.edges.ends)[counted(first)]
+    many = sum(int(one.edges.many[counted(one)].sum()) for one in every)
+    wall = sum(int(np.diff(one.edges.ends)[counted(one)].sum()) for one in every)
     return RunSteps(
-        count=max(len(one.edges.ends) for one in every),
-        regular=len(lengths),
-        mean_ns=round(int(lengths.sum()) / len(lengths)),
+        count=max(one.edges.count for one in every),
+        regular=many,
+        mean_ns=round(wall / many),
         median_ns=round(float(middle)),
         p10_ns=round(float(low)),
         p90_ns=round(float(high)),
-        noise=noise(own, logging_period(first.process, first.edges.ends)),
+        noise=noise(_noted(first), logging_period(first.process, first.edges)),
         samples_per_s=_rate(every, waited),
         device_median_ns=_on_device(every),
         rule=first.edges.rule,
         anchor=first.edges.anchor,
         profiled_only=not any(unprofiled(one.process, one.edges.ends).any() for one in every),
+        noted=len(noted),
     )
+
+
+def _noted(training: Training) -> Int64:
+    """Give the lengths of the counted steps that were noted one by one."""
+    return np.diff(training.edges.ends)[counted(training) & training.edges.noted]
+
+
+def _means(training: Training) -> Int64:
+    rows = counted(training)
+    return np.diff(training.edges.ends)[rows] // training.edges.many[rows]
 
 
 def _rate(every: Sequence[Training], waited: Sequence[Waited]) -> float | None:
@@ -50,9 +65,8 @@ def _rate(every: Sequence[Training], waited: Sequence[Waited]) -> float | None:
 
 def _rate_of(training: Training, waits: Sequence[Waits]) -> float | None:
     """Give the samples a second that the loader with most hand-overs gave in counted steps."""
-    ends, rows = training.edges.ends, counted(training)
-    lane = Lane(ends[:-1][rows], ends[1:][rows], np.flatnonzero(rows))
-    handed = {one.loader: int((piece_at(lane, one.end - 1) >= 0).sum()) for one in waits}
+    lane = regular(training)
+    handed = {one.loader: _handed(training, lane, one) for one in waits}
     loader = max(handed, key=lambda one: handed[one], default=None)
     wall = int((lane.end - lane.start).sum())
     if loader is None or not handed[loader] or not wall:
@@ -61,15 +75,19 @@ def _rate_of(training: Training, waits: Sequence[Waits]) -> float | None:
     return None if size is None else handed[loader] * size / wall * 1e9
 
 
+def _handed(training: Training, lane: Lane, waits: Waits) -> int:
+    kept = int((piece_at(lane, waits.end - 1) >= 0).sum())
+    return kept + int(within(training, lane, waits.summed).count.sum())
+
+
 def _batch_size(training: Training, loader: int) -> float | None:
     """Give the mean batch that was fetched, else what the loader was told."""
-    own = training.process.batches.columns
-    sizes = [own["samples"][own["loader"] == loader]]
-    sizes += [one.batches.columns["samples"] for one in training.workers if one.loader == loader]
-    every = np.concatenate(sizes)
-    known = every[every > 0]
-    if len(known):
-        return float(known.mean())
+    made = [training.process, *(one for one in training.workers if one.loader == loader)]
+    tables = [fetched(one, loader) for one in made]
+    samples, count = (np.concatenate([one[name] for one in tables]) for name in _SIZE)
+    known = samples > 0
+    if known.any():
+        return float(samples[known].sum() / count[known].sum())
     fact = fact_of(training.process, "loader", loader)
     told = fact.values.get("batch_size") if fact else None
     return float(told) if isinstance(told, int) else None

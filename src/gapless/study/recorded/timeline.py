@@ -23,18 +23,19 @@ def timeline(every: Sequence[Charged]) -> Timeline:
 
 def _process(one: Charged) -> ProcessTime:
     training = one.training
-    ends = training.edges.ends
-    lengths = np.diff(ends)[counted(training)] if len(ends) > 1 else np.empty(0, np.int64)
+    steps = training.edges
+    ends, rows = steps.ends, counted(training)
+    many, noted = int(steps.many[rows].sum()), np.diff(ends)[rows & steps.noted]
     first = _first_batch(training)
     return ProcessTime(
         rank=training.process.rank,
         pid=training.process.pid,
         wall_ns=training.end - training.start,
         leaves=one.row.parts(),
-        steps=len(ends),
+        steps=steps.count,
         stepping=one.stepping,
-        mean_ns=round(int(lengths.sum()) / len(lengths)) if len(lengths) else None,
-        median_ns=round(float(np.median(lengths))) if len(lengths) else None,
+        mean_ns=round(int(np.diff(ends)[rows].sum()) / many) if many else None,
+        median_ns=round(float(np.median(noted))) if len(noted) else None,
         first_step_ns=int(ends[0]) - training.start if len(ends) else None,
         first_batch_ns=first[1] if first else None,
         to_first_batch_ns=first[0] if first else None,

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapless import wire
+from gapless.accounting.intervals import Lane, piece_at
 from gapless.model.recording import Process, Recording
 from gapless.study.recorded.edges import Bool, Edges, edges, unprofiled
+from gapless.study.recorded.stretches import Calls, Stretches, stretches
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Training:
     end: int
     last: int  # the end of what it recorded
     edges: Edges
+    sums: Stretches
 
     @property
     def killed(self) -> bool:
@@ -38,14 +41,15 @@ def trainings(recording: Recording) -> tuple[Training, ...]:
     found = [one for one in recording.processes if one.role == "training"]
     found.sort(key=lambda one: (one.rank if one.rank is not None else -1, one.start))
     every = [_training(one, found, recording) for one in found]
-    busy = [one for one in every if len(one.edges.ends) or _loads(one.process)]
+    busy = [one for one in every if one.edges.count or _loads(one)]
     return tuple(busy or every)
 
 
-def _loads(process: Process) -> bool:
+def _loads(one: Training) -> bool:
     """Tell whether a process loads: a child that only saves for another, say, is no training."""
-    loads = np.isin(process.marks.kind, (wire.NEXT, wire.ITER))
-    return bool(loads.any()) or bool(len(process.batches)) or bool(process.windows)
+    process, kinds = one.process, (wire.NEXT, wire.ITER)
+    loads = np.isin(process.marks.kind, kinds).any() or len(one.sums.calls.of(*kinds).kind)
+    return bool(loads) or bool(len(process.batches)) or bool(process.windows)
 
 
 def steppers(every: Sequence[Training]) -> tuple[Training, ...]:
@@ -53,9 +57,7 @@ def steppers(every: Sequence[Training]) -> tuple[Training, ...]:
     best: dict[int | None, Training] = {}
     for one in every:
         known = best.get(one.process.rank)
-        if len(one.edges.ends) > 1 and (
-            known is None or len(one.edges.ends) > len(known.edges.ends)
-        ):
+        if len(one.edges.ends) > 1 and (known is None or one.edges.count > known.edges.count):
             best[one.process.rank] = one
     return tuple(best.values())
 
@@ -73,7 +75,8 @@ def _training(process: Process, beside: Sequence[Process], recording: Recording)
         for one in recording.processes
         if one.role == "worker" and _parent(one, beside) is process
     )
-    return Training(process, workers, process.start, max(end, last), last, edges(process))
+    end, found = max(end, last), edges(process)
+    return Training(process, workers, process.start, end, last, found, stretches(process))
 
 
 def _is_command(process: Process, beside: Sequence[Process], recording: Recording) -> bool:
@@ -95,12 +98,27 @@ def _parent(worker: Process, beside: Sequence[Process]) -> Process | None:
 
 def _last(process: Process) -> int:
     """Give the end of the last thing that a process recorded."""
-    columns = (process.marks.end, process.batches.columns["end"])
+    sums = [one.columns["end"] for one in (process.mark_sums, process.batch_sums) if one]
+    columns = (process.marks.end, process.batches.columns["end"], *sums)
     ends = [int(np.max(column)) for column in columns if len(column)]
     return max([process.start, *(one.end for one in process.windows), *ends])
 
 
 def counted(training: Training) -> Bool:
-    """Tell which steps are counted: those that no profiler touched, all where it touched all."""
+    """Tell which stretches between ends of steps are counted.
+
+    Those that no profiler touched; all where it touched all.
+    """
     free = unprofiled(training.process, training.edges.ends)
     return free if free.any() else np.ones(len(free), bool)
+
+
+def regular(training: Training) -> Lane:
+    """Give the stretches of time that hold counted steps."""
+    ends, rows = training.edges.ends, counted(training)
+    return Lane(ends[:-1][rows], ends[1:][rows], np.flatnonzero(rows))
+
+
+def within(training: Training, lane: Lane, calls: Calls) -> Calls:
+    """Select the summed calls of stretches that lie in counted steps."""
+    return calls.take(piece_at(lane, training.sums.start[calls.stretch]) >= 0)

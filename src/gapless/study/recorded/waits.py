@@ -20,11 +20,13 @@ from gapless.study.recorded.edges import Bool, fact_of
 from gapless.study.recorded.fetches import (
     Fetches,
     Made,
+    certain,
     fetches,
     iterations,
     made_by_workers,
     made_in_process,
 )
+from gapless.study.recorded.stretches import Calls, shared
 from gapless.study.recorded.training import Training
 
 _STAGES: Final = np.array([RUN_LEAF[f"data.{stage}"] for stage in wire.STAGES])
@@ -57,6 +59,22 @@ class Waits:
     end: Int64
     first: Bool  # the first of its iteration
     pieces: Pieces
+    summed: Calls  # those that were not kept one by one
+    default: int  # the leaf of a wait of which nothing is known
+
+    def shares(self, backlog: int = 0) -> Int64:
+        """Give the time of the summed waits, [row, leaf]: shared out as the kept ones.
+
+        With a ``backlog`` the first so many ns of each wait are left out.
+        """
+        known = _usual(self.pieces, self.first)
+        whole = _by_leaf(known)
+        if not whole.sum():
+            left = np.maximum(self.summed.total - self.summed.count * backlog, 0)
+            return left[:, None] * (np.arange(len(RUN_LEAVES)) == self.default)
+        start = np.maximum(known.start, self.start[known.wait] + backlog)
+        left = Pieces(known.wait, start, np.maximum(known.end, start), known.leaf)
+        return shared(self.summed.total, _by_leaf(left), int(whole.sum()))
 
 
 def taken(marks: Marks, rows: Int64) -> Marks:
@@ -66,9 +84,10 @@ def taken(marks: Marks, rows: Int64) -> Marks:
 
 def waits(training: Training) -> tuple[Waits, ...]:
     """Give the waits of a process for each of its loaders, in the order of their numbers."""
-    marks = training.process.marks
-    asked = (marks.kind == wire.NEXT) & (marks.thread == training.edges.thread)
-    loaders: list[int] = np.unique(marks.subject[asked]).tolist()
+    marks, thread = training.process.marks, training.edges.thread
+    asked = (marks.kind == wire.NEXT) & (marks.thread == thread)
+    summed = training.sums.calls.of(wire.NEXT, thread=thread)
+    loaders: list[int] = np.unique(np.append(marks.subject[asked], summed.subject)).tolist()
     return tuple(_waits(training, loader) for loader in loaders)
 
 
@@ -78,19 +97,34 @@ def _waits(training: Training, loader: int) -> Waits:
     rows = np.flatnonzero(handed & mine & (marks.thread == training.edges.thread))
     rows = rows[np.argsort(marks.start[rows], kind="stable")]
     ask, got, position = marks.start[rows], marks.end[rows], marks.value[rows]
-    turns = np.sort(marks.start[mine & (marks.kind == wire.ITER)])
+    turns = _turns(training, loader)
     found = fetches(loader, training.process, training.workers, turns)
     turn = iterations(turns, ask)
     dispatched = taken(marks, np.flatnonzero(mine & (marks.kind == wire.DISPATCH)))
+    gaps = training.sums.holding(training.sums.calls.of(wire.DISPATCH, subject=loader))
     made = _either(
-        made_by_workers(found, dispatched, turns, (turn, position)),
+        made_by_workers(found, dispatched, turns, (turn, position), gaps),
         made_in_process(found, ask, got),
     )
+    made = certain(made, found, ask, got)
     pinned = mine & (marks.kind == wire.PIN)
     pin = union(marks.start[pinned], marks.end[pinned])
     first = np.concatenate(([True], turn[1:] != turn[:-1]))[: len(turn)]
-    pieces = _cut((ask, got, first), made, found, pin, _default(training, loader))
-    return Waits(loader, ask, got, first, pieces)
+    if len(training.sums):
+        first &= position == 0
+    default = _default(training, loader)
+    pieces = _cut((ask, got, first), made, found, pin, default)
+    summed = training.sums.calls.of(wire.NEXT, subject=loader, thread=training.edges.thread)
+    summed = summed.without(wire.EXHAUSTED)
+    return Waits(loader, ask, got, first, pieces, summed, default)
+
+
+def _turns(training: Training, loader: int) -> Int64:
+    """Give the starts of a loader's iterations; of those that were summed the stretches' ends."""
+    marks, sums = training.process.marks, training.sums
+    kept = marks.start[(marks.kind == wire.ITER) & (marks.subject == loader)]
+    gaps = sums.holding(sums.calls.of(wire.ITER, subject=loader))
+    return np.sort(np.concatenate((kept, gaps.end)))
 
 
 def _either(one: Made, other: Made) -> Made:
@@ -125,22 +159,30 @@ def _cut(asked: _Asked, made: Made, found: Fetches, pin: Lane, default: int) -> 
 
 
 def _like(parts: Sequence[Pieces], wait: Int64, asked: _Asked, default: int) -> Pieces:
-    """Share waits out whose fetch was not recorded: as all others of their loader together.
-
-    The first of an iteration are unlike the rest (a sampler draws all its indices then), and tell
-    of others only where nothing else does.
-    """
+    """Share waits out whose fetch was not recorded: as all others of their loader together."""
     known = _stacked([Pieces(empty(), empty(), empty(), empty()), *parts])
-    usual = known.take(~asked[2][known.wait])
-    known = usual if len(usual.wait) else known
-    sums = np.zeros(len(RUN_LEAVES), np.int64)
-    np.add.at(sums, known.leaf, known.end - known.start)
+    sums = _by_leaf(_usual(known, asked[2]))
     leaves = np.flatnonzero(sums)
     start, end = asked[0][wait], asked[1][wait]
     if not len(leaves):
         return Pieces(wait, start, end, np.full(len(wait), default))
     weights = np.broadcast_to(sums[leaves], (len(wait), len(leaves)))
     return _shared(Pieces(wait, start, end, wait), weights, leaves)
+
+
+def _usual(pieces: Pieces, first: Bool) -> Pieces:
+    """Leave the first waits of iterations out, unless there are no others.
+
+    They are unlike the rest: a sampler draws all its indices then.
+    """
+    usual = pieces.take(~first[pieces.wait])
+    return usual if len(usual.wait) else pieces
+
+
+def _by_leaf(pieces: Pieces) -> Int64:
+    sums = np.zeros(len(RUN_LEAVES), np.int64)
+    np.add.at(sums, pieces.leaf, pieces.end - pieces.start)
+    return sums
 
 
 def _after(wait: Int64, ready: Int64, got: Int64, pin: Lane) -> Pieces:

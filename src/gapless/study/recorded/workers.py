@@ -1,6 +1,6 @@
 """What makes a loader's batches: how busy its workers were, what a sample costs, and where."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -8,49 +8,36 @@ from gapless import wire
 from gapless.model.recording import Process
 from gapless.model.run import StageUse, WorkerUse
 from gapless.model.trace import Int64
+from gapless.study.recorded.batches import Columns, fetched, passing
 from gapless.study.recorded.edges import Bool
-from gapless.study.recorded.fetches import fetched
-
-Columns = Mapping[str, Int64]
 
 
 def worker_use(loader: int, own: Sequence[Process], workers: Sequence[Process]) -> WorkerUse | None:
     """Describe who fetched for a loader: workers, else the training process; ``None``: nobody."""
-    made = [one for one in workers if one.loader == loader and len(one.batches)]
-    columns = [one.batches.columns for one in made]
-    if not made:
-        columns = [_rows(one.batches.columns, loader) for one in own]
-    every = _joined([one for one in columns if len(one["start"])])
-    if every is None:
+    made = [one for one in workers if one.loader == loader and len(fetched(one, loader)["start"])]
+    columns = [fetched(one, loader) for one in made or own]
+    columns = [one for one in columns if len(one["start"])]
+    if not columns:
         return None
-    life = sum(int(one["end"].max() - one["start"].min()) for one in columns if len(one["start"]))
+    every = {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
+    life = sum(int(one["end"].max() - one["start"].min()) for one in columns)
+    single = every["wall"][every["count"] == 1]
     samples = _known_sum(every["samples"])
     return WorkerUse(
         processes=len(made),
-        fetches=len(every["start"]),
+        fetches=int(every["count"].sum()),
         samples=samples,
-        fetch_median_ns=int(np.median(every["end"] - every["start"])),
+        fetch_median_ns=int(np.median(single)) if len(single) else None,
         lifetime_ns=life,
-        **_shares(every, None if not made or not life else _busy(made, life)),
+        **_shares(every, None if not made or not life else _busy(made, loader, life)),
         cpu_per_sample_ns=_per(every, "cpu"),
         bytes_per_sample=_per(every, "bytes_read"),
         from_disk_per_sample=_per(every, "bytes_from_disk"),
         faults_per_sample=_per(every, "minor_faults"),
-        random=_random(every["random"]),
+        random=bool(every["random"].any()) if every["looked"].any() else None,
         stages=_stages(every),
-        staged=int((every["detailed"] == 1).sum()),
+        staged=int(every["detailed"].sum()),
     )
-
-
-def _rows(columns: Columns, loader: int) -> Columns:
-    mine = columns["loader"] == loader
-    return {name: column[mine] for name, column in columns.items()}
-
-
-def _joined(parts: Sequence[Columns]) -> Columns | None:
-    if not parts:
-        return None
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _known_sum(column: Int64) -> int | None:
@@ -65,20 +52,15 @@ def _per(every: Columns, name: str) -> float | None:
     return float(every[name][rows].sum()) / samples if samples else None
 
 
-def _busy(made: Sequence[Process], life: int) -> float:
+def _busy(made: Sequence[Process], loader: int, life: int) -> float:
     """Give the share of their life in which workers fetched, fetches that passed unrecorded too."""
-    spent = 0.0
-    for one in made:
-        columns = one.batches.columns
-        wall = int((columns["end"] - columns["start"]).sum())
-        spent += wall * fetched(columns) / len(one.batches)
+    spent = sum(float(fetched(one, loader)["wall"].sum()) * passing(one, loader) for one in made)
     return min(1.0, spent / life)
 
 
 def _shares(every: Columns, busy: float | None) -> dict[str, float | None]:
     """Part the workers' life: of the wall time of fetches what ran, waited to run, was blocked."""
-    wall = every["end"] - every["start"]
-    known = every["cpu"] >= 0
+    wall, known = every["wall"], every["cpu"] >= 0
     waited = known & (every["run_queue"] >= 0)
     scale = 1.0 if busy is None else busy
     on_cpu = _share(every["cpu"], wall, known)
@@ -97,22 +79,17 @@ def _share(part: Int64, wall: Int64, rows: Bool) -> float | None:
     return float(part[rows].sum()) / whole if whole else None
 
 
-def _random(column: Int64) -> bool | None:
-    known = column[column >= 0]
-    return bool((known == 1).any()) if len(known) else None
-
-
 def _stages(every: Columns) -> tuple[StageUse, ...]:
     """Rank the stages by what they cost without waiting for a processor.
 
     How long a stage waited for one is not known, only the whole fetch: its time off the processor
     is scaled by the share of that which was blocked. Without run queues it is the wall time.
     """
-    rows = every["detailed"] == 1
-    samples = int(every["samples"][rows & (every["samples"] > 0)].sum())
+    rows = every["detailed"] > 0
+    samples = int(every["detailed_samples"][rows].clip(0).sum())
     walls = {stage: int(every[f"{stage}_wall"][rows].clip(0).sum()) for stage in wire.STAGES}
     spent = {stage: int(every[f"{stage}_cpu"][rows].clip(0).sum()) for stage in wire.STAGES}
-    whole = int((every["end"] - every["start"])[rows].sum())
+    whole = int(every["detailed_wall"][rows].sum())
     walls["other"] += max(0, whole - sum(walls.values()))
     blocked = _blocked(every)
     cost = {
@@ -129,7 +106,7 @@ def _stages(every: Columns) -> tuple[StageUse, ...]:
 
 
 def _blocked(every: Columns) -> float:
-    rows = (every["detailed"] == 1) & (every["cpu"] >= 0) & (every["run_queue"] >= 0)
-    off = (every["end"] - every["start"] - every["cpu"])[rows].clip(0)
+    rows = (every["detailed"] > 0) & (every["cpu"] >= 0) & (every["run_queue"] >= 0)
+    off = (every["wall"] - every["cpu"])[rows].clip(0)
     whole = int(off.sum())
     return 1.0 - min(1.0, float(every["run_queue"][rows].sum()) / whole) if whole else 1.0
