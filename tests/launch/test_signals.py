@@ -88,7 +88,10 @@ def test_a_command_that_stands_still_does_not_stop_us_unasked(tmp_path: Path) ->
 
 
 def test_we_stop_and_go_on_with_the_command(tmp_path: Path) -> None:
-    with starting.start(["bash", "-c", "echo $$; sleep 1; exit 6"], tmp_path) as process:
+    alone = (  # a child of its own would be stopped with it, and nobody told to go on
+        "import os, sys, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(1); sys.exit(6)"
+    )
+    with starting.start([sys.executable, "-c", alone], tmp_path) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
         stats = [Path(f"/proc/{number}/stat") for number in (child, process.pid)]
