@@ -6,21 +6,23 @@ means "not observed"; elsewhere ``None`` does.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gapless.model.trace import Int64
+if TYPE_CHECKING:
+    from gapless.model.trace import Int64  # the launcher, which makes a manifest, has no numpy yet
 
 
 @dataclass(frozen=True)
 class Marks:
     """The marks of one process, by time of writing; ``kind`` and ``flags`` as in ``wire``."""
 
-    kind: Int64
-    flags: Int64
-    subject: Int64  # the id of a loader, optimizer, model or site; wire.NOBODY
-    thread: Int64
-    start: Int64
-    end: Int64
-    value: Int64
+    kind: "Int64"
+    flags: "Int64"
+    subject: "Int64"  # the id of a loader, optimizer, model or site; wire.NOBODY
+    thread: "Int64"
+    start: "Int64"
+    end: "Int64"
+    value: "Int64"
 
     def __len__(self) -> int:
         """Count the marks."""
@@ -31,7 +33,7 @@ class Marks:
 class Batches:
     """The fetches of one process, a row each: its columns are ``wire.BATCH_FIELDS``."""
 
-    columns: Mapping[str, Int64]
+    columns: "Mapping[str, Int64]"
 
     def __len__(self) -> int:
         """Count the fetches."""
@@ -46,7 +48,7 @@ class Sums:
     process is either kept, in ``Marks`` or ``Batches``, or counted here.
     """
 
-    columns: Mapping[str, Int64]
+    columns: "Mapping[str, Int64]"
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -136,7 +138,7 @@ class Process:
 class Samples:
     """Series of the launcher's samplers: by name, (time, value) columns; absent: not observed."""
 
-    series: Mapping[str, tuple[Int64, tuple[float, ...]]]
+    series: "Mapping[str, tuple[Int64, tuple[float, ...]]]"
     unseen: tuple[Unseen, ...]
 
 
