@@ -1,0 +1,162 @@
+"""Traces that a training's own profiler wrote stand where windows of ours would."""
+
+import gzip
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gapless import wire
+from gapless.launch import exports
+from gapless.launch.unseen import Journal
+from gapless.model.study import Study
+from gapless.store.recordings import load
+from gapless.study import open_run
+from tests.launch import starting
+
+SCRIPT = Path(__file__).with_name("profiling.py")
+
+
+def profiled(how: str, cwd: Path) -> tuple[Study, str]:
+    """Run a training that profiles itself; give the study of the run and the page at its end."""
+    ran = starting.run((sys.executable, str(SCRIPT), how), cwd)
+    assert ran.returncode == 0, ran.stderr
+    study = open_run(starting.folder(cwd))
+    return study, " ".join(ran.stderr.decode().split())
+
+
+def test_a_scheduled_profiler_for_tensorboard_gives_the_account_of_the_run(tmp_path: Path) -> None:
+    study, page = profiled("schedule", tmp_path)
+    recorded = study.recorded
+    assert recorded is not None
+    written = {str(one) for one in (tmp_path / "traces").iterdir()}
+    assert set(recorded.adopted) == written
+    assert len(written) == 2
+    assert recorded.account is not None
+    assert recorded.account.refined_by == 6  # two captures of four steps, each without its first
+    assert any(row.name == "aten::addmm" for row in study.tables.operators)
+    assert any(row.file.endswith(SCRIPT.name) for row in study.tables.lines)
+    assert "6 steps that its own profiler recorded" in page
+    assert f"wrote: traces/{Path(recorded.adopted[0]).name} (and 1 more)" in page
+    assert "no window" not in page
+
+
+def test_an_exported_trace_gives_the_account_and_the_users_file_is_only_read(
+    tmp_path: Path,
+) -> None:
+    study, page = profiled("export", tmp_path)
+    own = tmp_path / "trace.json"
+    recorded = study.recorded
+    assert recorded is not None
+    assert recorded.adopted == (str(own),)
+    assert recorded.account is not None
+    assert recorded.account.refined_by > 0
+    assert "from the trace that the training's own profiler wrote: trace.json" in page
+    (copy,) = (starting.folder(tmp_path) / "windows").iterdir()
+    assert copy.name == "rank0-profiler1-trace.json.gz"
+    assert gzip.decompress(copy.read_bytes()) == own.read_bytes()
+    (adopted,) = load(starting.folder(tmp_path)).manifest.adopted
+    assert (adopted.source, adopted.path) == (str(own), f"windows/{copy.name}")
+    broken = b'{"traceEvents": [1, 2, ' + b"nothing of it" * 10
+    copy.write_bytes(gzip.compress(broken))
+    found = open_run(starting.folder(tmp_path)).recorded
+    assert found is not None
+    assert found.adopted == ()
+    assert [note for note in found.notes if copy.name in note]
+
+
+# ── What cannot be adopted ──────────────────────────────────────────────────────────────────────
+
+
+def spool_of(folder: Path, *logs: list[object]) -> Path:
+    """Make a spool whose processes, one a rank, exported these files."""
+    spool = folder / "spool"
+    spool.mkdir()
+    for rank, paths in enumerate(logs):
+        frames = [wire.text_frame(wire.PROCESS, {"rank": rank})]
+        frames += [wire.frame(wire.MARKS, bytes(wire.MARK.size))]
+        written = {"written": [str(one) for one in paths], "kind": "trace"}
+        frames += [wire.text_frame(wire.FILES, {"read": {}, "written": ["model.pt"]})]
+        frames += [wire.text_frame(wire.FILES, written)]
+        (spool / f"rank{rank}.log").write_bytes(b"".join(frames))
+    return spool
+
+
+def adopt(spool: Path, folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Give the copies and what was noted."""
+    journal = Journal(spool)
+    found = exports.adopt(spool, folder, journal, lambda _: None)
+    noted = {one.what.partition(",")[0].rpartition("/")[2]: one.why for one in journal.noted()}
+    assert {one.path for one in found} == {
+        str(path.relative_to(folder)) for path in folder.glob("windows/*")
+    }
+    return [one.path for one in found], noted
+
+
+def test_what_is_no_trace_is_told_in_a_line_each(tmp_path: Path) -> None:
+    trace = json.dumps({"traceEvents": []})
+    (tmp_path / "good one.json").write_text(trace)
+    (tmp_path / "packed.pt.trace.json.gz").write_bytes(gzip.compress(trace.encode()))
+    (tmp_path / "text.json").write_text("no trace at all")
+    (tmp_path / "text.json.gz").write_bytes(gzip.compress(b"no trace at all"))
+    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(b"")[:5])
+    (tmp_path / "empty.json").touch()
+    (tmp_path / "folder.json").mkdir()
+    os.mkfifo(tmp_path / "pipe.json")
+    names = ("good one.json", "packed.pt.trace.json.gz", "text.json", "text.json.gz", "cut.json.gz")
+    paths = [tmp_path / one for one in (*names, "empty.json", "folder.json", "pipe.json", "gone")]
+    found, noted = adopt(spool_of(tmp_path, [*paths]), tmp_path / "run")
+    assert found == [
+        "windows/rank0-profiler1-good_one.json.gz",
+        "windows/rank0-profiler2-packed.json.gz",
+    ]
+    assert noted == {
+        **dict.fromkeys(
+            ("text.json", "text.json.gz", "cut.json.gz", "empty.json"), "it is no trace"
+        ),
+        **dict.fromkeys(("folder.json", "pipe.json"), "it is no file"),
+        "gone": "No such file or directory",
+    }
+
+
+def test_there_is_a_limit_to_what_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exports, "LIMIT", 3000)
+    for name in ("one", "two", "three", "small"):
+        (tmp_path / name).write_text("{" + " " * (100 if name == "small" else 1200))
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(os.urandom(600)))
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(b"[" + os.urandom(600)))
+    paths = [tmp_path / one for one in ("one", "two", "three", "packed.gz", "small")]
+    found, noted = adopt(spool_of(tmp_path, [*paths]), tmp_path / "run")
+    assert [Path(one).name.partition("-")[2] for one in found] == [
+        "profiler1-one.json.gz",
+        "profiler2-two.json.gz",
+        "profiler3-small.json.gz",
+    ]
+    assert set(noted) == {"three", "packed.gz"}
+    assert all("limit" in why for why in noted.values())
+
+
+def test_many_that_are_missing_are_told_shortly(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path, [tmp_path / f"gone{at}" for at in range(20)])
+    found, noted = adopt(spool, tmp_path / "run")
+    assert found == []
+    assert len(noted) == 9
+    assert noted["traces of the training's own profiler"] == "12 more were not adopted"
+
+
+def test_a_file_that_several_ranks_wrote_is_copied_once_and_named_after_none(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "trace.json").write_text("{}")
+    (tmp_path / "other.json").write_text("{}")
+    both, own = tmp_path / "trace.json", tmp_path / "other.json"
+    found, noted = adopt(spool_of(tmp_path, [both], [both, own]), tmp_path / "run")
+    assert found == [
+        "windows/ranks-profiler1-trace.json.gz",
+        "windows/rank1-profiler2-other.json.gz",
+    ]
+    assert noted == {}

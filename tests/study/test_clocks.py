@@ -1,0 +1,108 @@
+"""Marks and windows share one axis: its error, and windows that contradict the marks."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gapless
+from gapless.accounting.clock import Seen
+from gapless.model.recording import Sums, Window
+from gapless.report.run import print_run
+from gapless.study.recorded.clocks import disagreement, error_of
+from gapless.study.recorded.training import Training, trainings
+from tests.study import recording as by_hand
+from tests.study.recording import MS, Log
+
+OFFSET = 1_790_000_000_000_000_000
+ERROR = MS // 100
+RUN = Path(__file__).parents[1] / "data" / "runs" / "2026-11-21T17-12-53-8a06"
+ENDS = (100, 110, 120, 130, 140, 150, 160, 170)
+
+
+def training(*ends: float) -> Training:
+    log = Log()
+    log.steps(*ends)
+    (found,) = trainings(by_hand.recording(log))
+    return found
+
+
+def window(*, readings: bool = True) -> Window:
+    edge = ((118 * MS, 118 * MS + 2 * ERROR),)
+    return Window(
+        number=1,
+        path="windows/rank0-step3.json.gz",
+        start=119 * MS,
+        end=156 * MS,
+        first_step=3,
+        last_step=5,
+        stacks=False,
+        offset_ns=None,
+        error_ns=None,
+        stop_ns=0,
+        save_ns=0,
+        discarded=None,
+        readings=(edge, ()) if readings else (),
+    )
+
+
+def seen(*steps: float) -> Seen:
+    """Give ranges in ms on our clock as a file shows them, 5 µs after the ends of steps."""
+    at = OFFSET + 118 * MS + ERROR
+    return Seen(((at, at),), tuple(OFFSET + round(one * MS) + 5000 for one in steps), 1)
+
+
+def test_steps_that_follow_their_marks_are_in_order() -> None:
+    assert disagreement(training(*ENDS), window(), seen(120, 130, 140, 150)) is None
+    assert error_of(window(), seen(120, 130, 140, 150)) == ERROR
+
+
+@pytest.mark.parametrize("within", [-0.012, 0.3])
+def test_a_range_within_the_error_or_later_in_the_step_is_in_order(within: float) -> None:
+    steps = [one + within for one in (120, 130, 140, 150)]
+    assert disagreement(training(*ENDS), window(), seen(*steps)) is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "far"),
+    [((120, 130, 140, 149.5), "0.495 ms"), ((120, 130, 141, 163), "3 ms")],
+)
+def test_a_range_before_its_mark_or_after_the_next_is_told(
+    steps: tuple[float, ...], far: str
+) -> None:
+    told = disagreement(training(*ENDS), window(), seen(*steps))
+    assert told is not None
+    assert f"its steps lie {far} beside the marks, with a clock error of 0.01 ms" in told
+
+
+def test_other_steps_than_the_marks_are_told() -> None:
+    told = disagreement(training(120, 150), window(), seen(120, 130, 140, 150))
+    assert told == "its steps are not those of the marks"
+
+
+@pytest.mark.parametrize("ranges", [None, seen(120, 130, 140, 150)])
+def test_a_clock_that_is_not_known_is_told(ranges: Seen | None) -> None:
+    bare = window(readings=False)
+    told = disagreement(training(*ENDS), bare, ranges)
+    assert told == "its clock is not known: the file lacks the ranges that show it"
+    assert error_of(bare, ranges) is None
+
+
+def test_where_marks_were_summed_nothing_contradicts() -> None:
+    whole = training(120, 150)
+    columns = {"start": 100 * MS, "end": 125 * MS}
+    sums = Sums({name: np.array([value]) for name, value in columns.items()})
+    thinned = replace(whole, process=replace(whole.process, mark_sums=sums))
+    assert disagreement(thinned, window(), seen(120, 130, 140, 150)) is None
+
+
+def test_the_error_of_a_recorded_run_is_on_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+    study = gapless.open(RUN)
+    assert study.recorded is not None
+    error = study.recorded.clock_error_ns
+    assert error is not None
+    assert 0 < error < 100_000
+    assert not [note for note in study.recorded.notes if "clock" in note or "beside" in note]
+    print_run(study)
+    assert f"± {error / 1000:.2f} µs clock error" in " ".join(capsys.readouterr().err.split())
