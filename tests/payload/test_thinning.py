@@ -181,6 +181,14 @@ def test_fetches_are_added_up_and_what_was_not_observed_of_one_is_not_known() ->
     assert other["detailed"] == other["collate_cpu"] == 0
 
 
+def test_a_stretch_begins_with_its_first_mark_also_where_a_fetch_came_before() -> None:
+    one = spent()
+    frames = one.frames([], [batch(10, 30)], 2)
+    frames += one.frames([mark(wire.NEXT, 31, 35)], [], 3, last=True)
+    (row,) = Read(frames).mark_sums
+    assert (row["start"], row["end"]) == (31, 35)
+
+
 def test_subjects_without_end_do_not_make_rows_without_end() -> None:
     one = spent()
     marks = [mark(wire.SYNC, n, n + 1, subject=n, thread=n) for n in range(10_000)]
@@ -288,6 +296,18 @@ def test_a_mark_that_began_before_the_stretch_is_kept() -> None:
     assert read.marks == [step, pin]
     (row,) = read.mark_sums
     assert (row["kind"], row["start"], row["end"]) == (wire.NEXT, 20, 30)
+
+
+def test_a_mark_around_more_than_is_remembered_is_kept() -> None:
+    one = spent()
+    one.rare[wire.ITER] = (0, 0)
+    waits = [mark(wire.NEXT, 2 * n + 1, 2 * n + 2) for n in range(2 * sums.DEEP)]
+    outer, last = mark(wire.ITER, 0, 9_999), mark(wire.ITER, 2 * sums.DEEP + 3, 9_998)
+    read = Read([*one.frames(waits, [], 2), *one.frames([last, outer], [], 3, last=True)])
+    assert read.marks == [outer]
+    totals = {row["kind"]: row["total"] for row in read.mark_sums}
+    inside = sum(start >= last[4] for _, _, _, _, start, *_ in waits)
+    assert totals[wire.ITER] == last[5] - last[4] - inside
 
 
 def test_a_window_of_ours_lies_in_full_detail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,10 @@ class Thread:
     def place(self, start: int, end: int, row: list[int] | None, *, charged: bool) -> int:
         """Give how many ns of charged marks lie inside; if it is charged itself, remember it."""
         marks = self.marks
+        if not marks or marks[-1][1] <= start < end:  # as most are
+            if charged:
+                marks.append((start, end, row))
+            return 0
         last = len(marks)
         while last and marks[last - 1][1] > end:
             last -= 1
@@ -52,18 +56,19 @@ class Thread:
         while first and marks[first - 1][0] >= start:
             first -= 1
         inside = sum(one[1] - one[0] for one in marks[first:last])
-        if not charged:
-            return inside
-        if last < len(marks) and marks[last][0] <= start:  # told late, of one that is summed
+        if charged and last < len(marks) and marks[last][0] <= start:  # told late, and inside
             around = marks[last][2]
             if around is not None:
                 around[_TOTAL] -= end - start
-            return inside
-        marks[first:last] = [(start, end, row)]
-        if len(marks) > DEEP:
-            del marks[: DEEP // 2]
-            self.known = max(self.known, marks[0][0])
+        elif charged:
+            marks[first:last] = [(start, end, row)]
         return inside
+
+    def trim(self) -> None:
+        """Let go of those that hardly any other mark will come for."""
+        if len(self.marks) > DEEP:
+            del self.marks[:-DEEP]
+            self.known = max(self.known, self.marks[0][0])
 
 
 class Stretch:
@@ -87,28 +92,39 @@ class Stretch:
 
         So is what is told to be, and a mark that may contain some of before our time.
         """
-        kind, flags, subject, number, start, end, value = mark
-        if self.start < 0:
-            self.start = self.end = self._known = start
-        if self.begun < 0:
-            self.begun = at
-        row, inside = None, 0
+        kind, flags, subject, number, start, end, _ = mark
+        if self.begun < 0 or self.start < 0:
+            self._begin(start, at)
         if kind in LOOSE:
-            row = None if kept else self._row(kind, flags, subject, number)
-        else:
-            thread = self._threads.get(number) or self._thread(number)
-            kept = kept or start < thread.known
-            row = None if kept else self._row(kind, flags, subject, number)
-            inside = thread.place(start, end, row, charged=kind in CHARGED)
-            self.end = max(self.end, end)
+            return not kept and self._add_loose(mark)
+        thread = self._threads.get(number) or self._thread(number)
+        kept = kept or start < thread.known
+        row = None if kept else self._row(kind, flags, subject, number)
+        own = end - start - thread.place(start, end, row, charged=kind in CHARGED)
+        if end > self.end:  # noqa: PLR1730 - a tenth of the time of it all
+            self.end = end
         if row is None:
             return False
         row[_COUNT] += 1
-        row[_TOTAL] += end - start - inside
+        row[_TOTAL] += own
+        if end - start > row[_LONGEST]:  # noqa: PLR1730 - likewise
+            row[_LONGEST] = end - start
+        return True
+
+    def _add_loose(self, mark: tuple[int, ...]) -> bool:
+        kind, flags, subject, number, start, end, value = mark
+        row = self._row(kind, flags, subject, number)
+        row[_COUNT] += 1
+        row[_TOTAL] += end - start
         row[_LONGEST] = max(row[_LONGEST], end - start)
         if kind == wire.DEVICE_STEP:
             row[_VALUE] += value
         return True
+
+    def trim(self) -> None:
+        """Let go of what is hardly needed any more."""
+        for one in self._threads.values():
+            one.trim()
 
     def add_batch(self, values: tuple[int, ...], at: int) -> None:
         """Add a fetch: the values of ``wire.BATCH_FIELDS``."""
@@ -146,6 +162,11 @@ class Stretch:
         self._marks, self._batches = {}, {}
         self.start, self.begun = self.end, -1
         return [*packed(wire.MARK_SUMS, marks), *packed(wire.BATCH_SUMS, batches)]
+
+    def _begin(self, start: int, at: int) -> None:
+        self.begun = at if self.begun < 0 else self.begun
+        if self.start < 0:
+            self.start = self.end = self._known = start
 
     def _thread(self, number: int) -> Thread:
         if len(self._threads) >= MOST:  # a thread for each step, say

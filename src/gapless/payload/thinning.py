@@ -40,7 +40,8 @@ RARE_FIRST = 5_000  # marks of each kind that are kept one by one, whatever room
 RARE_NS = 10_000_000_000  # … and then one in so long
 _S = 1_000_000_000
 _end = itemgetter(wire.MARK_FIELDS.index("end"))
-_OVER = wire.EXHAUSTED | wire.RAISED
+LOOKED_AT = RARE | {wire.OBSERVER}
+OVER = wire.EXHAUSTED | wire.RAISED
 
 Mark = Any  # of seven integers; tuple[int, ...] in words of 3.9
 
@@ -110,13 +111,14 @@ class Thinning:
             self.before = []
         stretch, written, kept = self.stretch, [], []
         for one in sorted(marks, key=_end):  # collections are told late
-            rare = self._is_rare(one)
+            rare = (one[0] in LOOKED_AT or one[1] & OVER > 0) and self._is_rare(one)
             if rare and one[0] == wire.MODE:  # no sum is of both, training and evaluation
                 written += stretch.close()
             if not stretch.add(one, now, kept=rare):
                 kept.append(one)
         for one in batches:
             stretch.add_batch(one, now)
+        stretch.trim()
         return [*written, *packed(wire.MARKS, kept)]
 
     def _is_long(self, stretch: Stretch, now: int) -> bool:
@@ -125,12 +127,10 @@ class Thinning:
 
     def _is_rare(self, mark: Mark) -> bool:
         kind, flags = mark[:2]
-        if flags & _OVER:
+        if flags & OVER:
             kind |= flags << 16
         elif kind == wire.OBSERVER:
             return mark[6] == wire.OBSERVER_WINDOW
-        elif kind not in RARE:
-            return False
         left, at = self.rare.get(kind, (RARE_FIRST, mark[5]))
         left = min(left + max(mark[5] - at, 0) / RARE_NS, RARE_FIRST)
         self.rare[kind] = (left - (left >= 1), max(mark[5], at))
