@@ -72,6 +72,25 @@ class RunSteps:
 
 
 @dataclass(frozen=True)
+class OptimizerUse:
+    """An optimizer that ends no step: it is called more often, or less than the rule asks for."""
+
+    name: str
+    file: str | None
+    line: int | None
+    calls: int  # of the first rank
+
+
+@dataclass(frozen=True)
+class Others:
+    """Processors that were not ours to use while the command ran: means over that time."""
+
+    cores: float  # that processes of others took
+    stolen: float | None  # that the hypervisor gave to other machines
+    processors: int | None  # of the machine
+
+
+@dataclass(frozen=True)
 class StepAccount:
     """Where an un-profiled step goes: run rows for what is lumpy, device rows for the rest.
 
@@ -118,6 +137,7 @@ class WorkerUse:
     random: bool | None  # a fetch advanced a random generator
     stages: tuple[StageUse, ...]  # the most expensive first
     staged: int  # fetches in which stages were measured
+    slots: int | None = None  # workers at a time; None in the training process
 
 
 @dataclass(frozen=True)
@@ -141,6 +161,11 @@ class LoaderUse:
     iterations: int
     restart_ns: int  # of all iterations: iter(loader), workers' start and end
     workers: WorkerUse | None
+    # Facets of the waits for batches that workers made, those whose fetch is known; they change no
+    # sum. None: there are none.
+    known_ns: int | None = None  # how long those waits were
+    queueing_ns: int | None = None  # of that: its worker was still at an earlier batch
+    hol_ns: int | None = None  # of that: a later batch was complete, the one that was due was not
 
 
 @dataclass(frozen=True)
@@ -211,3 +236,5 @@ class Recorded:
     # Traces that the training's own profiler wrote, as it named them, where they stand for windows.
     adopted: tuple[str, ...] = ()
     clock_error_ns: int | None = None  # of the axis that marks and windows share
+    others: Others | None = None
+    optimizers: tuple[OptimizerUse, ...] = ()

@@ -19,6 +19,8 @@ from gapless.model.run import (
     Energy,
     HotLine,
     LoaderUse,
+    OptimizerUse,
+    Others,
     Series,
     Timeline,
 )
@@ -117,6 +119,8 @@ class StudyObject:
     cost: Cost | None = None
     hot_lines: tuple[HotLine, ...] | None = None
     unseen: tuple[Unseen, ...] | None = None
+    others: Others | None = None
+    optimizers: tuple[OptimizerUse, ...] | None = None
 
 
 @dataclass(frozen=True)

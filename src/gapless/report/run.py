@@ -13,6 +13,7 @@ from gapless.report.first import Words, account_lines
 from gapless.report.numbers import count
 from gapless.report.pen import Pen, pen_for, spark
 from gapless.report.run_loaders import AT_HOME, at_home, loader_lines
+from gapless.report.run_notable import notable_lines, optimizer_lines, shares_of
 from gapless.report.run_ranks import rank_lines
 from gapless.report.run_words import (
     command_lines,
@@ -67,6 +68,8 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
     yield from fold(headline(study, recorded, laid), pen.width, style="bold")
     yield from fold(life_line(recorded), pen.width)
     yield from fold(place_of(recorded), pen.width)
+    for line in notable_lines(recorded):
+        yield from fold(line, pen.width)
     if laid is not None and recorded.steps is not None:
         words = Words("where a step goes", footing(recorded, recorded.steps), remarks(recorded))
         yield from account_lines(laid, pen, words)
@@ -82,7 +85,7 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
 def sections(study: Study, recorded: Recorded) -> Iterator[tuple[str, Sequence[str]]]:
     """Give the parts of the report that are sentences, with their titles."""
     if recorded.steps is not None:
-        yield "steps", list(steps_lines(recorded, recorded.steps))
+        yield "steps", [*steps_lines(recorded, recorded.steps), *optimizer_lines(recorded)]
     yield "command", list(command_lines(recorded))
     yield "ranks", list(rank_lines(study, recorded))
     yield "loaders", list(loader_lines(recorded))
@@ -91,9 +94,11 @@ def sections(study: Study, recorded: Recorded) -> Iterator[tuple[str, Sequence[s
 
 
 def remarks(recorded: Recorded) -> dict[str, str]:
-    """Say beside waiting for data where it is loaded."""
+    """Say beside waiting for data where it is loaded, and for which of several loaders it was."""
     used = [one for one in recorded.loaders if one.waits]
-    return {"data": f"({AT_HOME})"} if used and all(map(at_home, used[:1])) else {}
+    home = [AT_HOME] if used and all(map(at_home, used)) else []
+    told = "; ".join([*home, *filter(None, [shares_of(recorded.loaders)])])
+    return {"data": f"({told})"} if told else {}
 
 
 def _machine(every: Sequence[Series], pen: Pen) -> Iterator[Text]:

@@ -61,6 +61,8 @@ def recorded_keys(recorded: Recorded | None) -> dict[str, Any]:
         "cost": recorded.cost,
         "hot_lines": recorded.lines,
         "unseen": recorded.unseen,
+        "others": recorded.others,
+        "optimizers": recorded.optimizers,
     }
 
 

@@ -11,6 +11,8 @@ AT_HOME: Final = "in the training process itself: num_workers=0"
 _SHOWN: Final = ("batch_size", "num_workers", "prefetch_factor", "pin_memory", "persistent_workers")
 _MOST: Final = 4  # loaders of a page
 _WIDE: Final = 24  # cells of a setting
+_NOTABLE: Final = 0.02  # of the time of steps: what stood in the way of shorter waits is not said
+_MUCH: Final = 0.2  # of the waits
 
 
 def loader_lines(recorded: Recorded) -> Iterator[str]:
@@ -54,6 +56,7 @@ def _lines(one: LoaderUse) -> Iterator[str]:
         made = _by_size({leaf.removeprefix("data."): ns for leaf, ns in one.stages.items()})
         where = f" {AT_HOME}" if at_home(one) else ""
         yield f"waiting for{where and f' ({where.strip()})'}: {made}"
+        yield from _facets(one)
     if one.iterations:
         each = span(one.restart_ns / one.iterations)
         first = "" if one.first_ns is None else f", and its first batch took {span(one.first_ns)}"
@@ -63,6 +66,18 @@ def _lines(one: LoaderUse) -> Iterator[str]:
         )
     if one.workers is not None:
         yield from _workers(one.workers)
+
+
+def _facets(one: LoaderUse) -> Iterator[str]:
+    """Say what stood in the way of batches, where that is much of waits that are much."""
+    if not one.known_ns or (one.share or 0.0) < _NOTABLE:
+        return
+    for ns, words in (
+        (one.hol_ns, "later batches lay ready behind a slower one: they are handed over in order"),
+        (one.queueing_ns, "the worker of the batch was still at another one"),
+    ):
+        if ns is not None and ns >= _MUCH * one.known_ns:
+            yield f"in {percent(ns / one.known_ns)} of that, {words}"
 
 
 def _waits(one: LoaderUse) -> str:
@@ -108,7 +123,11 @@ def _who(use: WorkerUse) -> str:
     fetch = f"{use.fetches:,} fetches looked at{median}"
     if not use.processes:
         return fetch
-    return f"{use.processes:,} worker process{'es' if use.processes > 1 else ''}: {fetch}"
+    many = use.slots or use.processes
+    workers = f"{many:,} worker{'s' if many > 1 else ''}"
+    if use.processes > many:
+        workers += f" at a time ({use.processes:,} processes, made anew for iterations)"
+    return f"{workers}: {fetch}"
 
 
 def _shares(use: WorkerUse) -> Iterator[str]:

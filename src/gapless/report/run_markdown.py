@@ -7,6 +7,7 @@ from gapless.model.run import Recorded
 from gapless.model.study import Study
 from gapless.report.markdown import account_table, bullets, plain, tables
 from gapless.report.run import figures, laid_out, remarks, sections
+from gapless.report.run_notable import notable_lines
 from gapless.report.run_words import footing, headline, life_line, place_of, unseen_lines
 from gapless.report.summary import health_lines
 from gapless.report.terminal import Wanted
@@ -25,6 +26,9 @@ def _lines(study: Study, recorded: Recorded, wanted: Wanted) -> Iterator[str]:
     yield f"**{plain(headline(study, recorded, laid))}**"
     yield ""
     yield plain(f"{life_line(recorded)} · {place_of(recorded)}")
+    for line in notable_lines(recorded):
+        yield ""
+        yield plain(line)
     if laid is not None and recorded.steps is not None:
         yield ""
         yield from account_table(laid, stepwise=True)

@@ -11,6 +11,7 @@ from gapless.accounting.run_row import RUN_LEAVES
 from gapless.model.recording import Fact
 from gapless.model.run import LoaderUse
 from gapless.model.trace import Int64
+from gapless.study.recorded.delays import Delays
 from gapless.study.recorded.edges import fact_of
 from gapless.study.recorded.rows import added
 from gapless.study.recorded.training import Training, regular, within
@@ -75,7 +76,19 @@ def _use(loader: int, parts: Sequence[tuple[Training, Waits | None]]) -> LoaderU
             [training.process for training, _ in parts],
             [worker for training, _ in parts for worker in training.workers],
         ),
+        **_delays([one.delays for _, one in used]),
     )
+
+
+def _delays(every: Sequence[Delays]) -> dict[str, int]:
+    """Add the facets up, nothing where no worker's fetch is known."""
+    if not any(len(one.wait) for one in every):
+        return {}
+    return {
+        "known_ns": sum(int(one.wait.sum()) for one in every),
+        "queueing_ns": sum(int(one.queueing.sum()) for one in every),
+        "hol_ns": sum(int(one.blocked.sum()) for one in every),
+    }
 
 
 def _facts(loader: int, parts: Iterable[tuple[Training, object]]) -> Iterable[Fact | None]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gapless.model.recording import Samples
-from gapless.model.run import Cost, Energy, Series
+from gapless.model.run import Cost, Energy, Others, Series
 from gapless.model.trace import Int64
 
 _STRETCHES: Final = 48
@@ -129,6 +129,17 @@ def _mean(at: Int64, values: Float) -> float:
     length = np.diff(at)
     middle = (values[1:] + values[:-1]) / 2
     return float((middle * length).sum() / length.sum()) if length.sum() else float(values.mean())
+
+
+def others(samples: Samples, processors: int | None) -> Others | None:
+    """Give what others took of the processors; ``None`` where that was not sampled."""
+    cores = _cores(samples, "cpu.foreign")
+    return None if cores is None else Others(cores, _cores(samples, "cpu.stolen"), processors)
+
+
+def _cores(samples: Samples, name: str) -> float | None:
+    at, values = samples.series.get(name, (np.empty(0, np.int64), ()))
+    return _mean(at, _values(values)) / _PER_CENT if len(values) else None
 
 
 def energy(samples: Samples) -> Energy | None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from gapless import wire
 from gapless.errors import NotFoundError
@@ -16,13 +17,16 @@ from gapless.study.options import Options, Say
 from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.lines import hot_lines
 from gapless.study.recorded.loaders import loader_uses
-from gapless.study.recorded.machine import cost, energy, gpus, machine_series, utilisation
+from gapless.study.recorded.machine import cost, energy, gpus, machine_series, others, utilisation
+from gapless.study.recorded.optimizers import other_optimizers
 from gapless.study.recorded.rows import Charged, added, charged, exposed
 from gapless.study.recorded.steps import run_steps
 from gapless.study.recorded.timeline import timeline
 from gapless.study.recorded.training import Training, counted, steppers, trainings
 from gapless.study.recorded.waits import waits
 from gapless.study.recorded.windows import profiled
+
+_LATER: Final = {"model"}  # what may be found after it was said that it was not
 
 
 def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
@@ -56,6 +60,8 @@ def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
         notes=seen.notes,
         adopted=seen.adopted,
         clock_error_ns=seen.clock_error_ns,
+        others=others(recording.samples, _processors(every)),
+        optimizers=other_optimizers(stepping_ones),
     )
     return replace(base, run=_run(recording, every, base.run), recorded=recorded)
 
@@ -146,6 +152,13 @@ def _devices(
     return max(len({one.process.rank for one in every}), len(gpus(recording.samples)))
 
 
+def _processors(every: Sequence[Training]) -> int | None:
+    """Give the processors of the machine, as a training process counted them."""
+    facts = [fact for one in every for fact in one.process.facts if fact.noun == "machine"]
+    told = [fact.values.get("cpus_of_machine") or fact.values.get("cpus") for fact in facts]
+    return next((one for one in told if isinstance(one, int)), None)
+
+
 def _cost(
     recording: Recording,
     options: Options,
@@ -177,8 +190,10 @@ def _worked(
 def _unseen(recording: Recording) -> tuple[Unseen, ...]:
     """Add up what was not observed, by what and why."""
     counts = Counter[tuple[str, str]]()
+    found = {fact.noun for process in recording.processes for fact in process.facts}
     for one in _told(recording):
-        counts[one.what, one.why] += one.count
+        if one.what not in found & _LATER:
+            counts[one.what, one.why] += one.count
     return tuple(Unseen(what, why, count) for (what, why), count in counts.items())
 
 

@@ -16,6 +16,7 @@ from gapless.accounting.intervals import Lane, cover, empty, union
 from gapless.accounting.run_row import RUN_LEAF, RUN_LEAVES
 from gapless.model.recording import Marks
 from gapless.model.trace import Int64
+from gapless.study.recorded.delays import Delays, delays
 from gapless.study.recorded.edges import Bool, fact_of
 from gapless.study.recorded.fetches import (
     Fetches,
@@ -61,6 +62,7 @@ class Waits:
     pieces: Pieces
     summed: Calls  # those that were not kept one by one
     default: int  # the leaf of a wait of which nothing is known
+    delays: Delays
 
     def shares(self, backlog: int = 0) -> Int64:
         """Give the time of the summed waits, [row, leaf]: shared out as the kept ones.
@@ -116,7 +118,8 @@ def _waits(training: Training, loader: int) -> Waits:
     pieces = _cut((ask, got, first), made, found, pin, default)
     summed = training.sums.calls.of(wire.NEXT, subject=loader, thread=training.edges.thread)
     summed = summed.without(wire.EXHAUSTED)
-    return Waits(loader, ask, got, first, pieces, summed, default)
+    late = delays(ask, got, made.fetch, found)
+    return Waits(loader, ask, got, first, pieces, summed, default, late)
 
 
 def _turns(training: Training, loader: int) -> Int64:

@@ -23,13 +23,17 @@ def worker_use(loader: int, own: Sequence[Process], workers: Sequence[Process]) 
     life = sum(int(one["end"].max() - one["start"].min()) for one in columns)
     single = every["wall"][every["count"] == 1]
     samples = _known_sum(every["samples"])
+    shares = _shares(every, None if not made or not life else _busy(made, loader, life))
     return WorkerUse(
         processes=len(made),
         fetches=int(every["count"].sum()),
         samples=samples,
         fetch_median_ns=int(np.median(single)) if len(single) else None,
         lifetime_ns=life,
-        **_shares(every, None if not made or not life else _busy(made, loader, life)),
+        busy=shares["busy"],
+        on_cpu=shares["on_cpu"],
+        run_queue=shares["run_queue"],
+        blocked=shares["blocked"],
         cpu_per_sample_ns=_per(every, "cpu"),
         bytes_per_sample=_per(every, "bytes_read"),
         from_disk_per_sample=_per(every, "bytes_from_disk"),
@@ -37,6 +41,7 @@ def worker_use(loader: int, own: Sequence[Process], workers: Sequence[Process]) 
         random=bool(every["random"].any()) if every["looked"].any() else None,
         stages=_stages(every),
         staged=int(every["detailed"].sum()),
+        slots=len({(one.rank, one.worker) for one in made}) or None,
     )
 
 

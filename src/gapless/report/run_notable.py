@@ -1,0 +1,90 @@
+"""What stands out of a run before its account: who else was at the machine, a slow beginning."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from gapless.model.run import LoaderUse, ProcessTime, Recorded
+from gapless.report.numbers import percent, span
+from gapless.report.text import clean
+
+_TAKEN: Final = 0.1  # of the processors: less of others is only among the machine's series
+_STOLEN: Final = 0.02
+_SLOW: Final = 10  # times what is usual
+_LONG: Final = 0.2  # of the life of the process
+_LEAST: Final = 1e9  # ns: shorter beginnings are usual
+_FEW: Final = 3  # optimizers, loaders that are named
+
+
+def notable_lines(recorded: Recorded) -> Iterator[str]:
+    """Say what a reader must know before the account."""
+    yield from _others(recorded)
+    for one in recorded.timeline.processes[:1]:
+        yield from _beginning(one, recorded)
+
+
+def _others(recorded: Recorded) -> Iterator[str]:
+    """Say how much of the processors others had."""
+    taken = recorded.others
+    if taken is None or not taken.processors:
+        return
+    whole = taken.processors
+    told = [
+        f"{words} {cores:.2g} of {whole} processors ({percent(cores / whole)})"
+        for words, cores, least in (
+            ("other processes took", taken.cores, _TAKEN),
+            ("the hypervisor gave away", taken.stolen or 0.0, _STOLEN),
+        )
+        if cores / whole >= least
+    ]
+    if told:
+        yield (
+            f"not alone: {', '.join(told)} on average; what ran on the CPU may be slower here than "
+            "it has to be"
+        )
+
+
+def _beginning(one: ProcessTime, recorded: Recorded) -> Iterator[str]:
+    """Say that the first step came late, and what of that was its first batch."""
+    first, steps = one.first_step_ns, recorded.steps
+    if first is None or steps is None or first < max(_LEAST, _LONG * one.wall_ns):
+        return
+    if first < _SLOW * steps.median_ns:
+        return
+    share = percent(first / one.wall_ns)
+    batch = one.first_batch_ns or 0
+    waited = (
+        f"; {span(batch)} of that it waited for the first batch" if batch >= _LONG * first else ""
+    )
+    yield f"the first step was done after {span(first)}, {share} of the whole{waited}"
+
+
+def optimizer_lines(recorded: Recorded) -> Iterator[str]:
+    """Name the optimizers beside the one that ends a step."""
+    named = [
+        f"{clean(one.name)}.step{_place(one.file, one.line)} {one.calls:,} times"
+        for one in recorded.optimizers[:_FEW]
+    ]
+    if len(recorded.optimizers) > _FEW:
+        named.append(f"{len(recorded.optimizers) - _FEW} more")
+    if named:
+        yield f"other optimizers, within these steps: {' · '.join(named)}"
+
+
+def shares_of(loaders: tuple[LoaderUse, ...]) -> str:
+    """Share the waits in steps out among several loaders; nothing where it is one."""
+    waited = [(one, one.share) for one in loaders if one.share]
+    whole = sum(share for _, share in waited)
+    if len(waited) < 2 or not whole:  # noqa: PLR2004 - one has all of it
+        return ""
+    told = [f"{_name(one)} {percent(share / whole)}" for one, share in waited[:_FEW]]
+    rest = len(waited) - _FEW
+    return " · ".join([*told, *([f"{rest} more loaders"] if rest > 0 else [])])
+
+
+def _name(one: LoaderUse) -> str:
+    return _place(one.file, one.line).lstrip() or f"loader {one.id}"
+
+
+def _place(file: str | None, line: int | None) -> str:
+    name = clean((file or "").replace("\\", "/").rpartition("/")[2])
+    return f" {name}:{line}" if name else ""
