@@ -192,6 +192,8 @@ def test_an_evaluation_in_which_some_step_was_summed_is_none() -> None:
     log.mark("mode", 730, value=1)
     log.summed("next", (215, 400), 8, total=80)
     assert life(log)["evaluation"] == 290 - 80 + 20
+    log.summed("step", (400, 650), 8)  # after the model was told to train, at 500
+    assert life(log)["evaluation"] == 290 - 80 + 20
     log.summed("step", (215, 400), 8)
     assert life(log)["evaluation"] == 20
 

@@ -166,7 +166,9 @@ def _evaluations(training: Training) -> Marks:
     over = training.end if training.process.end is None else training.process.end
     end = np.where(same, np.append(start[1:], 0), over)
     idle = np.searchsorted(ends, start, side="right") == np.searchsorted(ends, end)
-    idle &= overlap(training.edges.summed, start, end) == 0
+    # A kept mark of a mode ends a stretch: the steps of one that ends later come after it.
+    over_by = training.edges.summed.end
+    idle &= np.searchsorted(over_by, start, side="right") == np.searchsorted(over_by, end)
     # A model that never trained (a teacher) evaluates nothing by being told so before training.
     begun = start > (ends[0] if len(ends) else training.end)
     spans = (value == 0) & idle & begun
