@@ -20,11 +20,13 @@ TELL_NS = 5_000_000_000  # what was seen is told so long after the start, then e
 RAREST_NS = 1_800_000_000_000
 DEPTH = 40  # frames of a stack, from the innermost
 MOST = 2000  # different stacks that are counted between two tellings
+MOST_CODES = 20_000
 TOLD = 200  # of them, the most frequent ones, are told: a day must not take much of a disk
 PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 
 _state: dict[str, Any] = {"alarm": None, "role": None, "ident": None, "told": 0, "tid": None}
-_counts: dict[tuple[Any, ...], int] = {}
+_counts: dict[tuple[int, ...], int] = {}  # by id of the code and line of each frame
+_codes: dict[int, Any] = {}  # by id; kept alive: to hash the codes themselves would take long
 
 
 def install() -> None:
@@ -76,6 +78,7 @@ def resume() -> None:
 def forked() -> None:
     """Forget the parent's, in a forked child."""
     _counts.clear()
+    _codes.clear()
     _state.update(alarm=None, role=None, ident=None, tid=None)
 
 
@@ -116,9 +119,16 @@ def _watch(alarm: Any, period: float) -> None:
 
 def _look(ident: int) -> None:
     frame: Any = sys._current_frames().get(ident)
-    stack = []
-    while frame is not None and len(stack) < DEPTH:
-        stack.append((frame.f_code, frame.f_lineno))
+    stack: list[int] = []
+    if len(_codes) > MOST_CODES:  # made anew again and again
+        _counts.clear()
+        _codes.clear()
+    while frame is not None and len(stack) < 2 * DEPTH:
+        code = frame.f_code
+        number = id(code)
+        if number not in _codes:
+            _codes[number] = code
+        stack += (number, frame.f_lineno or 0)
         frame = frame.f_back
     key = tuple(stack)
     if key and (key in _counts or len(_counts) < MOST):
@@ -132,8 +142,8 @@ def _tell() -> None:
     stacks = []
     ranked = sorted(_counts.copy().items(), key=lambda one: -one[1])
     for key, count in ranked[:TOLD]:
-        frames = [[code.co_filename, line or 0, code.co_name] for code, line in key]
-        stacks.append([count, frames])
+        seen = ((_codes[number], line) for number, line in zip(key[::2], key[1::2]))
+        stacks.append([count, [[code.co_filename, line, code.co_name] for code, line in seen]])
     _counts.clear()
     if stacks:
         role: str | None = _state["role"] or ("worker" if recorder.is_worker() else "training")
