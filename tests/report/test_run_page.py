@@ -87,11 +87,11 @@ def test_a_run_that_never_stepped_says_so_and_judges_nothing() -> None:
         recording(log, ended=115_000, status="killed", exit_code=None), Options()
     )
     text = shown(study)
-    assert text.startswith("gapless · no step in 115 s\n")
+    assert text.startswith("gapless · no step was recorded in 115 s\n")
     assert "where a step goes" not in text
     assert "set-up 1.00 s · epoch turns 8.00 s · unknown 106 s" in text
     assert "train.py:41 DataLoader(num_workers=2)" in text
-    assert early_line(study) == "gapless · no step in 115 s"
+    assert early_line(study) == "gapless · no step was recorded in 115 s"
 
 
 def test_a_run_of_which_nothing_was_recorded_still_has_a_page() -> None:

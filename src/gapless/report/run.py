@@ -15,6 +15,7 @@ from gapless.report.pen import Pen, pen_for, spark
 from gapless.report.run_loaders import AT_HOME, at_home, loader_lines
 from gapless.report.run_notable import notable_lines, optimizer_lines, shares_of
 from gapless.report.run_ranks import rank_lines
+from gapless.report.run_unseen import saving_lines, unseen_lines
 from gapless.report.run_words import (
     command_lines,
     footing,
@@ -24,7 +25,6 @@ from gapless.report.run_words import (
     place_of,
     spent_lines,
     steps_lines,
-    unseen_lines,
 )
 from gapless.report.summary import health_lines
 from gapless.report.terminal import Wanted, section, tables
@@ -78,7 +78,7 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
     yield from _machine(recorded.machine, pen)
     yield from section("not seen", list(unseen_lines(study, recorded)), pen)
     if (recorded.windows or recorded.adopted) and wanted is not None:
-        yield from section("windows", list(health_lines(study.health)), pen)
+        yield from section("windows", window_lines(study, recorded), pen)
         yield from tables(study, pen, wanted)
 
 
@@ -91,6 +91,11 @@ def sections(study: Study, recorded: Recorded) -> Iterator[tuple[str, Sequence[s
     yield "loaders", list(loader_lines(recorded))
     yield "lines", list(line_lines(recorded))
     yield "spent", list(spent_lines(recorded))
+
+
+def window_lines(study: Study, recorded: Recorded) -> Sequence[str]:
+    """Say how far the windows can be trusted."""
+    return [*health_lines(study.health), *saving_lines(recorded)]
 
 
 def remarks(recorded: Recorded) -> dict[str, str]:

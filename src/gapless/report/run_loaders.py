@@ -49,7 +49,7 @@ def at_home(one: LoaderUse) -> bool:
 
 def _lines(one: LoaderUse) -> Iterator[str]:
     if not one.waits:
-        yield "it handed over no batch on the training thread"
+        yield "no batch of it was recorded on the training thread"
     else:
         share = f" ({percent(one.share)} of the time of steps)" if one.share is not None else ""
         yield f"{count(one.waits)} batches waited for {span(one.wait_ns)}{share}: {_waits(one)}"

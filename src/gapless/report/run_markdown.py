@@ -6,10 +6,10 @@ from typing import Final
 from gapless.model.run import Recorded
 from gapless.model.study import Study
 from gapless.report.markdown import account_table, bullets, plain, tables
-from gapless.report.run import figures, laid_out, remarks, sections
+from gapless.report.run import figures, laid_out, remarks, sections, window_lines
 from gapless.report.run_notable import notable_lines
-from gapless.report.run_words import footing, headline, life_line, place_of, unseen_lines
-from gapless.report.summary import health_lines
+from gapless.report.run_unseen import unseen_lines
+from gapless.report.run_words import footing, headline, life_line, place_of
 from gapless.report.terminal import Wanted
 
 _TITLES: Final = {"command": "The whole command", "spent": "Energy and cost"}
@@ -40,5 +40,5 @@ def _lines(study: Study, recorded: Recorded, wanted: Wanted) -> Iterator[str]:
     yield from bullets("Machine", (f"{one.title}: {figures(one)}" for one in recorded.machine))
     yield from bullets("Not observed", unseen_lines(study, recorded))
     if recorded.windows or recorded.adopted:
-        yield from bullets("Windows", health_lines(study.health))
+        yield from bullets("Windows", window_lines(study, recorded))
         yield from tables(study, wanted)

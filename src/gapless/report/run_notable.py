@@ -11,7 +11,7 @@ _TAKEN: Final = 0.1  # of the processors: less of others is only among the machi
 _STOLEN: Final = 0.02
 _SLOW: Final = 10  # times what is usual
 _LONG: Final = 0.2  # of the life of the process
-_LEAST: Final = 1e9  # ns: shorter beginnings are usual
+_LEAST: Final = 1e10  # ns: imports and a device take seconds
 _FEW: Final = 3  # optimizers, loaders that are named
 
 

@@ -1,5 +1,6 @@
 """The sentences about a recorded run: headline, steps, the whole command, what it cost."""
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -70,7 +71,8 @@ def _stepless(recorded: Recorded) -> str:
     steps = max(one.steps for one in processes)
     if steps:
         return f"one step in {span(longest)}: there is nothing between two steps"
-    return f"no step in {span(longest)}"
+    killed = any(one.killed for one in processes)
+    return f"no step {'was recorded ' if killed else ''}in {span(longest)}"
 
 
 def life_line(recorded: Recorded) -> str:
@@ -80,10 +82,19 @@ def life_line(recorded: Recorded) -> str:
     ended = life.status
     if life.stopped_by:
         ended = f"ended by gapless {clean(life.stopped_by)}, as asked"
+    elif life.exit_code is not None and life.exit_code < 0:
+        ended = f"killed by {_signal(-life.exit_code)}"
     elif life.exit_code is not None:
         ended += f", exit code {life.exit_code}"
     took = f" after {span(life.wall_ns)}" if life.wall_ns is not None else ""
     return f"{command} · {ended}{took}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one that this system does not name
+        return f"signal {number}"
 
 
 def place_of(recorded: Recorded) -> str:
@@ -265,20 +276,3 @@ def line_lines(recorded: Recorded) -> Iterator[str]:
 
 def _short(file: str) -> str:
     return clean(file.replace("\\", "/").rpartition("/")[2])
-
-
-def unseen_lines(study: Study, recorded: Recorded) -> Sequence[str]:
-    """Say what was not observed and why; what several processes lack alike is said once."""
-    seen: dict[tuple[str, str], int] = {}
-    for one in recorded.unseen:
-        key = (clean(one.what), clean(one.why))
-        seen[key] = seen.get(key, 0) + one.count
-    lines = [
-        f"{what}: {why}{f' ({times:,} times)' if times > 1 else ''}"
-        for (what, why), times in seen.items()
-    ]
-    return [*lines, *map(clean, recorded.notes)] + (
-        ["no window of torch.profiler"]
-        if not (recorded.windows or recorded.adopted) and study.run.ranks
-        else []
-    )

@@ -1,0 +1,94 @@
+"""What a run's page says of others on the machine, beginnings, optimizers, loaders, endings."""
+
+import io
+
+from gapless.model.recording import Unseen
+from gapless.model.study import Study
+from gapless.report.run import print_run
+from gapless.study import Options, study_recording
+from tests.study.recording import Log, recording
+
+
+def shown(study: Study) -> str:
+    stream = io.StringIO()
+    print_run(study, stream)
+    return stream.getvalue()
+
+
+def test_processors_that_others_had_stand_before_the_account() -> None:
+    log = Log(end=1000)
+    log.fact("machine", 0, None, cpus=2, cpus_of_machine=4)
+    log.steps(100, 200, 300)
+    series = {
+        "cpu.foreign": ([0.0, 1000.0], [150.0, 50.0]),
+        "cpu.stolen": ([0.0, 1000.0], [8.0, 8.0]),
+    }
+    text = shown(study_recording(recording(log, series=series), Options()))
+    above, _, _ = text.partition("where a step goes")
+    assert (
+        "not alone: other processes took 1 of 4 processors (25 %), the hypervisor gave away 0.08 "
+        "of 4 processors (2.0 %) on average"
+    ) in " ".join(above.split())
+    series["cpu.foreign"] = ([0.0, 1000.0], [20.0, 20.0])
+    series["cpu.stolen"] = ([0.0, 1000.0], [1.0, 1.0])
+    assert "not alone" not in shown(study_recording(recording(log, series=series), Options()))
+
+
+def test_a_first_step_that_came_late_stands_before_the_account() -> None:
+    log = Log(end=60_000)
+    log.mark("next", 2000, 40_000, value=0)
+    log.steps(*range(41_000, 50_000, 100))
+    above, _, _ = shown(study_recording(recording(log, ended=60_000), Options())).partition("where")
+    assert (
+        "the first step was done after 41.0 s, 68 % of the whole; 38.0 s of that it waited for the "
+        "first batch"
+    ) in " ".join(above.split())
+
+
+def test_optimizers_beside_the_anchor_are_named() -> None:
+    log = Log(end=2000)
+    log.fact("optimizer", 0, ("gan.py", 9), **{"class": "torch.optim.Adam"})
+    log.fact("optimizer", 1, ("gan.py", 10), **{"class": "torch.optim.SGD"})
+    for at in range(100, 1900, 100):
+        log.steps(at, at + 20, subject=1)
+        log.steps(at + 50)
+    text = " ".join(shown(study_recording(recording(log, ended=2000), Options())).split())
+    assert "a step ends with Adam.step, gan.py:9 (18 steps" in text
+    assert "other optimizers, within these steps: SGD.step gan.py:10 36 times" in text
+
+
+def test_of_several_loaders_each_has_its_share_of_the_waits() -> None:
+    log = Log(end=2000)
+    for loader in (0, 1):
+        log.fact("loader", loader, ("train.py", 41 + loader), num_workers=0)
+    for at in range(100, 1900, 100):
+        log.mark("next", at, at + 10, value=0)
+        log.mark("next", at + 20, at + 50, value=0, subject=1)
+        log.steps(at + 90)
+    text = " ".join(shown(study_recording(recording(log, ended=2000), Options())).split())
+    assert "num_workers=0; train.py:42 75 % · train.py:41 25 %)" in text
+
+
+def test_workers_that_are_made_anew_are_counted_by_how_many_there_are_at_a_time() -> None:
+    log = Log(end=2000)
+    log.fact("loader", 0, ("train.py", 41), num_workers=1)
+    workers = [Log("worker", 20 + at, worker=0, loader=0) for at in range(3)]
+    for at, worker in enumerate(workers):
+        worker.fetch(100 + 500 * at, 110 + 500 * at)
+        log.mark("next", 100 + 500 * at, 111 + 500 * at, value=0)
+        log.steps(120 + 500 * at)
+    text = " ".join(shown(study_recording(recording(log, *workers, ended=2000), Options())).split())
+    assert "1 worker at a time (3 processes, made anew for iterations): 3 fetches" in text
+
+
+def test_how_windows_were_saved_is_nothing_that_was_not_seen() -> None:
+    log = Log(end=1000)
+    log.steps(100, 200, 300)
+    log.unseen.append(Unseen("saving beside the training", "the child failed; saved in place"))
+    assert "saving beside" not in shown(study_recording(recording(log), Options()))
+
+
+def test_a_signal_that_ended_the_command_is_named() -> None:
+    log = Log(end=None)
+    study = study_recording(recording(log, exit_code=-9, status="killed"), Options())
+    assert "killed by SIGKILL after 1.00 s" in shown(study)
