@@ -69,7 +69,7 @@ def run_arm(arm: str, size: str, at: int, options: argparse.Namespace) -> Arm | 
             training[steps] = str(max(int(training[steps]) // 10, 200))
         command = command_of(arm, training, Path(folder) / "run", options.traceml)
         begun = time.perf_counter()
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
         took = time.perf_counter() - begun
         if done.returncode or not out.exists():
             print(f"{arm} failed: {done.stderr[-500:]}", file=sys.stderr)

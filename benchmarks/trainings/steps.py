@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-SETTLING = 100  # steps
+SETTLING = 250  # steps: what a recorder tells once is told there
 
 
 def model_of(width: int, depth: int) -> nn.Sequential:
