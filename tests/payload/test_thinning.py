@@ -302,7 +302,7 @@ def test_a_mark_around_more_than_is_remembered_is_kept() -> None:
     one = spent()
     one.rare[wire.ITER] = (0, 0)
     waits = [mark(wire.NEXT, 2 * n + 1, 2 * n + 2) for n in range(2 * sums.DEEP)]
-    outer, last = mark(wire.ITER, 0, 9_999), mark(wire.ITER, 2 * sums.DEEP + 3, 9_998)
+    outer, last = mark(wire.ITER, 1, 9_999), mark(wire.ITER, 2 * sums.DEEP + 3, 9_998)
     read = Read([*one.frames(waits, [], 2), *one.frames([last, outer], [], 3, last=True)])
     assert read.marks == [outer]
     totals = {row["kind"]: row["total"] for row in read.mark_sums}
