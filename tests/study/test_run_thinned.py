@@ -158,9 +158,13 @@ def test_steps_before_the_first_kept_one_are_counted_and_belong_to_set_up() -> N
     log = Log(end=900)
     log.summed("step", (50, 100), 4)
     log.steps(200, 300)
+    log.summed("next", (50, 100), 4, total=4)
+    log.mark("next", 150, 160, value=4)
     found = edges(log.process())
     assert (found.count, found.many.tolist()) == (6, [1])
-    assert life(log)["set-up"] == 200
+    assert life(log)["set-up"] == 200 - 14
+    (process,) = studied(log).timeline.processes
+    assert (process.first_step_ns, process.first_batch_ns, process.to_first_batch_ns) == (None,) * 3
 
 
 def test_a_run_of_sums_alone_has_a_mean_step() -> None:
@@ -170,6 +174,7 @@ def test_a_run_of_sums_alone_has_a_mean_step() -> None:
     made = studied(log)
     assert made.steps is not None
     assert (made.steps.count, made.steps.noted, made.steps.mean_ns) == (40, 0, 10 * MS)
+    assert made.timeline.processes[0].first_step_ns is None
 
 
 def test_hand_overs_that_were_summed_are_steps_where_no_optimizer_was_seen() -> None:

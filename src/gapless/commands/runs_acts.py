@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gapless.model.recording import Manifest, Process, Unseen
+from gapless.model.recording import Manifest, Process, Sums, Unseen
 from gapless.store import runs
 from gapless.store.manifest import RUNNING
 from gapless.store.pack import Member, pack
@@ -46,7 +46,7 @@ class ProcessLine:
     role: str
     rank: int | None
     worker: int | None
-    marks: int
+    marks: int  # those that were added up, too
     batches: int
     windows: int
     ended: bool  # in good order, else it was killed
@@ -149,11 +149,15 @@ def _process(process: Process) -> ProcessLine:
         role=process.role,
         rank=process.rank,
         worker=process.worker,
-        marks=len(process.marks),
-        batches=len(process.batches),
+        marks=len(process.marks) + _added_up(process.mark_sums),
+        batches=len(process.batches) + _added_up(process.batch_sums),
         windows=sum(window.path is not None for window in process.windows),
         ended=process.end is not None,
     )
+
+
+def _added_up(sums: Sums | None) -> int:
+    return 0 if sums is None else int(sums.columns["count"].sum())
 
 
 def _delete(place: Path, names: Sequence[str], *, force: bool) -> Deleted:

@@ -35,6 +35,7 @@ class Edges:
     many: Int64  # steps that lie between each end and the next
     count: int  # steps that ended
     summed: Lane  # stretches in which some ended that were not kept one by one
+    first: int | None  # when the first one ended, if it was kept
 
     @property
     def noted(self) -> Bool:
@@ -65,7 +66,7 @@ def edges(process: Process) -> Edges:
         calls = _calls(process.marks, found, kind)
         if len(calls.end):
             return _edges(process, found, calls.take(calls.subject == choose(calls)), rule)
-    return Edges(empty(), _only_thread(process.marks), "none", "", empty(), 0, NO_LANE)
+    return Edges(empty(), _only_thread(process.marks), "none", "", empty(), 0, NO_LANE, None)
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def _edges(process: Process, found: Stretches, calls: _Calls, rule: str) -> Edge
     name = _anchor_name(process, rule, subject)
     if not len(summed.end):
         many = np.ones(max(0, len(ends) - 1), np.int64)
-        return Edges(ends, thread, rule, name, many, len(ends), NO_LANE)
+        return Edges(ends, thread, rule, name, many, len(ends), NO_LANE, int(ends[0]))
+    begun = int(ends[0]) if len(ends) and ends[0] < summed.end[0] else None
     # Where none was kept at a side of a stretch, the stretch's own bounds are ends.
     count = len(ends) + int(summed.count.sum())
     last = summed.end[-1:] if not len(ends) or summed.end[-1] > ends[-1] else empty()
@@ -120,7 +122,7 @@ def _edges(process: Process, found: Stretches, calls: _Calls, rule: str) -> Edge
     np.add.at(many, place[place >= 0], summed.count[place >= 0])
     held = np.unique(summed.stretch)
     lane = Lane(found.start[held], found.end[held], held)
-    return Edges(ends, thread, rule, name, many, count, lane)
+    return Edges(ends, thread, rule, name, many, count, lane, begun)
 
 
 def _anchor(calls: _Calls) -> int:

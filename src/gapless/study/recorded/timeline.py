@@ -36,7 +36,7 @@ def _process(one: Charged) -> ProcessTime:
         stepping=one.stepping,
         mean_ns=round(int(np.diff(ends)[rows].sum()) / many) if many else None,
         median_ns=round(float(np.median(noted))) if len(noted) else None,
-        first_step_ns=int(ends[0]) - training.start if len(ends) else None,
+        first_step_ns=None if steps.first is None else steps.first - training.start,
         first_batch_ns=first[1] if first else None,
         to_first_batch_ns=first[0] if first else None,
         killed=training.killed,
@@ -44,13 +44,19 @@ def _process(one: Charged) -> ProcessTime:
 
 
 def _first_batch(training: Training) -> tuple[int, int] | None:
-    """Give when the first batch was handed over, and how long it took with the workers' start."""
+    """Give when the first batch was handed over, and how long it took with the workers' start.
+
+    ``None``: none was, or it is not known, since it is one of a sum.
+    """
     marks = training.process.marks
     handed = (marks.kind == wire.NEXT) & ((marks.flags & (wire.EXHAUSTED | wire.RAISED)) == 0)
     rows = np.flatnonzero(handed & (marks.thread == training.edges.thread))
     if not len(rows):
         return None
     row = rows[np.argmin(marks.end[rows])]
+    others = training.sums.calls.of(wire.NEXT, thread=training.edges.thread)
+    if (training.sums.end[others.stretch] <= marks.end[row]).any():
+        return None
     turns = (marks.kind == wire.ITER) & (marks.subject == marks.subject[row])
     begun = [*marks.start[turns & (marks.end <= marks.start[row])].tolist(), int(marks.start[row])]
     return int(marks.end[row]) - training.start, int(marks.end[row]) - min(begun)
