@@ -114,7 +114,7 @@ def windows(spool: Path, log: list[wire.Frame]) -> list[dict[str, Any]]:
 
 def steps(log: list[wire.Frame]) -> dict[str, float]:
     """Give the step times, in ms: those that our own work touched, and the others."""
-    ours = [one for one in marks(log, wire.OBSERVER) if one["value"] == wire.OBSERVER_WINDOW]
+    ours = [one for one in marks(log, wire.OBSERVER) if one["value"] != wire.OBSERVER_FLUSH]
     beside = [(one["end"], one["end"] + 2_000_000_000) for one in ours]
     free, near = list[int](), list[int]()
     for before, after in pairwise(sorted(one["end"] for one in marks(log, wire.STEP))):
@@ -132,7 +132,7 @@ def measure(arm: str, extra: list[str], every: int) -> dict[str, Any]:
         spool = Path(folder)
         ended = run(arm, spool, extra, every)
         log = frames(spool)
-        ours = [one for one in marks(log, wire.OBSERVER) if one["value"] == wire.OBSERVER_WINDOW]
+        ours = [one for one in marks(log, wire.OBSERVER) if one["value"] != wire.OBSERVER_FLUSH]
         return {
             **ended,
             "windows": windows(spool, log),

@@ -76,7 +76,7 @@ MARKS_NAMES = (
 EXHAUSTED = 1  # flag of NEXT: it raised StopIteration
 RAISED = 2  # flag of any mark: the call raised
 NOT_MAIN = 4  # flag of any mark: not on the thread that steps
-OBSERVER_FLUSH, OBSERVER_WINDOW = 0, 1
+OBSERVER_FLUSH, OBSERVER_WINDOW, OBSERVER_SAVED = 0, 1, 2  # saved: after a window
 NOBODY = 0xFFFFFFFF  # subject: unknown
 
 # ── Batches: one fetch, in a worker or in the training process ──────────────────────────────────

@@ -284,6 +284,15 @@ def test_steps_outside_windows_are_counted_and_their_leaves_sum() -> None:
     assert in_ms(parts) == {"data.unstaged": 30, "step": 270}
 
 
+def test_a_step_in_which_a_window_was_merely_saved_is_counted_and_pays_for_that() -> None:
+    log = Log(end=1000)
+    log.steps(100, 200, 300)
+    log.mark("observer", 250, 255, value=wire.OBSERVER_SAVED)
+    one = training(log)
+    assert counted(one).all()
+    assert in_ms(charged(one, waits(one)).stepping) == {"observer": 5, "step": 195}
+
+
 def test_without_an_unprofiled_step_all_are_counted() -> None:
     log = Log()
     log.steps(100, 200, 300)

@@ -130,7 +130,7 @@ class Thinning:
         if flags & OVER:
             kind |= flags << 16
         elif kind == wire.OBSERVER:
-            return mark[6] == wire.OBSERVER_WINDOW
+            return mark[6] != wire.OBSERVER_FLUSH
         left, at = self.rare.get(kind, (RARE_FIRST, mark[5]))
         left = min(left + max(mark[5] - at, 0) / RARE_NS, RARE_FIRST)
         self.rare[kind] = (left - (left >= 1), max(mark[5], at))

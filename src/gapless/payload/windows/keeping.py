@@ -82,7 +82,7 @@ class Keeping:
                 frame["save_ns"] += recorder.now() - begun
             child.result = None
             _saved(frame, whole=whole)
-            recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
+            recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_SAVED)
             cost += recorder.now() - begun
         return cost
 
