@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gapless.model.account import Account
+from gapless.model.footprint import Footprint
 from gapless.model.recording import Unseen
 
 
@@ -235,6 +236,7 @@ class Recorded:
     notes: tuple[str, ...]
     # Traces that the training's own profiler wrote, as it named them, where they stand for windows.
     adopted: tuple[str, ...] = ()
+    footprint: Footprint | None = None
     clock_error_ns: int | None = None  # of the axis that marks and windows share
     others: Others | None = None
     optimizers: tuple[OptimizerUse, ...] = ()

@@ -13,6 +13,7 @@ import msgspec
 
 from gapless.model.account import Account, RowAccount
 from gapless.model.comparison import Change, Comparison, Matched, Side
+from gapless.model.footprint import AllocatorUse, FileUse, SyncUse
 from gapless.model.recording import Unseen
 from gapless.model.run import (
     Cost,
@@ -121,6 +122,11 @@ class StudyObject:
     unseen: tuple[Unseen, ...] | None = None
     others: Others | None = None
     optimizers: tuple[OptimizerUse, ...] | None = None
+    adopted: tuple[str, ...] | None = None  # traces of the training's own profiler, used as windows
+    axis_error_ns: int | None = None  # of the clock that marks and windows share
+    syncs: tuple[SyncUse, ...] | None = None
+    allocator: tuple[AllocatorUse, ...] | None = None
+    files: FileUse | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from gapless.report.account import Sheet, sheet
 from gapless.report.first import Words, account_lines
 from gapless.report.numbers import count
 from gapless.report.pen import Pen, pen_for, spark
+from gapless.report.run_footprint import footprint_sections
 from gapless.report.run_loaders import AT_HOME, at_home, loader_lines
 from gapless.report.run_notable import notable_lines, optimizer_lines, shares_of
 from gapless.report.run_ranks import rank_lines
@@ -90,6 +91,7 @@ def sections(study: Study, recorded: Recorded) -> Iterator[tuple[str, Sequence[s
     yield "ranks", list(rank_lines(study, recorded))
     yield "loaders", list(loader_lines(recorded))
     yield "lines", list(line_lines(recorded))
+    yield from footprint_sections(recorded.footprint)
     yield "spent", list(spent_lines(recorded))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gapless.model.footprint import Footprint
 from gapless.model.run import Recorded, StepAccount
 from gapless.model.study import Steps
 
@@ -63,7 +64,14 @@ def recorded_keys(recorded: Recorded | None) -> dict[str, Any]:
         "unseen": recorded.unseen,
         "others": recorded.others,
         "optimizers": recorded.optimizers,
+        "adopted": recorded.adopted,
+        "axis_error_ns": recorded.clock_error_ns,
+        **_footprint(recorded.footprint),
     }
+
+
+def _footprint(found: Footprint | None) -> dict[str, Any]:
+    return {} if found is None else dict(vars(found))
 
 
 def _step_account(made: StepAccount) -> StepAccountObject:

@@ -99,10 +99,10 @@ def _signal(number: int) -> str:
 
 def place_of(recorded: Recorded) -> str:
     """Give the run's folder."""
-    return _from_here(recorded.life.path)
+    return from_here(recorded.life.path)
 
 
-def _from_here(path: str) -> str:
+def from_here(path: str) -> str:
     """Name a path from the current folder if it lies below it."""
     here, place = Path.cwd(), Path(path)
     return clean(str(place.relative_to(here) if place.is_relative_to(here) else place))
@@ -180,7 +180,7 @@ def _joined(recorded: Recorded) -> Iterator[str]:
 
 def _adopted(paths: Sequence[str]) -> str:
     """Say which files of the training's own profiler stand where there is no window of ours."""
-    which, more = _from_here(paths[0]), len(paths) - 1
+    which, more = from_here(paths[0]), len(paths) - 1
     many = f" (and {more} more)" if more else ""
     what = "traces" if more else "trace"
     return (

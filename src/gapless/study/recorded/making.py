@@ -15,6 +15,7 @@ from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.study.options import Options, Say
 from gapless.study.recorded.account import Steps, step_account
+from gapless.study.recorded.footprint import footprint
 from gapless.study.recorded.lines import hot_lines
 from gapless.study.recorded.loaders import loader_uses
 from gapless.study.recorded.machine import cost, energy, gpus, machine_series, others, utilisation
@@ -60,6 +61,7 @@ def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
         notes=seen.notes,
         adopted=seen.adopted,
         clock_error_ns=seen.clock_error_ns,
+        footprint=footprint(every),
         others=others(recording.samples, _processors(every)),
         optimizers=other_optimizers(stepping_ones),
     )

@@ -1,0 +1,68 @@
+"""What a recorded training did beside its work: calls that wait for a device, memory, files.
+
+Times are integer nanoseconds; ``None`` is what was not observed.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SyncUse:
+    """A line of source that waits for a device by a call that Python can see, all ranks together.
+
+    Methods of tensors (``item``, ``cpu``) are not among these calls: windows show them.
+    """
+
+    file: str | None
+    line: int | None
+    function: str | None
+    count: int
+    total_ns: int
+    per_step: float | None  # calls on the thread that steps, between its steps; None without steps
+    step_ns: float | None  # how long they took, a step
+
+
+@dataclass(frozen=True)
+class AllocatorUse:
+    """The allocator of one device in one process: peaks in bytes, counts since the process began.
+
+    As it was at the last look, about one a second.
+    """
+
+    rank: int | None
+    device: int
+    allocated_peak: int | None
+    reserved_peak: int | None
+    retries: int | None  # memory was short: everything cached was freed, and tried again
+    ooms: int | None
+    device_allocs: int | None  # calls of cudaMalloc
+    device_frees: int | None
+
+
+@dataclass(frozen=True)
+class FolderUse:
+    """Files in one folder, or below it, that fetches opened."""
+
+    path: str
+    opened: int
+    files: int
+
+
+@dataclass(frozen=True)
+class FileUse:
+    """Files that fetches opened, of those that were looked at; files seen to be written."""
+
+    opened: int  # times
+    files: int  # distinct ones
+    more: int  # times, of files beyond those that were told apart
+    folders: tuple[FolderUse, ...]  # most opened first
+    written: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a training did beside its work."""
+
+    syncs: tuple[SyncUse, ...]  # most time first
+    allocator: tuple[AllocatorUse, ...]
+    files: FileUse | None
