@@ -78,8 +78,8 @@ def test_every_so_many_steps_if_asked_for() -> None:
 @pytest.mark.parametrize(
     ("events", "stop", "steps"),
     [
-        (10_000, 0, 6),
-        (20_000, 0, 5),
+        (2_000, 0, 6),
+        (3_000, 0, 4),  # 45 MB of events
         (60_000, 0, 3),  # at least, even above the number
         (1000, 3_000_000_000, 3),
         (1000, 1_500_000_000, 4),
@@ -93,9 +93,15 @@ def test_windows_are_as_long_as_they_may_be(events: int, stop: int, steps: int) 
     assert plan.steps(WINDOW) == steps
 
 
+def test_fewer_events_may_be_asked_for() -> None:
+    plan = Plan({"events": 4_000}, 1)
+    plan.probed(6, 1000, COST)
+    assert plan.steps(WINDOW) == 4
+
+
 def test_stacks_make_many_events_so_their_window_is_short() -> None:
     plan = Plan({}, 1)
-    plan.probed(6, 3000, COST)
+    plan.probed(6, 400, COST)
     assert plan.steps(STACKS) == 3
     plan.probed(6, 10_000, COST)
     assert plan.steps(STACKS) == 2

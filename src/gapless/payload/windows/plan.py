@@ -17,6 +17,8 @@ STEADY = 3  # successive steps that differ by at most a tenth
 LEAST = 3  # whole steps; fewer explain nothing
 REST = 2  # steps between two windows in a row: the first after a stop is slow
 SHARE = 50  # of the run, one part is what windows may cost
+MEMORY = 45 << 20  # bytes that the events of a window may take in the training's process
+EVENT_BYTES = 3_400  # of one, when the profiler has stopped; torch 2.13: 2,200 to 3,400 were seen
 STACKS_EVENTS = 50_000  # of one step
 STACKS_FACTOR = 10  # with stacks it makes about so many times as many
 HOPELESS = 1_000_000  # events of one step: three would hold the training for a minute
@@ -32,7 +34,7 @@ class Plan:
         self.window_steps = max(1, int(options.get("window_steps") or 6))
         self.every = options.get("every")
         self.most = int(options.get("most_windows", 6))
-        self.events = int(options.get("events") or 100_000)
+        self.events = min(int(options.get("events") or 100_000), MEMORY // EVENT_BYTES)
         self.ranks = world > 1
         self.next: str | None = PROBE if self.most > 0 else None
         self.at = RANKS_PROBE if self.ranks else EARLIEST  # no earlier than after this step
