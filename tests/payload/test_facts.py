@@ -206,6 +206,19 @@ def test_counters_of_the_allocator_are_read_once_a_second(monkeypatch: pytest.Mo
     assert "device_allocs" not in frame
 
 
+def test_counters_of_a_day_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(_: int) -> dict[str, object]:
+        return statistics()
+
+    stand_in = SimpleNamespace(_cuda_getDevice=int, _cuda_memoryStats=read)
+    monkeypatch.setitem(sys.modules, "torch.cuda", SimpleNamespace(is_initialized=lambda: True))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=stand_in))
+    with hooking.installed("allocator") as recorder:
+        for second in range(1, 86_400):
+            recorder.edge(second * 1_000_000_000)
+    assert 5_000 < len(recorder.written) < 8_000
+
+
 def test_where_cuda_is_not_in_use_nothing_is_asked() -> None:
     if torch.cuda.is_initialized():
         pytest.skip("CUDA is in use here")

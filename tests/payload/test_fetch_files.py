@@ -26,6 +26,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     monkeypatch.setattr(recorder, "write", write)
     monkeypatch.setattr(files, "_last", 0)
     monkeypatch.setattr(files, "_turn", {"next": 0, "due": 0})
+    monkeypatch.setattr(files, "_reads", {"due": 0, "wait": files.EVERY_NS})
     for name in ("_read", "_seen", "_written", "_known"):
         monkeypatch.setattr(files, name, type(getattr(files, name))())
     return found
@@ -39,6 +40,44 @@ def test_paths_are_counted_and_only_what_is_new_is_told(told: list[dict[str, Any
     files.tell()
     files.tell()
     assert told == [{"read": {"a": 2, "b": 1}, "written": []}, {"read": {"a": 1}, "written": []}]
+
+
+def test_paths_are_told_ever_more_rarely_and_each_is_counted(
+    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [time.monotonic_ns()]
+    monkeypatch.setattr(recorder, "now", lambda: clock[0])
+    seconds = 86_400
+    for second in range(seconds):
+        clock[0] += 1_000_000_000
+        files.opened(f"{second % 9}", "rb")
+        if second == seconds // 2:
+            files.opened("/out", "wb")
+        files.tick(clock[0])
+    files.finish()
+    assert 50 < len(told) < 70, "each half hour in the end"
+    assert sum(sum(one["read"].values()) for one in told) == seconds
+    (at,) = [at for at, one in enumerate(told) if one["written"]]
+    assert told[at]["read"] == {}, "what is written is told at once"
+
+
+def test_where_there_is_no_room_paths_are_counted_on(
+    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = [False]
+
+    def affords(**_: bool) -> bool:
+        return room[0]
+
+    monkeypatch.setattr(files.thinning, "affords", affords)
+    for _ in range(2):
+        files.opened("a", "rb")
+        files.tick(time.monotonic_ns())
+        files.finish()
+    assert told == []
+    room[0] = True
+    files.finish()
+    assert told == [{"read": {"a": 2}, "written": []}]
 
 
 def test_too_many_paths_are_counted_together(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import recorder, stacks
+from gapless.payload import recorder, stacks, thinning
 
 
 @pytest.fixture
@@ -51,6 +51,22 @@ def test_the_stack_of_the_training_thread_is_counted_innermost_first(
     here = [count for count, frames in frame["stacks"] if [__file__, "busy_here"] == frames[0][::2]]
     assert sum(here) > 5
     assert all(frames[1][2].startswith("test_") for _, frames in frame["stacks"][:1])
+
+
+def test_where_there_is_no_room_stacks_are_counted_on(
+    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stacks, "TELL_NS", 0)
+    monkeypatch.setitem(stacks._state, "wait", 0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+    def affords(*, last: bool = False) -> bool:
+        return last
+
+    monkeypatch.setattr(thinning, "affords", affords)
+    busy_here()
+    assert told == []
+    stacks.stop()
+    assert sum(count for count, _ in told[0]["stacks"]) > 5
 
 
 def test_the_thread_is_gone_for_a_fork_and_back_after_it(told: list[dict[str, Any]]) -> None:

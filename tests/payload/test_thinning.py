@@ -351,5 +351,12 @@ def test_what_predecessors_wrote_counts(begun: list[Any]) -> None:
     thinning.begin(2, 1, 0, (90_000, 600 * S))
     assert begun[0].room == 60 * 600 - 90_000
     assert not thinning.affords()
+    assert not thinning.affords(last=True), "there may be a worker for each epoch"
     thinning.begin(2, 1, 0, (9_000, 600 * S))
     assert thinning.affords()
+
+
+def test_a_training_tells_its_last_counts_whatever_it_wrote(begun: list[Any]) -> None:
+    thinning.begin(None, 1, 0, (9_000, 0))
+    assert len(begun) == 1
+    assert (thinning.affords(), thinning.affords(last=True)) == (False, True)

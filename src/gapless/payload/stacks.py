@@ -17,11 +17,12 @@ from . import patching, recorder, thinning
 
 HZ = 10.0
 TELL_NS = 5_000_000_000  # what was seen is told so long after the start, then ever more rarely
-RAREST_NS = 1_800_000_000_000
+RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
 DEPTH = 40  # frames of a stack, from the innermost
 MOST = 2000  # different stacks that are counted between two tellings
 MOST_CODES = 20_000
-TOLD = 200  # of them, the most frequent ones, are told: a day must not take much of a disk
+# Of them, the most frequent ones are told: a day must not take much of a disk.
+TOLD = {"training": 200, "worker": 40}
 PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 
 _state: dict[str, Any] = {"alarm": None, "role": None, "ident": None, "told": 0, "tid": None}
@@ -53,7 +54,7 @@ def stop() -> None:
     """End, and queue what was seen."""
     _end()
     _state["role"] = None
-    _tell()
+    _tell(last=True)
 
 
 def finish() -> None:
@@ -61,7 +62,7 @@ def finish() -> None:
     alarm, _state["alarm"] = _state["alarm"], None
     if alarm is not None:
         alarm.release()
-    _tell()
+    _tell(last=True)
 
 
 def pause() -> None:
@@ -111,7 +112,7 @@ def _watch(alarm: Any, period: float) -> None:
         while not alarm.acquire(timeout=period):
             _look(recorder.stepping_ident() or _state["ident"])
             if time.monotonic_ns() - _state["told"] > _state["wait"]:
-                _state["wait"] = min(2 * _state["wait"], RAREST_NS)
+                _state["wait"] = min(2 * _state["wait"], RAREST_NS.get(_state["role"], 0))
                 _tell()
     except Exception as error:
         patching.notes.append(("stacks", repr(error)))
@@ -135,17 +136,17 @@ def _look(ident: int) -> None:
         _counts[key] = _counts.get(key, 0) + 1
 
 
-def _tell() -> None:
+def _tell(*, last: bool = False) -> None:
     _state["told"] = time.monotonic_ns()
-    if not thinning.affords():
+    if not thinning.affords(last=last):
         return  # they are counted on
     stacks = []
+    role = _state["role"] or ("worker" if recorder.is_worker() else "training")
     ranked = sorted(_counts.copy().items(), key=lambda one: -one[1])
-    for key, count in ranked[:TOLD]:
+    for key, count in ranked[: TOLD[role]]:
         seen = ((_codes[number], line) for number, line in zip(key[::2], key[1::2]))
         stacks.append([count, [[code.co_filename, line, code.co_name] for code, line in seen]])
     _counts.clear()
     if stacks:
-        role: str | None = _state["role"] or ("worker" if recorder.is_worker() else "training")
         looks = sum(count for _, count in ranked)
         recorder.write(wire.STACKS, {"thread": role, "stacks": stacks, "looks": looks})

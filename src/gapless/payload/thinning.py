@@ -54,6 +54,7 @@ class Thinning:
         self.rate = rate  # bytes a second
         self.most = max(first, SAVED)
         self.filled = now
+        self.shares = False  # it is one of several workers
         self.closed_until = 0
         self.held = 0  # bytes of detail left that is written in any case
         self.releasing = False
@@ -152,6 +153,7 @@ def begin(workers: int | None, now: int, allowance: float | None, before: tuple[
         first = first * FIRST_OF_WORKERS / FIRST / max(workers, 1)
         rate = max(RATE_OF_WORKERS / max(workers, 1), LEAST_RATE)
     made = Thinning(first, rate, now)
+    made.shares = workers is not None
     made.room = min(first + before[1] * rate / _S - before[0], made.most)
     _thinning[:] = [made]
 
@@ -165,9 +167,12 @@ def frames(
     return [*texts, *thinning.frames(marks, batches, now, last=last)]
 
 
-def affords() -> bool:
-    """Tell whether there is room for what need not be told now: counts that go on meanwhile."""
-    return not _thinning or _thinning[0].room > 0
+def affords(*, last: bool = False) -> bool:
+    """Tell whether there is room for what need not be told now: counts that go on meanwhile.
+
+    At its end (``last``) a training tells them in any case; of workers there may be any number.
+    """
+    return all(one.room > 0 or (last and not one.shares) for one in _thinning)
 
 
 def hold() -> None:

@@ -22,7 +22,7 @@ _COUNTS = (
     ("num_device_free", "device_frees"),
     ("num_sync_all_streams", "sync_all_streams"),
 )
-_looked = [0, 0]  # when last, when first
+_looked = [-_EVERY, 0]  # when last, when first
 
 
 def install() -> None:

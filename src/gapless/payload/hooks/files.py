@@ -84,7 +84,7 @@ def tell() -> None:
 
 def finish() -> None:
     """Write what is new at the end of a process, if there is room."""
-    if thinning.affords():
+    if thinning.affords(last=True):
         tell()
 
 
