@@ -104,6 +104,20 @@ def test_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.endswith("  not seen  gpu: no NVML\n  not seen  schedstat: no such file (2 times)")
 
 
+def test_records_that_were_added_up_are_counted(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = {
+        "rank0.log": drawing.process()
+        + drawing.marks(drawing.step(0, 1, 2))
+        + drawing.mark_sums((wire.STEP, 0, 0, 11, 2, 90, 30, 60, 2, -1))
+        + drawing.batch_sums(drawing.batch_sum(3, 80)),
+    }
+    finish(drawing.run(here / ".gapless/runs/2026-c", logs, started_unix_ns=NOW))
+    assert run("show", "2026-c") == 0
+    assert "  process   training of rank 0, 7: 31 marks, 9 batches" in "\n".join(lines(capsys))
+
+
 def test_a_run_without_its_database_gets_one_when_it_is_shown(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

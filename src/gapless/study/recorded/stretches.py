@@ -64,7 +64,10 @@ class Stretches:
 
 
 def stretches(process: Process) -> Stretches:
-    """Give the stretches of a process whose marks were summed; none where all were kept."""
+    """Give the stretches of a process whose marks were summed; none where all were kept.
+
+    A kept mark of a model's mode ends one; what the next one holds comes after that mark.
+    """
     sums = process.mark_sums or Sums(_NOTHING)
     columns = sums.columns
     end, at = np.unique(columns["end"], return_inverse=True)
@@ -73,7 +76,9 @@ def stretches(process: Process) -> Stretches:
     start = np.maximum(start, np.concatenate(([process.start], end[:-1]))[: len(end)])
     rest = ("kind", "flags", "subject", "thread", "count", "total", "longest")
     calls = Calls(at.astype(np.int64), **{name: columns[name] for name in rest})
-    return Stretches(np.minimum(start, end), end, calls)
+    modes = np.sort(process.marks.start[process.marks.kind == wire.MODE])
+    last = np.append(modes, [process.start])[np.searchsorted(modes, end, side="right") - 1]
+    return Stretches(np.minimum(np.maximum(start, last), end), end, calls)
 
 
 _NOTHING = {name: np.empty(0, np.int64) for name in wire.MARK_SUM_FIELDS}
