@@ -202,7 +202,7 @@ def test_lines_in_which_stacks_stood_are_named() -> None:
     log.steps(100, 200, 300)
     log.stacks.append(StackCount("training", (("/a/b/train.py", 60, "main"),), 30))
     log.stacks.append(StackCount("training", (("/x/site-packages/torch/a.py", 1, "f"),), 10))
-    assert "of the training thread's samples: train.py:60 main 75 %" in told(log)
+    assert "the training thread, by sampled stacks: train.py:60 main 75 %" in told(log)
 
 
 def test_steps_that_were_all_profiled_are_counted_and_said_to_be() -> None:

@@ -43,7 +43,7 @@ def test_a_later_batch_that_lies_ready_is_held_up_by_the_one_that_is_due() -> No
     )
     # the third batch is due from 20 to 100; the fourth is complete at 30
     assert facets(study) == (5 + 82, 0, 70)
-    assert "in 80 % of that, later batches lay ready behind a slower one" in shown(study)
+    assert "in 80 % of these waits, later batches lay ready behind a slower one" in shown(study)
 
 
 def test_a_worker_that_is_still_at_a_batch_of_the_last_epoch_lets_the_due_one_wait() -> None:
@@ -60,7 +60,9 @@ def test_a_worker_that_is_still_at_a_batch_of_the_last_epoch_lets_the_due_one_wa
         main.steps(got + 2)
     study = study_recording(recording(main, worker), Options())
     assert facets(study) == (5 + 49, 39, 0)
-    assert "in 72 % of that, the worker of the batch was still at another one" in shown(study)
+    assert "in 72 % of these waits, the worker of the batch was still at another one" in shown(
+        study
+    )
 
 
 def test_waits_for_the_training_process_itself_have_no_facets() -> None:

@@ -61,7 +61,7 @@ def account_table(laid: Sheet, *, stepwise: bool) -> Iterator[str]:
 
 def bullets(title: str, lines: Iterable[str]) -> Iterator[str]:
     """Give a list below a title, nothing if it is empty."""
-    items = [f"- {plain(line)}" for line in lines]
+    items = [f"{'  ' * line.startswith(' ')}- {plain(line.strip())}" for line in lines]
     if items:
         yield from ("", f"### {title}", "", *items)
 

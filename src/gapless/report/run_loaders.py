@@ -54,8 +54,7 @@ def _lines(one: LoaderUse) -> Iterator[str]:
         share = f" ({percent(one.share)} of the time of steps)" if one.share is not None else ""
         yield f"{count(one.waits)} batches waited for {span(one.wait_ns)}{share}: {_waits(one)}"
         made = _by_size({leaf.removeprefix("data."): ns for leaf, ns in one.stages.items()})
-        where = f" {AT_HOME}" if at_home(one) else ""
-        yield f"waiting for{where and f' ({where.strip()})'}: {made}"
+        yield f"waiting for: {made}{f' ({AT_HOME})' if at_home(one) else ''}"
         yield from _facets(one)
     if one.iterations:
         each = span(one.restart_ns / one.iterations)
@@ -77,7 +76,7 @@ def _facets(one: LoaderUse) -> Iterator[str]:
         (one.queueing_ns, "the worker of the batch was still at another one"),
     ):
         if ns is not None and ns >= _MUCH * one.known_ns:
-            yield f"in {percent(ns / one.known_ns)} of that, {words}"
+            yield f"in {percent(ns / one.known_ns)} of these waits, {words}"
 
 
 def _waits(one: LoaderUse) -> str:

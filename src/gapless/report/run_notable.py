@@ -12,6 +12,7 @@ _STOLEN: Final = 0.02
 _SLOW: Final = 10  # times what is usual
 _LONG: Final = 0.2  # of the life of the process
 _LEAST: Final = 1e10  # ns: imports and a device take seconds
+_MOST: Final = 0.5  # of the waits for a loader
 _FEW: Final = 3  # optimizers, loaders that are named
 
 
@@ -20,6 +21,8 @@ def notable_lines(recorded: Recorded) -> Iterator[str]:
     yield from _others(recorded)
     for one in recorded.timeline.processes[:1]:
         yield from _beginning(one, recorded)
+    for one in recorded.loaders[:1]:
+        yield from _first_batches(one)
 
 
 def _others(recorded: Recorded) -> Iterator[str]:
@@ -56,6 +59,18 @@ def _beginning(one: ProcessTime, recorded: Recorded) -> Iterator[str]:
         f"; {span(batch)} of that it waited for the first batch" if batch >= _LONG * first else ""
     )
     yield f"the first step was done after {span(first)}, {share} of the whole{waited}"
+
+
+def _first_batches(one: LoaderUse) -> Iterator[str]:
+    """Say that a loader was waited for at the beginning of its iterations above all."""
+    if one.first_ns is None or one.iterations < 2 or (one.share or 0.0) < _TAKEN:  # noqa: PLR2004
+        return
+    share = one.first_ns * one.iterations / max(1, one.wait_ns)
+    if share >= _MOST and one.first_ns * one.waits >= _SLOW * one.wait_ns:
+        yield (
+            f"{_name(one)}: the first batch of an iteration takes {span(one.first_ns)} (the mean "
+            f"of {one.iterations:,}), {percent(min(1.0, share))} of all waiting for this loader"
+        )
 
 
 def optimizer_lines(recorded: Recorded) -> Iterator[str]:

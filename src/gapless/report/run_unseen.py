@@ -28,8 +28,8 @@ def unseen_lines(study: Study, recorded: Recorded) -> Sequence[str]:
         key = (clean(one.what), clean(one.why))
         seen[key] = seen.get(key, 0) + one.count
     lines = [f"{what}: {why}{_times(times)}" for (what, why), times in seen.items()]
-    return [*lines, *map(clean, recorded.notes)] + (
-        ["no window of torch.profiler"]
-        if not (recorded.windows or recorded.adopted) and study.run.ranks
-        else []
-    )
+    lines += map(clean, recorded.notes)
+    explained = any(line.startswith("window") for line in lines)
+    if not (recorded.windows or recorded.adopted or explained) and study.run.ranks:
+        lines.append("no window of torch.profiler")
+    return lines

@@ -212,8 +212,8 @@ def command_lines(recorded: Recorded) -> Iterator[str]:
 def _firsts(one: ProcessTime) -> Iterator[str]:
     if one.to_first_batch_ns is not None and one.first_batch_ns is not None:
         yield (
-            f"first batch after {span(one.to_first_batch_ns)}, of which it was waited for "
-            f"{span(one.first_batch_ns)}"
+            f"first batch after {span(one.to_first_batch_ns)} ({span(one.first_batch_ns)} of that "
+            "waiting for it)"
         )
     if one.first_step_ns is not None:
         yield f"first step done after {span(one.first_step_ns)}"
@@ -264,14 +264,14 @@ def _energy(joules: float) -> str:
 
 def line_lines(recorded: Recorded) -> Iterator[str]:
     """Give the lines of source in which the most samples stood, of each kind of thread."""
-    for thread, words in (("training", "the training thread's"), ("worker", "the workers'")):
+    for thread, words in (("training", "the training thread"), ("worker", "the workers")):
         own = [one for one in recorded.lines if one.thread == thread][:3]
         if own:
             shown = " · ".join(
                 f"{_short(one.file)}:{one.line} {clean(one.function)} {percent(one.share)}"
                 for one in own
             )
-            yield f"of {words} samples: {shown}"
+            yield f"{words}, by sampled stacks: {shown}"
 
 
 def _short(file: str) -> str:

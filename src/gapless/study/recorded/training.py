@@ -76,7 +76,9 @@ def _training(process: Process, beside: Sequence[Process], recording: Recording)
         if one.role == "worker" and _parent(one, beside) is process
     )
     end, found = max(end, last), edges(process)
-    return Training(process, workers, process.start, end, last, found, stretches(process))
+    # What is recorded from within a program begins later than its process.
+    start = max(process.start, recording.manifest.started)
+    return Training(process, workers, start, end, last, found, stretches(process))
 
 
 def _is_command(process: Process, beside: Sequence[Process], recording: Recording) -> bool:

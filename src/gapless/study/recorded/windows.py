@@ -1,5 +1,6 @@
 """What profilers saw of a run: our windows, and traces that the training's own profiler wrote."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,6 +63,8 @@ def profiled(
     lines, more = _study(stacked, options, tell, notes)
     read = {**parts, **more}
     notes += [note for one in own for note in _clock_note(one, read)]
+    if not plain:
+        notes += _discarded(every)
     errors = [
         error_of(one.window, read[one.path].ours) for one in own if one.window if one.path in read
     ]
@@ -152,6 +155,18 @@ def _scaled(lines: Iterable[Line], rows: int, of: int) -> tuple[Line, ...]:
     return tuple(
         replace(one, **{name: scale(getattr(one, name)) for name in _OF_LINES}) for one in lines
     )
+
+
+def _discarded(every: Sequence[Training]) -> Iterator[str]:
+    """Say why windows were not kept."""
+    why = Counter(
+        one.discarded
+        for training in every
+        for one in training.process.windows
+        if one.discarded is not None and not one.stacks
+    )
+    for reason, count in why.items():
+        yield f"windows: none was kept, {count} cut short or lost: {reason}"
 
 
 def _clock_note(one: _File, read: dict[Path, Part]) -> Iterator[str]:
