@@ -67,7 +67,7 @@ def fact(noun: str, number: int, **values: object) -> bytes:
 
 def window(number: int, **more: object) -> bytes:
     told = {"number": number, "path": f"windows/rank0-step{number}.json", "start": 1, "end": 2,
-            "first_step": 3, "last_step": 8, "stacks": False, "offset_ns": 5, "error_ns": 1,
+            "first_step": 3, "last_step": 8, "stacks": False,
             "stop_ns": 6, "save_ns": 7, "discarded": None}  # fmt: skip
     return wire.text_frame(wire.WINDOW, told | more)
 

@@ -25,8 +25,6 @@ def window(rank: int, first: int = 10, *, start: int = 400) -> Window:
         first_step=first,
         last_step=first + 5,
         stacks=False,
-        offset_ns=None,
-        error_ns=None,
         stop_ns=MS,
         save_ns=MS,
         discarded=None,

@@ -13,8 +13,6 @@ def window(first: int, last: int, start: int = 0, *, number: int = 1) -> Window:
         first_step=first,
         last_step=last,
         stacks=False,
-        offset_ns=None,
-        error_ns=None,
         stop_ns=None,
         save_ns=None,
         discarded=None,

@@ -96,8 +96,6 @@ class Window:
     first_step: int
     last_step: int
     stacks: bool
-    offset_ns: int | None  # Kineto's clock less ours, in the middle of the window
-    error_ns: int | None  # half the width of the clock bracket, drift included
     stop_ns: int | None
     save_ns: int | None
     discarded: str | None  # why it was not kept

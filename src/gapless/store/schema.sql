@@ -174,8 +174,6 @@ CREATE TABLE "window" (
     first_step INTEGER NOT NULL,
     last_step  INTEGER NOT NULL,
     stacks     INTEGER NOT NULL,  -- 1: with Python stacks
-    offset_ns  INTEGER,           -- its clock less ours
-    error_ns   INTEGER,           -- of offset_ns
     stop_ns    INTEGER,           -- what stopping took
     save_ns    INTEGER,
     discarded  TEXT               -- why it was not kept

@@ -119,8 +119,6 @@ def _window(found: Object) -> Window | None:
         first_step=first,
         last_step=last,
         stacks=found.get("stacks") is True,
-        offset_ns=integer(found.get("offset_ns")),
-        error_ns=integer(found.get("error_ns")),
         stop_ns=integer(found.get("stop_ns")),
         save_ns=integer(found.get("save_ns")),
         discarded=text(found.get("discarded")),

@@ -194,8 +194,6 @@ class Session:
             "first_step": here.step + 1,
             "last_step": step,
             "stacks": here.what is STACKS,
-            "offset_ns": None,  # found by who reads the file: it shows Kineto's side
-            "error_ns": None,
             "stop_ns": None,
             "save_ns": None,
             "discarded": None,
