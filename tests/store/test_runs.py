@@ -113,6 +113,17 @@ def test_steps_are_counted_by_what_makes_them(
     assert (entry.steps, entry.step_ns) == expected
 
 
+def test_steps_that_were_added_up_are_counted(tmp_path: Path) -> None:
+    first = drawing.marks(*(drawing.step(n, 10 * n, 10 * n + 10) for n in range(4)))
+    sums = drawing.mark_sums((wire.STEP, 0, 0, 11, 40, 1040, 100, 500, 9, -1))
+    other = drawing.mark_sums((wire.NEXT, 0, 0, 11, 40, 1040, 200, 300, 9, -1))
+    log = drawing.process() + first + sums + other
+    run = drawing.run(tmp_path / "r", {"rank0.log": log})
+    finish(run)
+    entry = runs.entry(run)
+    assert (entry.steps, entry.step_ns) == (104, 10)
+
+
 def test_a_run_is_found_by_its_beginning_by_last_and_by_path(place: Path) -> None:
     assert runs.find(place, "last").name == "2026-b1"
     assert runs.find(place, "2026-b").name == "2026-b1"

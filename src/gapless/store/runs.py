@@ -81,10 +81,14 @@ def _size(folder: Path) -> int:
 
 
 _CALLS: Final = """
-    SELECT mark.process, count(*), max(mark.end_ns) - min(mark.end_ns)
-    FROM mark JOIN process ON process.id = mark.process
-    WHERE mark.kind = ? AND process.role = 'training' AND mark.flags & 1 = 0
-    GROUP BY mark.process, mark.subject ORDER BY coalesce(process.rank, 0), mark.process, 2
+    WITH call AS (
+        SELECT process, kind, flags, subject, end_ns AS first, end_ns AS last, 1 AS count FROM mark
+        UNION ALL
+        SELECT process, kind, flags, subject, start_ns, end_ns, count FROM mark_sum)
+    SELECT call.process, sum(count), max(last) - min(first)
+    FROM call JOIN process ON process.id = call.process
+    WHERE call.kind = ? AND process.role = 'training' AND call.flags & 1 = 0
+    GROUP BY call.process, call.subject ORDER BY coalesce(process.rank, 0), call.process, 2
 """
 _MANY: Final = 5  # calls that make a loop
 
