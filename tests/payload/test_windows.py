@@ -156,6 +156,27 @@ def test_one_process_waits_for_steady_steps(tmp_path: Path) -> None:
     assert [window["discarded"] for window in run.windows()] == [None, None]
 
 
+def test_the_steps_of_a_window_are_kept_though_there_is_no_room(tmp_path: Path) -> None:
+    run = train(tmp_path, 60, allowance=0)
+    layout = wire.RECORDS
+    marks, sums = (
+        [
+            one
+            for frame in run.frames
+            if frame.kind == kind
+            for one in layout[kind].iter_unpack(frame.body)
+        ]
+        for kind in (wire.MARKS, wire.MARK_SUMS)
+    )
+    ends = [one[5] for one in marks if one[0] == wire.STEP]
+    assert len(ends) + sum(one[6] for one in sums if one[0] == wire.STEP) == 60
+    for window in run.windows():
+        inside = sum(window["start"] <= end <= window["end"] for end in ends)
+        assert inside == window["last_step"] - window["first_step"] + 1
+        assert not any(one[4] < window["end"] and one[5] > window["start"] for one in sums)
+    assert len(ends) < 60
+
+
 def test_threads_that_want_pythons_lock_do_not_stop_the_child(tmp_path: Path) -> None:
     run = train(tmp_path, 30, "threads=10", "wait=26", save="child")
     assert run.files() == ["rank0-step13.json", "rank0-step23-stacks.json"]
