@@ -78,7 +78,7 @@ def test_workers_that_are_made_anew_are_counted_by_how_many_there_are_at_a_time(
         log.mark("next", 100 + 500 * at, 111 + 500 * at, value=0)
         log.steps(120 + 500 * at)
     text = " ".join(shown(study_recording(recording(log, *workers, ended=2000), Options())).split())
-    assert "1 worker at a time (3 processes, made anew for iterations): 3 fetches" in text
+    assert "1 worker at a time (3 processes, made anew for epochs): 3 fetches" in text
 
 
 def test_how_windows_were_saved_is_nothing_that_was_not_seen() -> None:
@@ -92,3 +92,20 @@ def test_a_signal_that_ended_the_command_is_named() -> None:
     log = Log(end=None)
     study = study_recording(recording(log, exit_code=-9, status="killed"), Options())
     assert "killed by SIGKILL after 1.00 s" in shown(study)
+
+
+def test_loaders_that_one_line_makes_anew_are_one() -> None:
+    log = Log(end=2000)
+    for epoch in range(3):
+        log.fact("loader", epoch, ("train.py", 41), num_workers=0, batch_size=8)
+        for at in range(100 + 600 * epoch, 700 + 600 * epoch, 100):
+            log.mark("next", at, at + 30, value=0, subject=epoch)
+            log.steps(at + 99)
+    log.fact("loader", 7, ("train.py", 41), num_workers=0, batch_size=4)
+    log.mark("next", 1950, 1960, value=0, subject=7)
+    study = study_recording(recording(log, ended=2000), Options())
+    assert study.recorded is not None
+    assert [(one.made, one.waits) for one in study.recorded.loaders] == [(3, 18), (1, 1)]
+    assert study.recorded.steps is not None
+    assert study.recorded.steps.samples_per_s == 80
+    assert "num_workers=0), made anew 2 times" in " ".join(shown(study).split())

@@ -448,7 +448,7 @@ def test_a_worker_that_records_one_fetch_in_several_is_not_called_idle_between()
     log, first, _ = two_workers()
     first.fetch(290, 299, sequence=7, decode=9)
     assert next(leaf for wait, leaf, _, _ in pieces(log, first) if wait == 2) == "unstaged"
-    found = worker_use(0, [log.process()], [first.process()])
+    found = worker_use([(log.process(), 0)], [(first.process(), 0)])
     assert found is not None
     assert found.fetches == 3
     assert found.busy == pytest.approx((18 + 40 + 9) * 8 / 3 / 189)
@@ -530,7 +530,7 @@ def test_calls_that_raised_end_no_step() -> None:
 def test_fetches_without_samples_have_no_cost_a_sample() -> None:
     log = Log(end=900)
     log.fetch(10, 20, samples=-1, cpu=5, decode=5)
-    found = worker_use(0, [log.process()], [])
+    found = worker_use([(log.process(), 0)], [])
     assert found is not None
     assert (found.samples, found.cpu_per_sample_ns, found.stages) == (None, None, ())
 

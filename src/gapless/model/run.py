@@ -143,7 +143,10 @@ class WorkerUse:
 
 @dataclass(frozen=True)
 class LoaderUse:
-    """One loader, all ranks together: how long it was waited for, and what made its batches."""
+    """One loader, all ranks together: how long it was waited for, and what made its batches.
+
+    Loaders that one line made with the same settings are one.
+    """
 
     id: int
     file: str | None
@@ -167,6 +170,7 @@ class LoaderUse:
     known_ns: int | None = None  # how long those waits were
     queueing_ns: int | None = None  # of that: its worker was still at an earlier batch
     hol_ns: int | None = None  # of that: a later batch was complete, the one that was due was not
+    made: int = 1  # so many loaders of one line and alike: made anew for each epoch, say
 
 
 @dataclass(frozen=True)

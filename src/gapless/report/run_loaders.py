@@ -20,7 +20,7 @@ def loader_lines(recorded: Recorded) -> Iterator[str]:
     used = [one for one in recorded.loaders if one.waits or one.workers]
     used = used or list(recorded.loaders)
     for one in used[:_MOST]:
-        yield title(one)
+        yield title(one) + (f", made anew {one.made - 1:,} times" if one.made > 1 else "")
         yield from (f"  {line}" for line in _lines(one))
     if len(used) > _MOST:
         yield f"{len(used) - _MOST} more loaders, which were waited for less"
@@ -125,7 +125,7 @@ def _who(use: WorkerUse) -> str:
     many = use.slots or use.processes
     workers = f"{many:,} worker{'s' if many > 1 else ''}"
     if use.processes > many:
-        workers += f" at a time ({use.processes:,} processes, made anew for iterations)"
+        workers += f" at a time ({use.processes:,} processes, made anew for epochs)"
     return f"{workers}: {fetch}"
 
 

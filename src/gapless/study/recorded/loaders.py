@@ -1,6 +1,7 @@
 """Each loader of a run: how long it was waited for, how often it started anew, who fed it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,31 +20,57 @@ from gapless.study.recorded.waits import Waits
 from gapless.study.recorded.workers import worker_use
 
 Waited = tuple[Training, tuple[Waits, ...]]
-_Key = tuple[int, str | None, int | None]
+_Place = tuple[int, str | None, int | None]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A loader of one training process."""
+
+    training: Training
+    loader: int
+    fact: Fact | None
+    waits: Waits | None
+
+    @property
+    def place(self) -> _Place:
+        """Tell what loaders of other ranks are this one: the same number, made in the same line."""
+        fact = self.fact
+        return (self.loader, fact.file, fact.line) if fact else (self.loader, None, None)
 
 
 def loader_uses(every: Sequence[Waited]) -> tuple[LoaderUse, ...]:
     """Describe the loaders of the training processes, the one waited for longest first.
 
-    A loader of several ranks is one: the same number, made in the same line.
+    A loader of several ranks is one. So are those that one line made with the same settings: anew
+    for each epoch, say.
     """
-    found: dict[_Key, list[tuple[Training, Waits | None]]] = {}
+    like: dict[_Place, object] = {}
+    found: dict[object, list[_Part]] = {}
     for training, waits in every:
         by_loader = {one.loader: one for one in waits}
         for loader in sorted(_numbers(training) | by_loader.keys()):
             fact = fact_of(training.process, "loader", loader)
-            key = (loader, fact.file, fact.line) if fact else (loader, None, None)
-            found.setdefault(key, []).append((training, by_loader.get(loader)))
-    uses = [_use(key[0], parts) for key, parts in found.items()]
-    return tuple(sorted(uses, key=lambda one: -one.wait_ns))
+            part = _Part(training, loader, fact, by_loader.get(loader))
+            kind = like.setdefault(part.place, kind_of(training, loader))
+            found.setdefault(kind, []).append(part)
+    return tuple(sorted(map(_use, found.values()), key=lambda one: -one.wait_ns))
+
+
+def kind_of(training: Training, loader: int) -> object:
+    """Give what loaders of a process have in common that one line made with the same settings."""
+    fact = fact_of(training.process, "loader", loader)
+    if fact is None or fact.file is None:
+        return loader
+    return fact.file, fact.line, fact.function, repr(sorted(fact.values.items()))
 
 
 def _numbers(training: Training) -> set[int]:
     return {one.id for one in training.process.facts if one.noun == "loader"}
 
 
-def _use(loader: int, parts: Sequence[tuple[Training, Waits | None]]) -> LoaderUse:
-    used = [(training, waits) for training, waits in parts if waits is not None]
+def _use(parts: Sequence[_Part]) -> LoaderUse:
+    used = [(one.training, one.waits) for one in parts if one.waits is not None]
     lengths = np.concatenate([np.empty(0, np.int64), *(one.end - one.start for _, one in used)])
     firsts = np.concatenate(
         [np.empty(0, np.int64), *((one.end - one.start)[one.first] for _, one in used)]
@@ -52,10 +79,10 @@ def _use(loader: int, parts: Sequence[tuple[Training, Waits | None]]) -> LoaderU
     waits = len(lengths) + sum(int(one.summed.count.sum()) for _, one in used)
     wait = int(lengths.sum()) + sum(int(one.summed.total.sum()) for _, one in used)
     summed = np.concatenate([np.empty(0, np.int64), *(one.summed.longest for _, one in used)])
-    fact = next((fact for fact in _facts(loader, parts) if fact is not None), None)
-    turns, restart = _turns(loader, [training for training, _ in parts])
+    fact = next((one.fact for one in parts if one.fact is not None), None)
+    turns, restart = _turns(parts)
     return LoaderUse(
-        id=loader,
+        id=parts[0].loader,
         file=fact.file if fact else None,
         line=fact.line if fact else None,
         function=fact.function if fact else None,
@@ -72,10 +99,15 @@ def _use(loader: int, parts: Sequence[tuple[Training, Waits | None]]) -> LoaderU
         iterations=turns,
         restart_ns=restart,
         workers=worker_use(
-            loader,
-            [training.process for training, _ in parts],
-            [worker for training, _ in parts for worker in training.workers],
+            [(one.training.process, one.loader) for one in parts],
+            [
+                (worker, one.loader)
+                for one in parts
+                for worker in one.training.workers
+                if worker.loader == one.loader
+            ],
         ),
+        made=len({one.loader for one in parts}),
         **_delays([one.delays for _, one in used]),
     )
 
@@ -91,10 +123,6 @@ def _delays(every: Sequence[Delays]) -> dict[str, int]:
     }
 
 
-def _facts(loader: int, parts: Iterable[tuple[Training, object]]) -> Iterable[Fact | None]:
-    return (fact_of(training.process, "loader", loader) for training, _ in parts)
-
-
 def _stages(waits: Waits) -> dict[str, int]:
     sums = waits.shares().sum(axis=0)
     np.add.at(sums, waits.pieces.leaf, waits.pieces.end - waits.pieces.start)
@@ -103,19 +131,21 @@ def _stages(waits: Waits) -> dict[str, int]:
 
 def _share(used: Sequence[tuple[Training, Waits]]) -> float | None:
     """Give the share of waits in the time of the counted steps."""
-    whole = waited = 0
+    lanes = {id(training): regular(training) for training, _ in used}
+    whole = sum(int((lane.end - lane.start).sum()) for lane in lanes.values())
+    waited = 0
     for training, waits in used:
-        lane = regular(training)
-        whole += int((lane.end - lane.start).sum())
+        lane = lanes[id(training)]
         waited += int(overlap(lane, waits.start, waits.end).sum())
         waited += int(within(training, lane, waits.summed).total.sum())
     return waited / whole if whole else None
 
 
-def _turns(loader: int, every: Sequence[Training]) -> tuple[int, int]:
+def _turns(parts: Sequence[_Part]) -> tuple[int, int]:
     """Count the iterations, and sum the time in which they began and ended."""
     count, spent = 0, 0
-    for training in every:
+    for one in parts:
+        training, loader = one.training, one.loader
         marks = training.process.marks
         mine = (marks.subject == loader) & (marks.thread == training.edges.thread)
         turns = mine & (marks.kind == wire.ITER)

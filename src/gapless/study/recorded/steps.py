@@ -10,7 +10,7 @@ from gapless.model.run import RunSteps
 from gapless.model.trace import Int64
 from gapless.study.recorded.batches import fetched
 from gapless.study.recorded.edges import fact_of, logging_period, noise, unprofiled
-from gapless.study.recorded.loaders import Waited
+from gapless.study.recorded.loaders import Waited, kind_of
 from gapless.study.recorded.training import Training, counted, regular, within
 from gapless.study.recorded.waits import Waits
 
@@ -64,15 +64,25 @@ def _rate(every: Sequence[Training], waited: Sequence[Waited]) -> float | None:
 
 
 def _rate_of(training: Training, waits: Sequence[Waits]) -> float | None:
-    """Give the samples a second that the loader with most hand-overs gave in counted steps."""
+    """Give the samples a second that the loader with most hand-overs gave in counted steps.
+
+    Loaders that were made anew, for each epoch say, are one.
+    """
     lane = regular(training)
-    handed = {one.loader: _handed(training, lane, one) for one in waits}
-    loader = max(handed, key=lambda one: handed[one], default=None)
+    kinds: dict[object, dict[int, int]] = {}
+    for one in waits:
+        handed = _handed(training, lane, one)
+        if handed:
+            kinds.setdefault(kind_of(training, one.loader), {})[one.loader] = handed
     wall = int((lane.end - lane.start).sum())
-    if loader is None or not handed[loader] or not wall:
+    if not kinds or not wall:
         return None
-    size = _batch_size(training, loader)
-    return None if size is None else handed[loader] * size / wall * 1e9
+    busiest = max(kinds.values(), key=lambda kind: sum(kind.values()))
+    sizes = {loader: _batch_size(training, loader) for loader in busiest}
+    known = {loader: size for loader, size in sizes.items() if size is not None}
+    if len(known) < len(sizes):
+        return None
+    return sum(busiest[loader] * size for loader, size in known.items()) / wall * 1e9
 
 
 def _handed(training: Training, lane: Lane, waits: Waits) -> int:

@@ -11,11 +11,13 @@ from gapless.model.trace import Int64
 from gapless.study.recorded.batches import Columns, fetched, passing
 from gapless.study.recorded.edges import Bool
 
+_Maker = tuple[Process, int]  # a process, and the number of the loader that it fetched for
 
-def worker_use(loader: int, own: Sequence[Process], workers: Sequence[Process]) -> WorkerUse | None:
+
+def worker_use(own: Sequence[_Maker], workers: Sequence[_Maker]) -> WorkerUse | None:
     """Describe who fetched for a loader: workers, else the training process; ``None``: nobody."""
-    made = [one for one in workers if one.loader == loader and len(fetched(one, loader)["start"])]
-    columns = [fetched(one, loader) for one in made or own]
+    made = [one for one in workers if len(fetched(*one)["start"])]
+    columns = [fetched(*one) for one in made or own]
     columns = [one for one in columns if len(one["start"])]
     if not columns:
         return None
@@ -23,7 +25,7 @@ def worker_use(loader: int, own: Sequence[Process], workers: Sequence[Process]) 
     life = sum(int(one["end"].max() - one["start"].min()) for one in columns)
     single = every["wall"][every["count"] == 1]
     samples = _known_sum(every["samples"])
-    shares = _shares(every, None if not made or not life else _busy(made, loader, life))
+    shares = _shares(every, None if not made or not life else _busy(made, life))
     return WorkerUse(
         processes=len(made),
         fetches=int(every["count"].sum()),
@@ -41,7 +43,7 @@ def worker_use(loader: int, own: Sequence[Process], workers: Sequence[Process]) 
         random=bool(every["random"].any()) if every["looked"].any() else None,
         stages=_stages(every),
         staged=int(every["detailed"].sum()),
-        slots=len({(one.rank, one.worker) for one in made}) or None,
+        slots=len({(one.rank, one.worker) for one, _ in made}) or None,
     )
 
 
@@ -57,9 +59,9 @@ def _per(every: Columns, name: str) -> float | None:
     return float(every[name][rows].sum()) / samples if samples else None
 
 
-def _busy(made: Sequence[Process], loader: int, life: int) -> float:
+def _busy(made: Sequence[_Maker], life: int) -> float:
     """Give the share of their life in which workers fetched, fetches that passed unrecorded too."""
-    spent = sum(float(fetched(one, loader)["wall"].sum()) * passing(one, loader) for one in made)
+    spent = sum(float(fetched(*one)["wall"].sum()) * passing(*one) for one in made)
     return min(1.0, spent / life)
 
 
