@@ -1,6 +1,7 @@
 """How people start trainings. Each gives a command line and what it needs in the environment."""
 
 import os
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -70,7 +71,6 @@ _SIMPLE: dict[str, list[str]] = {
         *["-m", "accelerate.commands.launch", "--num_processes", "1", "--cpu"],
         "training.py",
     ],
-    "deepspeed": ["-m", "deepspeed.launcher.runner", "--num_gpus", "1", "training.py"],
 }
 
 
@@ -115,6 +115,14 @@ def _distributed_launch(_place: Place, arguments: list[str]) -> Start:
     line = ["-m", "torch.distributed.launch", *_TORCHRUN[1:], "training.py"]
     # It warns that torchrun follows it, with torch's own line; and is told to use variables.
     return [PYTHON, "-W", "ignore", *line[:2], "--use-env", *line[2:], *arguments], {}
+
+
+def _deepspeed(_place: Place, arguments: list[str]) -> Start:
+    with socket.socket() as free:  # both runs of a row may be under way at once
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    line = ["-m", "deepspeed.launcher.runner", "--num_gpus", "1", "--master_port", port]
+    return [PYTHON, *line, "--no_local_rank", "training.py", *arguments], {}
 
 
 def _other_venv(place: Place, arguments: list[str]) -> Start:
@@ -170,6 +178,7 @@ _SPECIAL: dict[str, Callable[[Place, list[str]], Start]] = {
     "timeout": _timeout,
     "torchrun": _torchrun,
     "distributed-launch": _distributed_launch,
+    "deepspeed": _deepspeed,
     "other-venv": _other_venv,
     "customised": _customised,
     "safe-path": _safe_path,

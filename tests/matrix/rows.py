@@ -44,6 +44,12 @@ _ELASTIC = (
     r"\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d",
     r"host *: .*",
 )
+_DEEPSPEED = (
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+",
+    r"(?i)process \d+",
+    r"port=\d+",
+    r"[\d.]+ seconds",
+)
 
 LAUNCHERS = (
     Row("script", "for_loop", steps=12, batches=12, ci=True),
@@ -143,6 +149,7 @@ LIBRARIES = (
     Row("script", "accelerated", steps=6, batches=6, needs="accelerate"),
     Row("script", "lightning_fit", steps=6, batches=6, needs="lightning"),
     Row("script", "trainer", steps=6, batches=6, needs="transformers"),
-    Row("deepspeed", "deepspeeded", steps=6, batches=6, needs="deepspeed"),
+    Row("deepspeed", "deepspeeded", steps=6, batches=6, needs="deepspeed", varies=_DEEPSPEED),
+    Row("script", "stateful", steps=12, batches=12, needs="torchdata"),
 )
 ROWS = LAUNCHERS + LOOPS + FATES + WINDOWS + LIBRARIES

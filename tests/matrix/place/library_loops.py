@@ -87,3 +87,16 @@ def deepspeeded():
         engine.backward(loss)
         engine.step()
     return loss.item()
+
+
+def stateful():
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    model, optimizer = training()
+    for workers in (0, 2):
+        for x, y in StatefulDataLoader(DATA, 4, num_workers=workers):
+            optimizer.zero_grad()
+            loss = (model(x) - y).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+    return loss.item()

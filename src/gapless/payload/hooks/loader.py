@@ -18,19 +18,27 @@ _pinning = _thread._local()  # depth of pin_memory on this thread; the queue tha
 
 
 def install() -> None:
-    """Wait for ``torch.utils.data``."""
+    """Wait for ``torch.utils.data``, and for torchdata's loader, which goes its own way in part."""
     imports.when_imported("torch.utils.data.dataloader", _watch)
+    imports.when_imported("torchdata.stateful_dataloader.stateful_dataloader", _watch_stateful)
     imports.when_imported("torch.utils.data._utils.pin_memory", _watch_pinning)
 
 
 def _watch(module: Any) -> None:
+    _watch_loader(module.DataLoader, module._MultiProcessingDataLoaderIter)
+    patching.replace(module._BaseDataLoaderIter, "__next__", _marked_next)
+
+
+def _watch_stateful(module: Any) -> None:
+    """Its iterators are torch's as far as ``__next__`` goes."""
+    _watch_loader(module.StatefulDataLoader, module._StatefulMultiProcessingDataLoaderIter)
+
+
+def _watch_loader(loader: Any, workers: Any) -> None:
     around, replace = patching.around, patching.replace
-    replace(module.DataLoader, "__init__", around("loader", None, _constructed))
-    replace(module.DataLoader, "__iter__", around("iter", _before_iter, _after_iter))
-    iterator = around("iterator", _before_iterator, _after_iterator)
-    replace(module.DataLoader, "_get_iterator", iterator)
-    replace(module._BaseDataLoaderIter, "__next__", _marked_next)
-    workers = module._MultiProcessingDataLoaderIter
+    replace(loader, "__init__", around("loader", None, _constructed))
+    replace(loader, "__iter__", around("iter", _before_iter, _after_iter))
+    replace(loader, "_get_iterator", around("iterator", _before_iterator, _after_iterator))
     replace(workers, "_try_put_index", around("dispatch", _before_put, _after_put))
     replace(workers, "_shutdown_workers", around("close", _before_close, _after_close))
 
