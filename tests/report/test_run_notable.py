@@ -109,3 +109,15 @@ def test_loaders_that_one_line_makes_anew_are_one() -> None:
     assert study.recorded.steps is not None
     assert study.recorded.steps.samples_per_s == 80
     assert "num_workers=0), made anew 2 times" in " ".join(shown(study).split())
+
+
+def test_without_an_optimizer_the_loaders_of_all_epochs_make_the_steps() -> None:
+    log = Log(end=2000)
+    for epoch in range(3):
+        log.fact("loader", epoch, ("train.py", 41), num_workers=0, batch_size=8)
+        for at in range(100 + 600 * epoch, 700 + 600 * epoch, 100):
+            log.mark("next", at, at + 30, value=0, subject=epoch)
+    study = study_recording(recording(log, ended=2000), Options())
+    assert study.recorded is not None
+    assert study.recorded.steps is not None
+    assert study.recorded.steps.count == 18

@@ -1,6 +1,7 @@
 """Where the steps of a training process end: the anchor rule, and which steps were profiled."""
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final
 
@@ -48,6 +49,14 @@ def fact_of(process: Process, noun: str, number: int) -> Fact | None:
     return next((one for one in process.facts if one.noun == noun and one.id == number), None)
 
 
+def kind_of(process: Process, loader: int) -> Hashable:
+    """Give what loaders of a process have in common that one line made with the same settings."""
+    fact = fact_of(process, "loader", loader)
+    if fact is None or fact.file is None:
+        return loader
+    return fact.file, fact.line, fact.function, repr(sorted(fact.values.items()))
+
+
 def place_of(file: str | None, line: int | None) -> str:
     """Name a place in the source in short: the file's name and the line."""
     if file is None:
@@ -64,6 +73,8 @@ def edges(process: Process) -> Edges:
         (wire.NEXT, "loader", _busiest),
     ):
         calls = _calls(process.marks, found, kind)
+        if rule == "loader":
+            calls = replace(calls, subject=_first_alike(process, calls.subject))
         if len(calls.end):
             return _edges(process, found, calls.take(calls.subject == choose(calls)), rule)
     return Edges(empty(), _only_thread(process.marks), "none", "", empty(), 0, NO_LANE, None)
@@ -99,6 +110,14 @@ def _calls(marks: Marks, found: Stretches, kind: int) -> _Calls:
     )
     subject, thread, count, stretch = (np.concatenate(both)[order] for both in columns)
     return _Calls(subject, thread, end[order], count, stretch)
+
+
+def _first_alike(process: Process, loaders: Int64) -> Int64:
+    """Give for each loader the first that is like it: those of other epochs are the same."""
+    distinct, at = np.unique(loaders, return_inverse=True)
+    seen: dict[Hashable, int] = {}
+    first = [seen.setdefault(kind_of(process, one), one) for one in distinct.tolist()]
+    return np.array(first, np.int64)[at]
 
 
 def _edges(process: Process, found: Stretches, calls: _Calls, rule: str) -> Edges:

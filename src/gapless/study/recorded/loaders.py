@@ -13,7 +13,7 @@ from gapless.model.recording import Fact
 from gapless.model.run import LoaderUse
 from gapless.model.trace import Int64
 from gapless.study.recorded.delays import Delays
-from gapless.study.recorded.edges import fact_of
+from gapless.study.recorded.edges import fact_of, kind_of
 from gapless.study.recorded.rows import added
 from gapless.study.recorded.training import Training, regular, within
 from gapless.study.recorded.waits import Waits
@@ -52,17 +52,9 @@ def loader_uses(every: Sequence[Waited]) -> tuple[LoaderUse, ...]:
         for loader in sorted(_numbers(training) | by_loader.keys()):
             fact = fact_of(training.process, "loader", loader)
             part = _Part(training, loader, fact, by_loader.get(loader))
-            kind = like.setdefault(part.place, kind_of(training, loader))
+            kind = like.setdefault(part.place, kind_of(training.process, loader))
             found.setdefault(kind, []).append(part)
     return tuple(sorted(map(_use, found.values()), key=lambda one: -one.wait_ns))
-
-
-def kind_of(training: Training, loader: int) -> object:
-    """Give what loaders of a process have in common that one line made with the same settings."""
-    fact = fact_of(training.process, "loader", loader)
-    if fact is None or fact.file is None:
-        return loader
-    return fact.file, fact.line, fact.function, repr(sorted(fact.values.items()))
 
 
 def _numbers(training: Training) -> set[int]:

@@ -9,8 +9,8 @@ from gapless.accounting.intervals import Lane, piece_at
 from gapless.model.run import RunSteps
 from gapless.model.trace import Int64
 from gapless.study.recorded.batches import fetched
-from gapless.study.recorded.edges import fact_of, logging_period, noise, unprofiled
-from gapless.study.recorded.loaders import Waited, kind_of
+from gapless.study.recorded.edges import fact_of, kind_of, logging_period, noise, unprofiled
+from gapless.study.recorded.loaders import Waited
 from gapless.study.recorded.training import Training, counted, regular, within
 from gapless.study.recorded.waits import Waits
 
@@ -73,7 +73,7 @@ def _rate_of(training: Training, waits: Sequence[Waits]) -> float | None:
     for one in waits:
         handed = _handed(training, lane, one)
         if handed:
-            kinds.setdefault(kind_of(training, one.loader), {})[one.loader] = handed
+            kinds.setdefault(kind_of(training.process, one.loader), {})[one.loader] = handed
     wall = int((lane.end - lane.start).sum())
     if not kinds or not wall:
         return None
