@@ -21,6 +21,7 @@ from gapless.store.unpack import unpack
 from tests.store import drawing
 
 ME = "/house/me"
+LIKE_HOME = [int.from_bytes(part, "little") for part in (b"/house/m", b"e/there ")]  # as numbers
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +35,7 @@ def run(tmp_path: Path) -> Path:
     """Give a run that names its user's home folder wherever it can."""
     log = [
         *drawing.training(),
+        drawing.mark_sums((wire.STEP, 0, 0, 11, *LIKE_HOME, 5, 50, 11, -1)),
         drawing.process(8, argv=[f"{ME}/train.py", f"{ME}like/other"]),
         wire.text_frame(wire.FILES, {"read": {f"{ME}/a.jpg": 1}, "written": [ME]}),
     ]
@@ -71,6 +73,9 @@ def test_a_packed_run_comes_back(run: Path, tmp_path: Path, suffix: str) -> None
     assert sorted(str(p.relative_to(back)) for p in back.rglob("*") if p.is_file()) == sorted(names)
     old, new = load(run), load(back)
     assert new.processes[0].marks.start.tolist() == old.processes[0].marks.start.tolist()
+    sums = new.processes[0].mark_sums
+    assert sums is not None
+    assert [sums.columns[name].tolist() for name in ("start", "end")] == [[n] for n in LIKE_HOME]
     assert new.processes[0].facts == old.processes[0].facts
     assert new.samples.series["a"][1] == old.samples.series["a"][1]
     assert new.unseen == old.unseen
