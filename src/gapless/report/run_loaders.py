@@ -20,7 +20,7 @@ def loader_lines(recorded: Recorded) -> Iterator[str]:
     used = [one for one in recorded.loaders if one.waits or one.workers]
     used = used or list(recorded.loaders)
     for one in used[:_MOST]:
-        yield title(one) + (f", made anew {one.made - 1:,} times" if one.made > 1 else "")
+        yield title(one) + (f", made anew {_many(one.made - 1, 'time')}" if one.made > 1 else "")
         yield from (f"  {line}" for line in _lines(one))
     if len(used) > _MOST:
         yield f"{len(used) - _MOST} more loaders, which were waited for less"
@@ -52,17 +52,14 @@ def _lines(one: LoaderUse) -> Iterator[str]:
         yield "no batch of it was recorded on the training thread"
     else:
         share = f" ({percent(one.share)} of the time of steps)" if one.share is not None else ""
-        yield f"{count(one.waits)} batches waited for {span(one.wait_ns)}{share}: {_waits(one)}"
+        yield f"{_many(one.waits, 'batch')} waited for {span(one.wait_ns)}{share}: {_waits(one)}"
         made = _by_size({leaf.removeprefix("data."): ns for leaf, ns in one.stages.items()})
         yield f"waiting for: {made}{f' ({AT_HOME})' if at_home(one) else ''}"
         yield from _facets(one)
     if one.iterations:
         each = span(one.restart_ns / one.iterations)
         first = "" if one.first_ns is None else f", and its first batch took {span(one.first_ns)}"
-        yield (
-            f"{count(one.iterations)} iteration{'s' if one.iterations > 1 else ''}: to begin and "
-            f"end one took {each}{first}"
-        )
+        yield (f"{_many(one.iterations, 'iteration')}: to begin and end one took {each}{first}")
     if one.workers is not None:
         yield from _workers(one.workers)
 
@@ -119,11 +116,11 @@ def _workers(use: WorkerUse) -> Iterator[str]:
 
 def _who(use: WorkerUse) -> str:
     median = "" if use.fetch_median_ns is None else f", median {span(use.fetch_median_ns)}"
-    fetch = f"{use.fetches:,} fetches looked at{median}"
+    fetch = f"{_many(use.fetches, 'fetch')} looked at{median}"
     if not use.processes:
         return fetch
     many = use.slots or use.processes
-    workers = f"{many:,} worker{'s' if many > 1 else ''}"
+    workers = _many(many, "worker")
     if use.processes > many:
         workers += f" at a time ({use.processes:,} processes, made anew for epochs)"
     return f"{workers}: {fetch}"
@@ -151,3 +148,9 @@ def _time(ns: float | None) -> str | None:
 
 def _bytes(number: float | None) -> str | None:
     return None if number is None else size(number)
+
+
+def _many(number: int, noun: str) -> str:
+    """Count things in words."""
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{count(number)} {noun if number == 1 else plural}"

@@ -141,7 +141,7 @@ def _search() -> None:
             meet(thing, None)
     settle()
     if _edges >= _LOOKS[3] and not any(entry.subject is not None for entry in _modules.values()):
-        recorder.unseen("model", "no module of an optimizer's was moved or told to train")
+        recorder.unseen("model", "none was moved to a device or told to train or to evaluate")
 
 
 def settle() -> None:
