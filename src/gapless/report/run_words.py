@@ -140,10 +140,12 @@ def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
             "seconds each, so that the recording stays small)"
         )
     if steps.noise is None:
-        yield (
-            f"{steps.regular:,} steps are fewer than {_PROVISIONAL}: how much they vary by chance "
-            "is not known yet"
+        few = (
+            f"{steps.regular:,} steps are"
+            if steps.regular < _PROVISIONAL
+            else "each rank's steps are"
         )
+        yield (f"{few} fewer than {_PROVISIONAL}: how much they vary by chance is not known yet")
     yield from _joined(recorded)
 
 
