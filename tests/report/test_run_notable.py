@@ -2,6 +2,7 @@
 
 import io
 
+from gapless import wire
 from gapless.model.recording import Unseen
 from gapless.model.study import Study
 from gapless.report.run import print_run
@@ -121,3 +122,11 @@ def test_without_an_optimizer_the_loaders_of_all_epochs_make_the_steps() -> None
     assert study.recorded is not None
     assert study.recorded.steps is not None
     assert study.recorded.steps.count == 18
+
+
+def test_a_first_batch_that_did_not_come_is_what_a_run_without_a_step_waited_for() -> None:
+    log = Log(end=20_000)
+    log.mark("next", 4000, 19_000, flags=wire.RAISED)
+    above, _, _ = shown(study_recording(recording(log, ended=20_000), Options())).partition("comm")
+    assert "no step in 20.0 s" in above
+    assert "15.0 s of 20.0 s it waited for data, and no batch came" in above

@@ -49,7 +49,10 @@ def _others(recorded: Recorded) -> Iterator[str]:
 def _beginning(one: ProcessTime, recorded: Recorded) -> Iterator[str]:
     """Say that the first step came late, and what of that was its first batch."""
     first, steps = one.first_step_ns, recorded.steps
-    if first is None or steps is None or first < max(_LEAST, _LONG * one.wall_ns):
+    if first is None:
+        yield from _unbegun(one)
+        return
+    if steps is None or first < max(_LEAST, _LONG * one.wall_ns):
         return
     if first < _SLOW * steps.median_ns:
         return
@@ -59,6 +62,14 @@ def _beginning(one: ProcessTime, recorded: Recorded) -> Iterator[str]:
         f"; {span(batch)} of that it waited for the first batch" if batch >= _LONG * first else ""
     )
     yield f"the first step was done after {span(first)}, {share} of the whole{waited}"
+
+
+def _unbegun(one: ProcessTime) -> Iterator[str]:
+    """Say how long a process that never stepped waited for data."""
+    waited = sum(ns for leaf, ns in one.leaves.items() if leaf.startswith("data."))
+    if waited >= _LONG * one.wall_ns:
+        none = ", and no batch came" if one.to_first_batch_ns is None else ""
+        yield f"{span(waited)} of {span(one.wall_ns)} it waited for data{none}"
 
 
 def _first_batches(one: LoaderUse) -> Iterator[str]:
