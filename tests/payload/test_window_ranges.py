@@ -1,15 +1,21 @@
 """What lasts between steps while a window is open: evaluations, collections; and looking after."""
 
+import gc
 import json
+import signal
+import types
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from gapless import wire
 from gapless.accounting import account, partition
 from gapless.formats import read
 from gapless.model.trace import Trace
+from gapless.payload.hooks import collector
+from gapless.payload.windows import collecting
 from tests.payload import watching
 
 
@@ -78,3 +84,37 @@ def test_what_a_child_has_saved_is_noted_while_an_evaluation_goes_on(tmp_path: P
     found, spool = train(tmp_path, "child", save="child")
     assert found["seen to"]
     assert windows(spool)[0]["discarded"] is None
+
+
+def test_what_a_signal_handler_raises_in_a_collection_is_not_lost() -> None:
+    def handler(_number: int, _frame: types.FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def alarmed_collection() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.0005)
+        gc.collect()
+
+    knots: list[list[object]] = [[] for _ in range(200_000)]  # one collection outlasts the alarm
+    before, others = signal.signal(signal.SIGALRM, handler), gc.callbacks[:]
+    gc.callbacks.clear()
+    collector._begin()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            ranges = collecting.watch()
+            assert ranges is not None
+            for _ in range(10):
+                with pytest.raises(KeyboardInterrupt):
+                    alarmed_collection()
+            ranges.end()
+    finally:
+        collector._leave()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+        gc.callbacks[:] = others
+        signal.signal(signal.SIGALRM, before)
+    assert knots
+    events: list[Any] = list(profiler.events() or ())
+    assert sum(event.name == collecting.RANGE for event in events) >= 10
+
+
+def test_collections_that_are_not_watched_are_not_shown() -> None:
+    assert not collector.between()
+    assert collecting.watch() is None
