@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+import gapless
 from gapless import wire
 from gapless.launch import exports
 from gapless.launch.unseen import Journal
@@ -15,6 +17,7 @@ from gapless.model.study import Study
 from gapless.store.recordings import load
 from gapless.study import open_run
 from tests.launch import starting
+from tests.payload.loop_shapes import DATA, over  # pyright: ignore[reportUnknownVariableType]
 
 SCRIPT = Path(__file__).with_name("profiling.py")
 
@@ -160,3 +163,16 @@ def test_a_file_that_several_ranks_wrote_is_copied_once_and_named_after_none(
         "windows/rank1-profiler2-other.json.gz",
     ]
     assert noted == {}
+
+
+def test_a_block_that_profiles_itself_is_adopted_too(tmp_path: Path) -> None:
+    own = tmp_path / "own.json"
+    with gapless.record(tmp_path / "runs") as run:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            over(torch.utils.data.DataLoader(DATA, 6), epochs=2)
+        profiler.export_chrome_trace(str(own))
+    recorded = open_run(run).recorded
+    assert recorded is not None
+    assert recorded.adopted == (str(own),)
+    assert recorded.account is not None
+    assert recorded.account.refined_by > 0
