@@ -15,6 +15,7 @@ from gapless import wire
 from gapless.launch import carrying
 from gapless.launch.unseen import Journal
 from gapless.payload import sink
+from gapless.store.recordings import load
 from tests.launch import starting
 
 WRITES = (
@@ -80,6 +81,37 @@ def test_a_training_left_in_the_background_is_still_recorded(tmp_path: Path) -> 
     (tmp_path / "go").touch()
     starting.until((tmp_path / "ended").exists)
     assert (spool / "rank0.log").read_bytes() == b"late"
+
+
+@pytest.mark.parametrize(("left", "awaited"), [("python", True), ("sleep", False)])
+def test_a_python_left_in_the_background_may_train_later(
+    tmp_path: Path, left: str, awaited: bool
+) -> None:
+    spools = tmp_path / "spools"
+    spools.mkdir()
+    (tmp_path / "waits.py").write_text(
+        "import os, shutil, time\n"
+        "while not os.path.exists('go'):\n"
+        "    time.sleep(0.02)\n"
+        "shutil.copy('late', os.environ['GAPLESS_SPOOL'] + '/rank0.log')\n"
+        "open('ended', 'w').close()\n"
+    )
+    late = wire.text_frame(wire.END, {"ns": 1, "how": "exit"})
+    (tmp_path / "late").write_bytes(late)
+    command = {"python": f"{sys.executable} waits.py", "sleep": "sleep 3"}[left]
+    script = f"{command} >/dev/null 2>&1 &"
+    given = {**os.environ, "TMPDIR": str(spools)}
+    done = starting.run(["bash", "-c", script], tmp_path, env=given)
+    assert done.returncode == 0
+    home = starting.folder(tmp_path)
+    assert (b"nothing was recorded yet" in done.stderr) is awaited
+    assert load(home).manifest.status == ("running" if awaited else "finished")
+    assert bool(list(spools.iterdir())) is awaited
+    if awaited:
+        (tmp_path / "go").touch()
+        starting.until((tmp_path / "ended").exists)
+        starting.until(lambda: load(home).manifest.status == "finished")
+        assert (home / "logs" / "rank0.log").read_bytes() == late
 
 
 def test_where_no_folder_can_be_made_another_is(tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def test_a_number_that_is_no_process_is_not_alive(tmp_path: Path, spool: Path, p
 
 
 def test_of_another_host_only_the_age_of_the_logs_tells(tmp_path: Path) -> None:
-    far = {"status": "running", "host": "elsewhere", "launcher": os.getpid()}
+    far = {"status": "running", "host": "elsewhere", "launcher": os.getpid(), "exit_code": None}
     run = drawing.run(tmp_path / "r", {"rank0.log": LOG}, **far)
     assert load(run).manifest.status == "running"
     long_ago = time.time() - 120
@@ -397,3 +397,14 @@ def test_what_is_unknown_in_a_manifest_stays(tmp_path: Path, spool: Path, dead: 
     load(run)
     assert (told(run)["note"], told(run)["version"]) == ("mine", 1)
     assert [path.name for path in run.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(0, "finished"), (3, "failed"), (-9, "killed"), (None, "killed")]
+)
+def test_a_run_whose_launcher_left_ended_as_its_command_did(
+    tmp_path: Path, dead: int, code: int | None, status: str
+) -> None:
+    left = {"status": "running", "launcher": dead, "host": HOST, "exit_code": code}
+    run = drawing.run(tmp_path / "r", {"rank0.log": LOG}, **left)
+    assert load(run).manifest.status == status

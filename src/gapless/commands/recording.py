@@ -136,7 +136,10 @@ def _tell(ended: "Ended", arguments: argparse.Namespace) -> "Outcome | None":
         return None
     with progress() as say:
         outcome = bring_home(ended.beside, End(ended.code, ended.at), say)
-    if outcome.goes_on:
+    if outcome.goes_on and not outcome.recorded:
+        _say("nothing was recorded yet: a Python that the command left goes on", arguments)
+        _say("once it has stepped, `gapless report` shows it", arguments)
+    elif outcome.goes_on:
         _say("a process of the command goes on and is recorded; see `gapless report`", arguments)
     elif outcome.kept is not None:
         _say(f"not all fits in {outcome.folder}; the rest is in {outcome.kept}", arguments)

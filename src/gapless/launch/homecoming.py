@@ -51,7 +51,9 @@ def bring_home(beside: Beside, end: End, say: Say) -> Outcome:
     end = dataclasses.replace(end, stopped=_end_check(beside))
     held = _join(beside)
     recorded = threads.recorded(beside)
-    why = None if recorded else reasons.why_nothing(beside.order.command, beside.sightings)
+    awaited = not recorded and _may_step_yet(beside.spool)
+    quiet = recorded or awaited
+    why = None if quiet else reasons.why_nothing(beside.order.command, beside.sightings)
     if why is not None:
         beside.journal.note("training", why)
     carrier = _carrier(beside, held)
@@ -62,7 +64,7 @@ def bring_home(beside: Beside, end: End, say: Say) -> Outcome:
     whole = carrier.sweep(last=True)
     if not whole:
         carrier, whole = _elsewhere(beside, carrier)
-    goes_on = _training_goes_on(beside.spool)
+    goes_on = awaited or _training_goes_on(beside.spool)
     kept = beside.spool if goes_on or not whole else None
     _sign(beside, end, carrier.folder, kept, goes_on=goes_on)
     if kept is None:
@@ -162,6 +164,16 @@ def _training_goes_on(spool: Path) -> bool:
     until = time.monotonic() + _LINGER_S
     logs = [log for log in spool.glob("rank*.log") if "-worker" not in log.name]
     while any(_is_held(log) for log in logs):
+        if time.monotonic() > until:
+            return True
+        time.sleep(_LOOK_S)
+    return False
+
+
+def _may_step_yet(spool: Path) -> bool:
+    """Tell whether a Python of the command lives on, which may be a training that still begins."""
+    until = time.monotonic() + _LINGER_S
+    while any(map(reasons.runs_python, tree.left(spool))):
         if time.monotonic() > until:
             return True
         time.sleep(_LOOK_S)

@@ -9,6 +9,7 @@ from typing import Final
 from gapless import wire
 from gapless.launch.tree import Tree
 
+_PROC: Final = Path("/proc")
 _SHUT: Final = {  # options of Python that keep the recorder out
     "I": "-I (isolated): it ignores PYTHONPATH",
     "E": "-E: it ignores PYTHONPATH",
@@ -56,6 +57,14 @@ class Sightings:
 def is_python(name: str) -> bool:
     """Tell whether a program is a Python interpreter, by its name."""
     return PurePath(name).name.startswith(("python", "pypy"))
+
+
+def runs_python(number: int) -> bool:
+    """Tell whether a process is a Python interpreter."""
+    with suppress(OSError):
+        line = (_PROC / str(number) / "cmdline").read_bytes().decode(errors="replace")
+        return is_python(line.partition("\0")[0])
+    return False
 
 
 def shut_out(argv: Sequence[str]) -> set[str]:

@@ -9,6 +9,7 @@ from typing import Final
 
 import psutil
 
+from gapless import wire
 from gapless.store.manifest import RUNNING, Document
 
 _CLOCK_S: Final = 60  # by which the clock may have been set since the run began
@@ -26,7 +27,8 @@ def goes_on(document: Document, folder: Path) -> bool:
     if document.launcher is None or manifest.host not in {"", platform.node()}:
         return _written_lately(folder)
     started_s = manifest.started_unix_ns / 1e9
-    return _lives(document.launcher, started_s) or _is_written(document.spool)
+    spool = document.spool
+    return _lives(document.launcher, started_s) or _is_written(spool) or _is_awaited(spool)
 
 
 def _lives(pid: int, started_s: float) -> bool:
@@ -62,6 +64,21 @@ def _is_locked(log: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def _is_awaited(spool: Path | None) -> bool:
+    """Say whether a process lives that was told of the spool, and nothing was written there yet."""
+    written = spool is None or any(log.name.startswith("rank") for log in _logs(spool))
+    if spool is None or written or not spool.is_dir():
+        return False
+    return any(_was_told(process, spool) for process in psutil.process_iter())
+
+
+def _was_told(process: psutil.Process, spool: Path) -> bool:
+    try:
+        return process.environ().get(wire.SPOOL) == str(spool)
+    except psutil.Error:
+        return False
 
 
 def _written_lately(folder: Path) -> bool:

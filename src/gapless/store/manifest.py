@@ -18,8 +18,10 @@ from gapless.store.whole import whole
 NAME: Final = "run.json"
 VERSION: Final = 1
 RUNNING: Final = "running"
+FINISHED: Final = "finished"
+FAILED: Final = "failed"
 KILLED: Final = "killed"
-_STATES: Final = {RUNNING, "finished", "failed", KILLED}
+_STATES: Final = {RUNNING, FINISHED, FAILED, KILLED}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gapless.store import adopting, database, manifest
 from gapless.store.alive import goes_on
 from gapless.store.framing import Framed
 from gapless.store.logs import damage, open_log, processes
-from gapless.store.manifest import KILLED, RUNNING, Document
+from gapless.store.manifest import FAILED, FINISHED, KILLED, RUNNING, Document
 from gapless.store.series import samples
 
 DATABASE: Final = "run.sqlite"
@@ -53,11 +53,18 @@ def _settled(document: Document, folder: Path) -> tuple[Document, tuple[Unseen, 
     left = spool is not None and spool.is_dir()
     notes = adopting.adopt(folder, spool) if spool is not None and left else ()
     if found.status == RUNNING:
-        found = replace(found, status=KILLED)
+        found = replace(found, status=_status(found.exit_code))
     if document.found and not notes and (left or found != document.manifest):
         with suppress(OSError):  # a folder that may only be read is read all the same
             manifest.write(folder, found)
     return replace(document, manifest=found), notes
+
+
+def _status(exit_code: int | None) -> str:
+    """Give how a command ended that left a training behind; ``None``: nobody saw it end."""
+    if exit_code is None or exit_code < 0:
+        return KILLED
+    return FAILED if exit_code else FINISHED
 
 
 def _read(
