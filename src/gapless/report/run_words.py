@@ -1,7 +1,7 @@
 """The sentences about a recorded run: headline, steps, the whole command, what it cost."""
 
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -162,7 +162,7 @@ def _joined(recorded: Recorded) -> Iterator[str]:
     if not account.refined_by:
         yield "no window was recorded: what lies within a step is not known"
     elif recorded.adopted:
-        yield _adopted(recorded.adopted)
+        yield _adopted(recorded)
     if account.host_scale is not None and account.host_scale < 0.9:  # noqa: PLR2004
         yield (
             "the profiler slows the host: outside the windows what it costs is "
@@ -180,14 +180,15 @@ def _joined(recorded: Recorded) -> Iterator[str]:
         )
 
 
-def _adopted(paths: Sequence[str]) -> str:
+def _adopted(recorded: Recorded) -> str:
     """Say which files of the training's own profiler stand where there is no window of ours."""
-    which, more = from_here(paths[0]), len(paths) - 1
+    which, more = from_here(recorded.adopted[0]), len(recorded.adopted) - 1
     many = f" (and {more} more)" if more else ""
     what = "traces" if more else "trace"
+    where = "windows and, of processes without any, " if recorded.windows else ""
     return (
-        f"what lies within a step is from the {what} that the training's own profiler wrote: "
-        f"{which}{many}"
+        f"what lies within a step is from {where}the {what} that the training's own profiler "
+        f"wrote: {which}{many}"
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..hooks import collector
 
-RANGE = "gapless:gc"
+RANGE, TRIAL = "gapless:gc", "gapless:try"
 
 
 class Collections:
@@ -46,6 +46,10 @@ def watch() -> Collections | None:
         return None
     from torch._C import _autograd
 
-    enter = getattr(_autograd, "_record_function_with_args_enter", None)
-    leave = getattr(_autograd, "_record_function_with_args_exit", None)
-    return None if enter is None or leave is None else Collections(enter, leave)
+    try:
+        enter = _autograd._record_function_with_args_enter
+        leave = _autograd._record_function_with_args_exit
+        leave(enter(TRIAL))  # what fails in a callback is printed among the training's lines
+    except (AttributeError, TypeError, RuntimeError):
+        return None
+    return Collections(enter, leave)
