@@ -120,6 +120,12 @@ def test_many_folders_are_told_by_the_one_above() -> None:
     assert "opened at least 100 files (1,000 times), most in /data/train 100 %" in page(run)
 
 
+def test_files_that_were_only_counted_have_no_folder() -> None:
+    shown = page(changed(by_hand.recording(synchronising()), read={"": 7}))
+    assert "opened at least 0 files (7 times)" in shown
+    assert "most in" not in shown
+
+
 def test_what_was_not_observed_is_not_there() -> None:
     log = Log()
     log.steps(10, 20, 30)
@@ -137,4 +143,5 @@ def test_json_holds_what_the_page_shortens() -> None:
     assert [one["count"] for one in document["syncs"]] == [11, 1, 10]
     assert document["allocator"][0]["retries"] == 2
     assert document["files"]["written"] == ["a", "b"]
+    assert document["files"]["opened"] is None
     assert document["adopted"] == []

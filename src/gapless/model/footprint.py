@@ -52,8 +52,8 @@ class FolderUse:
 class FileUse:
     """Files that fetches opened, of those that were looked at; files seen to be written."""
 
-    opened: int  # times
-    files: int  # distinct ones
+    opened: int | None  # times; None: no fetch was seen to open any
+    files: int | None  # distinct ones
     more: int  # times, of files beyond those that were told apart
     folders: tuple[FolderUse, ...]  # most opened first
     written: tuple[str, ...]

@@ -80,20 +80,18 @@ def _memory(every: Sequence[AllocatorUse]) -> Iterator[str]:
 
 
 def _files(found: FileUse) -> Iterator[str]:
-    parts: list[str] = []
-    if found.opened or found.more:
+    if found.opened is not None and found.files is not None:
         least = "at least " if found.more else ""
         folders = " · ".join(
             f"{from_here(one.path)} {percent(one.opened / found.opened)}"
             for one in found.folders[:_SHOWN]
         )
-        parts.append(
+        yield (
             f"fetches that were looked at opened {least}{count(found.files)} files "
-            f"({count(found.opened + found.more)} times), most in {folders}"
+            f"({count(found.opened + found.more)} times){folders and f', most in {folders}'}"
         )
     if found.written:
         shown = " · ".join(map(from_here, found.written[:_SHOWN]))
         more = len(found.written) - _SHOWN
         rest = f" and {count(more)} more" if more > 0 else ""
-        parts.append(f"written: {shown}{rest}")
-    yield from parts
+        yield f"written: {shown}{rest}"

@@ -134,7 +134,14 @@ def _files(processes: Iterable[Process]) -> FileUse | None:
     more = opened.pop("", 0)
     if not (opened or more or written):
         return None
-    return FileUse(opened.total(), len(opened), more, _folders(opened), tuple(written)[:_MANY])
+    some = bool(opened or more)
+    return FileUse(
+        opened=opened.total() if some else None,
+        files=len(opened) if some else None,
+        more=more,
+        folders=_folders(opened),
+        written=tuple(written)[:_MANY],
+    )
 
 
 def _folders(opened: Counter[str]) -> tuple[FolderUse, ...]:
