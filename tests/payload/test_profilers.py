@@ -92,15 +92,6 @@ def test_traces_for_tensorboard_are_noted(tmp_path: Path) -> None:
     assert len(recorder.files()) == 2
 
 
-def test_profilers_of_our_own_are_not_the_users() -> None:
-    with hooking.installed("profilers") as recorder:
-        profilers = hooking.hook("profilers")
-        with profilers.own(), autograd_profiler.profile(use_kineto=True):
-            torch.ones(2).add(1)
-        assert not profilers.user_profiler()
-    assert recorder.marks == []
-
-
 def test_what_a_window_of_ours_calls_is_not_the_users() -> None:
     names: dict[str, Any] = {"__name__": "gapless.payload.windows.stand_in"}
     exec("def window(make):\n    return make()\n", names)  # noqa: S102 - in a module of this name

@@ -8,7 +8,6 @@ Ranges of NVTX alone are no profiler: scripts keep them when nobody listens.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from typing import Any
 
 from ... import wire
@@ -20,7 +19,6 @@ _PRELOADED = ("libToolsInjection", "libTreeLauncher", "nsight", "libcuda-injecti
 
 _actions: list[Any] = []
 _seen: list[Any] = []  # what made us stop, at most one
-_own: list[Any] = []  # not empty: what is made now is ours
 _running: dict[Any, Any] = {}  # by id of a profiler: when it started
 
 
@@ -44,16 +42,6 @@ def user_profiler() -> bool:
 def on_user_profiler(action: Any) -> None:
     """Have an action called, once, before the user's first profiler is made or started."""
     _actions.append(action)
-
-
-@contextmanager
-def own() -> Any:
-    """Make profilers that are not the user's: for our windows."""
-    _own.append(True)
-    try:
-        yield
-    finally:
-        _own.pop()
 
 
 def make_way(name: str) -> None:
@@ -106,14 +94,14 @@ def _making() -> Any:
 
 
 def _before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
-    if not (_seen or _own or calls.ours()):
+    if not (_seen or calls.ours()):
         thing = args[0] if args else None
         make_way("torch.cuda.profiler" if thing is None else type(thing).__qualname__)
 
 
 def _before_start(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     _before(args, kwargs)
-    return None if _own or calls.ours() else recorder.now()
+    return None if calls.ours() else recorder.now()
 
 
 def _after_start(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
@@ -134,7 +122,7 @@ def _exporting(owner: Any) -> None:
 
 def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Give the path of the outermost export that is the user's."""
-    if _own or _exports or calls.ours():
+    if _exports or calls.ours():
         return None
     path = kwargs.get("path", args[1] if len(args) > 1 else None)
     if not isinstance(path, (str, os.PathLike)):
