@@ -14,9 +14,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from benchmarks.machine import machine
 from gapless import wire
@@ -30,7 +33,8 @@ from gapless.store import recordings
 TRAINING: Final = Path(__file__).parent / "trainings" / "paced.py"
 DAY_S: Final = 86_400
 PERIOD_S: Final = thinning.PERIOD_NS / 1e9
-SETTLING_S: Final = 15.0
+SETTLING_S: Final = 25.0
+ALLOWANCE: Final = 30_000  # bytes: for what is told once, at the start; spent in the settling time
 LIMIT: Final = 200e6  # bytes of a rank and day
 CASES: Final = {  # length of a step in ms, workers
     "1 ms": (1.0, 0),
@@ -48,7 +52,8 @@ class Grown:
     steps: int
     step_ms: float  # as it was, on the mean
     logs_bytes_a_second: float  # of the rank with its workers, in one period
-    kept: float  # share of the marks that have records
+    kept: float  # share of the training's marks that have records
+    frames: dict[str, int]  # bytes of the whole run by kind
     sample_bytes: float
 
 
@@ -107,10 +112,26 @@ def grown(case: str, recording: Recording, rate: float) -> Grown:
     steps = int((marks.kind == wire.STEP).sum())
     if sums is not None:
         steps += int(sums.columns["count"][sums.columns["kind"] == wire.STEP].sum())
-    span = int(marks.end.max() - marks.start.min())
+    ends = marks.end if sums is None else np.append(marks.end, sums.columns["end"])
+    span = int(ends.max() - marks.start.min())
     return Grown(
-        case, steps, span / steps / 1e6, rate, kept / (kept + summed), _sample_bytes(recording)
+        case=case,
+        steps=steps,
+        step_ms=span / steps / 1e6,
+        logs_bytes_a_second=rate,
+        kept=kept / (kept + summed),
+        frames=_frames(Path(recording.path)),
+        sample_bytes=_sample_bytes(recording),
     )
+
+
+def _frames(folder: Path) -> dict[str, int]:
+    """Give the bytes of the whole run by kind of frame."""
+    sizes = Counter[str]()
+    for log in folder.glob("logs/rank*.log"):
+        for one in wire.frames(log.read_bytes())[0]:
+            sizes[wire.FRAMES[one.kind]] += len(one.body) + wire.HEADER.size
+    return dict(sizes)
 
 
 def _sample_bytes(recording: Recording) -> float:
@@ -156,7 +177,7 @@ def main() -> None:
         full, _ = record("1 ms", 12.0, None, Path(folder) / "full")
         share = database_share(full)
         for at, case in enumerate(options.cases):
-            recording, rate = record(case, SETTLING_S + PERIOD_S, 0, Path(folder) / str(at))
+            recording, rate = record(case, SETTLING_S + PERIOD_S, ALLOWANCE, Path(folder) / str(at))
             found.append(grown(case, recording, rate))
             print(found[-1], flush=True)
     room = {
