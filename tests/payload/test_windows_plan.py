@@ -103,8 +103,10 @@ def test_stacks_make_many_events_so_their_window_is_short() -> None:
     plan = Plan({}, 1)
     plan.probed(6, 400, COST)
     assert plan.steps(STACKS) == 3
-    plan.probed(6, 10_000, COST)
+    plan.probed(6, 3000, COST)
     assert plan.steps(STACKS) == 2
+    plan.probed(6, 10_000, COST)
+    assert plan.steps(STACKS) == 1
 
 
 def test_steps_of_too_many_operators_are_recorded_without_stacks() -> None:

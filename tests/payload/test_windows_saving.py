@@ -3,10 +3,12 @@
 import os
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from gapless.payload.windows.save import Child
+from gapless.payload.windows.session import Session
 
 
 @pytest.mark.parametrize(("code", "whole"), [(0, True), (1, False)])
@@ -31,3 +33,32 @@ def test_of_a_child_that_somebody_else_waited_for_the_file_tells(tmp_path: Path)
     assert child.saved(time.monotonic_ns()) is False
     path.touch()
     assert child.saved(time.monotonic_ns()) is True
+
+
+class Saving:
+    """A window under way to its file."""
+
+    result, path = None, ""
+    whole: bool | None = None
+
+    def saved(self, _now: int) -> bool | None:
+        return self.whole
+
+
+@pytest.mark.parametrize(("world", "opened"), [("1", [9]), ("2", [8, 9])])
+def test_a_window_waits_until_the_one_before_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: str, opened: list[int]
+) -> None:
+    """Both would be in memory at once; but ranks open theirs at the same step."""
+    monkeypatch.setenv("WORLD_SIZE", world)
+    session, before, steps = Session(str(tmp_path), {}), Saving(), list[int]()
+
+    def note(_what: str, step: int) -> None:
+        steps.append(step)
+
+    monkeypatch.setattr(session, "_open", note)
+    session.keeping.children.append((cast("Child", before), {}))
+    for step in range(10):
+        before.whole = True if step == 9 else None
+        session.edge(step, (step + 1) * 10_000_000)
+    assert steps == opened

@@ -20,7 +20,8 @@ SHARE = 50  # of the run, one part is what windows may cost
 MEMORY = 45 << 20  # bytes that the events of a window may take in the training's process
 EVENT_BYTES = 3_400  # of one, when the profiler has stopped; torch 2.13: 2,200 to 3,400 were seen
 STACKS_EVENTS = 50_000  # of one step
-STACKS_FACTOR = 10  # with stacks it makes about so many times as many
+STACKS_FACTOR = 10  # with stacks it makes up to so many times as many
+STACKS_USUAL = 2  # and as a rule
 HOPELESS = 1_000_000  # events of one step: three would hold the training for a minute
 SLOW_NS = 1_000_000_000  # stopping and saving that took longer makes the next windows shorter
 MOST_FAILURES = 5
@@ -72,7 +73,9 @@ class Plan:
             return 1
         per_step = max(1, self.per_step or 1)
         if what is STACKS:
-            return LEAST if per_step * STACKS_FACTOR * LEAST <= self.events else 2
+            if per_step * STACKS_FACTOR * LEAST <= self.events:
+                return LEAST
+            return 2 if per_step * STACKS_USUAL * 2 <= self.events else 1
         fit = self.events // per_step
         return min(self.window_steps, self.limit, max(LEAST, fit))
 

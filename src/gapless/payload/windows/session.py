@@ -81,7 +81,7 @@ class Session:
         what = self.plan.edge(step, end)
         if self.check:
             self._check(step)
-        if what is None or self.over is not None:
+        if what is None or self.over is not None or self._waits():
             return
         begun = recorder.now()
         self._open(what, step)
@@ -97,6 +97,13 @@ class Session:
         here.steps = step - here.step
         if here.steps >= here.want:
             self.close(step)
+
+    def _waits(self) -> bool:
+        """Tell whether a window waits until the one before is saved: two take twice the memory.
+
+        Not those of several ranks, which all open at the same step.
+        """
+        return bool(self.keeping.children) and not self.plan.ranks
 
     def _check(self, step: int) -> None:
         done = self.plan.kept > 0 and not self.plan.stacks_due
