@@ -1,0 +1,129 @@
+"""What recording takes of memory: ``python -m benchmarks.memory``.
+
+A training with one worker runs plainly, with the light recorder and with windows, round by round.
+Each process tells of itself at its end; the launcher is watched from outside. ``own`` is what no
+other process shares, so it does not depend on what else runs. Docs: benchmarks/README.md.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.machine import machine
+
+TRAINING: Final = Path(__file__).parent / "trainings" / "footprint.py"
+ARMS: Final = ("plain", "light", "windows", "plain again")
+SIZES: Final = {"small": (1, 900), "large": (8, 160)}  # layers, steps
+BAR: Final = 50 << 20
+Told = dict[str, dict[str, int]]
+
+
+def run_arm(arm: str, size: str) -> Told:
+    """Run one arm; give the memory of each of its processes, by role."""
+    layers, steps = SIZES[size]
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--layers", str(layers), "--steps", str(steps), "--out", folder]
+        plain = [sys.executable, str(TRAINING), *options]
+        gapless = [sys.executable, "-m", "gapless", "run", "--out", f"{folder}/run"]
+        command = plain if arm.startswith("plain") else [*gapless, *plain]
+        if arm == "light":
+            command.insert(len(gapless), "--no-windows")
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as ran:
+            peak = _watch(ran)
+        if ran.returncode:
+            raise SystemExit(f"{arm} failed")
+        told: Told = {
+            role: json.loads((Path(folder) / f"{role}.json").read_text())
+            for role in ("training", "worker")
+        }
+        if command is not plain:
+            told["launcher"] = {"peak": peak}
+        return told
+
+
+def _watch(ran: subprocess.Popen[bytes]) -> int:
+    """Give the most that was ever resident of a process, in bytes."""
+    most = 0
+    while ran.poll() is None:
+        with suppress(OSError, StopIteration):
+            lines = Path(f"/proc/{ran.pid}/status").read_text().splitlines()
+            most = int(next(one for one in lines if one.startswith("VmHWM")).split()[1]) << 10
+        time.sleep(0.01)
+    return most
+
+
+def events_of(size: str) -> dict[str, int]:
+    """Give how many events a step has, and what each takes when the profiler has stopped."""
+    code = f"from benchmarks.memory import count; count({SIZES[size][0]})"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def count(layers: int) -> None:
+    """Print how many events a step of the training has, and the bytes of one."""
+    import torch
+    from torch import nn
+
+    from benchmarks.trainings.footprint import WIDTH, memory
+    from gapless.payload.windows.capture import Capture
+
+    torch.set_num_threads(1)
+    layer = nn.TransformerEncoderLayer(WIDTH, 2, 64, batch_first=True)
+    net = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+    optimizer = torch.optim.AdamW(net.parameters(), foreach=False)
+
+    def captured(steps: int) -> tuple[int, int]:
+        before = memory()["resident"]
+        capture = Capture(stacks=False)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            net(torch.ones(4, 8, WIDTH)).square().mean().backward()
+            optimizer.step()
+        result = capture.stop()
+        return len(result.events()), memory()["resident"] - before
+
+    captured(1)
+    events, _ = captured(1)
+    steps = max(3, 14_000 // events)
+    taken = captured(steps)[1]
+    print(json.dumps({"events": events, "bytes": taken // (events * steps), "steps": steps}))
+
+
+def added(rounds: list[dict[str, Told]], arm: str, role: str) -> dict[str, float]:
+    """Give the median of what an arm takes more than ``plain`` of the same round, in bytes."""
+    return {
+        kind: statistics.median(one[arm][role][kind] - one["plain"][role][kind] for one in rounds)
+        for kind in rounds[0][arm][role]
+    }
+
+
+def main() -> None:
+    """Run all arms and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    result: dict[str, Any] = {"machine": machine(), "bar_bytes": BAR, "sizes": {}}
+    for size in SIZES:
+        rounds = [{arm: run_arm(arm, size) for arm in ARMS} for _ in range(options.rounds)]
+        found: dict[str, Any] = {"a_step": events_of(size), "rounds": rounds}
+        for arm in ARMS[1:]:
+            found[arm] = {role: added(rounds, arm, role) for role in ("training", "worker")}
+        found["launcher_peak"] = statistics.median(
+            one["windows"]["launcher"]["peak"] for one in rounds
+        )
+        result["sizes"][size] = found
+        print(size, json.dumps({key: found[key] for key in found if key != "rounds"}, indent=1))
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
