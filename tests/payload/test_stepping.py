@@ -93,3 +93,25 @@ def test_a_loader_anchors_where_an_optimizers_steps_cannot_be_seen(
         stepping.stepped(0, 1000 + number, 0)
     stepping.handed_over(0, 61, 1)
     assert starts(edges)[-1] == 1004
+
+
+def test_a_loader_anchors_where_an_optimizer_has_stopped_to_step(
+    edges: list[tuple[int, int, int]],
+) -> None:
+    for number in range(4):  # the warm-up, and what a CUDA graph then replays
+        stepping.stepped(0, 1000 + number, 0)
+    for batch in range(stepping.FAR + 10):
+        stepping.handed_over(0, batch, 1)
+    late = stepping.FAR + stepping.ENOUGH - 2  # a loader anchors from its fifth batch
+    assert starts(edges) == list(range(late, stepping.FAR + 10))
+    stepping.stepped(0, 1004, 0)
+    stepping.handed_over(0, 500, 1)
+    assert starts(edges)[-1] == 1004
+
+
+def test_a_loader_does_not_anchor_between_rare_steps(edges: list[tuple[int, int, int]]) -> None:
+    for step in range(4):
+        stepping.stepped(0, 1000 + step, 0)
+        for batch in range(stepping.FAR - 1):
+            stepping.handed_over(0, batch, 1)
+    assert edges == []

@@ -481,6 +481,17 @@ def test_without_an_optimizer_the_hand_overs_of_the_busiest_loader_are_steps() -
     assert (found.rule, [end // MS for end in found.ends.tolist()]) == ("loader", [110, 210, 310])
 
 
+@pytest.mark.parametrize(("batches", "rule"), [(199, "optimizer"), (200, "loader")])
+def test_an_optimizer_that_stopped_before_its_fifth_step_anchors_nothing(
+    batches: int, rule: str
+) -> None:
+    log = Log(end=9000)
+    log.steps(10, 20, 30, 40)  # the rest is replayed by a CUDA graph
+    for at in range(batches):
+        log.mark("next", 100 + 10 * at, 105 + 10 * at, value=at, subject=4)
+    assert edges(log.process()).rule == rule
+
+
 def test_without_either_there_are_no_steps() -> None:
     log = Log(end=900)
     log.mark("iter", 10, 20)

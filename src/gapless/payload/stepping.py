@@ -12,6 +12,7 @@ from . import recorder
 ENOUGH = 5
 PERIOD = 64  # calls after which the anchor is chosen anew among those that still step
 LONELY = 50  # hand-overs without a step, before a loader anchors though there is an optimizer
+FAR = 200  # likewise, though an optimizer stepped, but too seldom for an anchor
 
 
 class _Anchor:
@@ -51,6 +52,9 @@ class _Anchor:
 _state = {"optimizers": _Anchor(most=False), "loaders": _Anchor(most=True)}
 
 
+_lonely = [0, 0]  # steps so far, and batches handed over since the last one
+
+
 def stepped(optimizer: int, start: int, end: int) -> None:
     """Take note of a call of ``optimizer.step``; do what waits for an edge if it is one."""
     anchor = _state["optimizers"]
@@ -75,12 +79,19 @@ def count(optimizer: int | None) -> int:
 
 def forget() -> None:
     """Count from the beginning."""
+    _lonely[:] = [0, 0]
     _state.update(optimizers=_Anchor(most=False), loaders=_Anchor(most=True))
 
 
 def _alone(count: int) -> bool:
-    if _state["optimizers"].counts:
-        return False
+    """Tell whether a loader may anchor while no optimizer does."""
+    steps = _state["optimizers"].counts
+    if steps:
+        calls = sum(steps.values())
+        _lonely[:] = [calls, _lonely[1] + 1 if calls == _lonely[0] else 1]
+        if _lonely[1] == FAR:
+            recorder.unseen("steps", "the optimizer steps no more where it is seen (CUDA graph?)")
+        return _lonely[1] >= FAR
     if recorder.known("optimizer"):
         if count == LONELY:
             recorder.unseen("steps", "no optimizer steps where it can be seen (compiled?)")

@@ -15,6 +15,7 @@ from gapless.model.trace import Int64
 from gapless.study.recorded.stretches import Stretches, stretches
 
 _ENOUGH: Final = 5  # calls from which an optimizer may be the anchor
+_FAR: Final = 200  # batches after its last step, and what stepped more seldom is no anchor
 _BLOCK: Final = 10  # steps of a block of the bootstrap, at least
 _STEADY: Final = 50  # steps below which no noise is given
 _ROUNDS: Final = 400  # of the bootstrap
@@ -66,7 +67,11 @@ def place_of(file: str | None, line: int | None) -> str:
 
 
 def edges(process: Process) -> Edges:
-    """Find the steps of a process: by its anchor optimizer, else by its busiest loader."""
+    """Find the steps of a process: by its anchor optimizer, else by its busiest loader.
+
+    An optimizer that stepped less than five times and then, as far as one can see, no more (its
+    steps are part of a CUDA graph) anchors nothing if batches went on to come.
+    """
     found = stretches(process)
     for kind, rule, choose in (
         (wire.STEP, "optimizer", _anchor),
@@ -75,7 +80,7 @@ def edges(process: Process) -> Edges:
         calls = _calls(process.marks, found, kind)
         if rule == "loader":
             calls = replace(calls, subject=_first_alike(process, calls.subject))
-        if len(calls.end):
+        if len(calls.end) and not (rule == "optimizer" and _stopped(process.marks, found, calls)):
             return _edges(process, found, calls.take(calls.subject == choose(calls)), rule)
     return Edges(empty(), _only_thread(process.marks), "none", "", empty(), 0, NO_LANE, None)
 
@@ -110,6 +115,13 @@ def _calls(marks: Marks, found: Stretches, kind: int) -> _Calls:
     )
     subject, thread, count, stretch = (np.concatenate(both)[order] for both in columns)
     return _Calls(subject, thread, end[order], count, stretch)
+
+
+def _stopped(marks: Marks, found: Stretches, steps: _Calls) -> bool:
+    if _counted(steps.subject, steps.count)[2].max() >= _ENOUGH:
+        return False
+    batches = _calls(marks, found, wire.NEXT)
+    return int(batches.count[batches.end > steps.end[-1]].sum()) >= _FAR
 
 
 def _first_alike(process: Process, loaders: Int64) -> Int64:
