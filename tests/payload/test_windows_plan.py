@@ -79,7 +79,7 @@ def test_every_so_many_steps_if_asked_for() -> None:
     ("events", "stop", "steps"),
     [
         (2_000, 0, 6),
-        (3_000, 0, 4),  # 45 MB of events
+        (3_000, 0, 4),  # 46 MiB of events
         (60_000, 0, 3),  # at least, even above the number
         (1000, 3_000_000_000, 3),
         (1000, 1_500_000_000, 4),
