@@ -66,7 +66,7 @@ def run_arm(arm: str, size: str, at: int, options: argparse.Namespace) -> Arm | 
         training = [str(TRAINING), *sizes[size], "--device", options.device, "--out", str(out)]
         if arm == "torch.profiler":  # it keeps all events in memory: a tenth of the steps will do
             steps = training.index("--steps") + 1
-            training[steps] = str(max(int(training[steps]) // 10, 200))
+            training[steps] = str(max(int(training[steps]) // 10, 500))
         command = command_of(arm, training, Path(folder) / "run", options.traceml)
         begun = time.perf_counter()
         done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
@@ -115,6 +115,22 @@ def summary(arms: list[Arm], figure: str) -> list[dict[str, Any]]:
     return rows
 
 
+def write(options: argparse.Namespace, arms: list[Arm]) -> list[dict[str, Any]]:
+    """Write the result so far, if that is wanted, and give its summary."""
+    figure = "thread_cpu_ns" if options.device == "cpu" else "wall_ns"
+    rows = summary(arms, figure)
+    result = {
+        "machine": machine(),
+        "device": options.device,
+        "figure": figure,
+        "summary": rows,
+        "arms": [asdict(one) for one in arms],
+    }
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    return rows
+
+
 def main() -> None:
     """Run all arms and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -135,19 +151,9 @@ def main() -> None:
                 one = run_arm(arm, size, at, options)
                 if one is not None:
                     arms.append(one)
+                    write(options, arms)  # what there is, if it is cut short
                     print(size, arm, at, one.figures, f"{one.command_s:.2f} s", flush=True)
-    figure = "thread_cpu_ns" if options.device == "cpu" else "wall_ns"
-    result = {
-        "machine": machine(),
-        "device": options.device,
-        "figure": figure,
-        "summary": summary(arms, figure),
-        "arms": [asdict(one) for one in arms],
-    }
-    text = json.dumps(result, indent=1)
-    if options.out:
-        options.out.write_text(text + "\n")
-    for row in result["summary"]:
+    for row in write(options, arms):
         print(json.dumps(row))
 
 

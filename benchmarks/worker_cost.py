@@ -1,10 +1,10 @@
 """Measure what looking at fetches costs: each component, and a sample of each kind of data set.
 
 ``python -m benchmarks.worker_cost --out benchmarks/results/worker_cost.json`` runs fetches of
-torch's own fetcher in turns without and with the hooks (A A B B A A …), in one process and one
-thread, and compares the processor time of the thread. A/A is the difference between the two turns
-without. Rows are written to a spool as in a worker. Components are timed hot (called in a loop)
-and cold (after 20 ms of other work, as in a training).
+torch's own fetcher in turns without and with the hooks (A B B A …), in one process and one thread,
+and compares the processor time of the thread. A/A is the difference between the turns without.
+Rows are written to a spool as in a worker. Components are timed hot (called in a loop) and cold
+(after 20 ms of other work, as in a training).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from gapless.payload import (  # noqa: E402
 from gapless.payload.hooks import fetch, files, stages  # noqa: E402
 
 CHOOSE = pacing.Pace.choose
-BLOCK_NS = 300_000_000  # of fetches, for one turn
+BLOCK_NS = 1_500_000_000  # of fetches, for one round
 COLD_S = 0.02
 
 
@@ -122,52 +122,61 @@ def off() -> None:
     imports.forget_all()
 
 
-def turn(fetcher: Any, indices: list[int], times: int) -> float:  # noqa: ANN401 - torch's
+def turn(fetch_batch: Callable[..., Any], fetcher: Any, indices: list[int]) -> int:  # noqa: ANN401
     """Give the processor time of a fetch, in ns."""
     start = time.thread_time_ns()
-    for _ in range(times):
-        fetcher.fetch(indices)
-    return (time.thread_time_ns() - start) / times
+    fetch_batch(fetcher, indices)
+    return time.thread_time_ns() - start
 
 
 def compare(name: str, data: Any, batch: int, rounds: int) -> Difference:  # noqa: ANN401
-    """Measure fetches of a data set in turns without and with the hooks."""
+    """Measure fetches of a data set in turns without and with the hooks, fetch by fetch."""
     from torch.utils.data._utils.collate import default_collate
     from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
     fetcher = _MapDatasetFetcher(data, True, default_collate, False)  # noqa: FBT003 - torch's form
     indices = list(range(batch))
     fetch.forget()
-    once = max(turn(fetcher, indices, 1) for _ in range(3))
-    times = max(1, int(BLOCK_NS / once))
-    plain: list[float] = []
-    same: list[float] = []
-    added: list[float] = []
+    original = vars(_MapDatasetFetcher)["fetch"]
+    once = min(turn(original, fetcher, indices) for _ in range(5))
+    times = max(1, BLOCK_NS // (4 * max(once, 1)))
     counts = {pacing.LIGHT: 0, pacing.DETAILED: 0}
     watch_choices(counts)
-    for at in range(rounds + 1):  # the first round warms up
-        first, second = turn(fetcher, indices, times), turn(fetcher, indices, times)
-        on()
-        watched = (turn(fetcher, indices, times) + turn(fetcher, indices, times)) / 2
-        off()
-        if at:
-            plain.append((first + second) / 2)
-            same.append(second - first)
-            added.append(watched - plain[-1])
-    watched_fetches = (rounds + 1) * 2 * times
-    per, whole = batch * 1e3, statistics.median(plain)
+    on()
+    hooked = vars(_MapDatasetFetcher)["fetch"]
+    blocks = [block((original, hooked), fetcher, indices, times) for _ in range(rounds + 1)][1:]
+    off()
+    plain, added, same = (statistics.median(one) for one in zip(*blocks, strict=True))
+    per = batch * 1e3
     return Difference(
         name,
         batch,
-        round(whole / per, 2),
-        round(statistics.median(added) / per, 3),
-        round(statistics.median(added) / whole, 5),
-        round(statistics.median(map(abs, same)) / per, 3),
-        round(statistics.median(map(abs, same)) / whole, 5),
+        round(plain / per, 2),
+        round(added / per, 3),
+        round(added / plain, 5),
+        round(same / per, 3),
+        round(same / plain, 5),
         rounds,
-        round(sum(counts.values()) / watched_fetches, 4),
-        round(counts[pacing.DETAILED] / watched_fetches, 4),
+        round(sum(counts.values()) / (2 * times * (rounds + 1)), 4),
+        round(counts[pacing.DETAILED] / (2 * times * (rounds + 1)), 4),
     )
+
+
+def block(
+    calls: tuple[Callable[..., Any], Callable[..., Any]],
+    fetcher: Any,  # noqa: ANN401 - torch's
+    indices: list[int],
+    times: int,
+) -> tuple[float, float, float]:
+    """Fetch A B B A so many times; give the mean of A, what B takes more, and A against A."""
+    original, hooked = calls
+    first, second, watched = 0, 0, 0
+    for _ in range(times):
+        first += turn(original, fetcher, indices)
+        watched += turn(hooked, fetcher, indices) + turn(hooked, fetcher, indices)
+        second += turn(original, fetcher, indices)
+    plain = (first + second) / (2 * times)
+    return plain, watched / (2 * times) - plain, abs(second - first) / times
 
 
 def watch_choices(counts: dict[int, int]) -> None:

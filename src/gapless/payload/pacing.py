@@ -15,7 +15,7 @@ MOST_PASSED = 10_000  # fetches without a record
 LIGHT_SHARE, DETAIL_SHARE, RANDOM_SHARE = 5, 4, 1
 LIGHT_LEAST_NS = 5_000  # a fetch, for a row of short fetches …
 LIGHT_LEAST_SHARE = 20  # … but never more than this
-DETAIL_MOST_NS = 15_000  # a sample
+LIGHT_MOST_NS, DETAIL_MOST_NS = 12_000, 6_000  # a sample
 LIGHT_COST_NS = 100_000  # what may be saved up for a first row; then what the last one cost
 OUTLIER = 4  # times the least cost
 AND_MORE = 3  # halves: what we push out of the caches costs the fetch half as much again
@@ -53,8 +53,9 @@ class Pace:
         The costs: of the row, of the detail, of looking at generators; 0: not done.
         """
         share = wall // 1000
-        light = max(share * LIGHT_SHARE, min(LIGHT_LEAST_NS, share * LIGHT_LEAST_SHARE), 1)
-        detail = max(min(share * DETAIL_SHARE, DETAIL_MOST_NS * max(1, samples)), 1)
+        samples, least = max(1, samples), min(LIGHT_LEAST_NS, share * LIGHT_LEAST_SHARE)
+        light = max(min(share * LIGHT_SHARE, LIGHT_MOST_NS * samples), least, 1)
+        detail = max(min(share * DETAIL_SHARE, DETAIL_MOST_NS * samples), 1)
         gains = (light, detail, share * RANDOM_SHARE)
         self._pay(costs)
         self._earn(gains, 1)

@@ -15,6 +15,7 @@ PROBE, WINDOW, STACKS = "probe", "window", "stacks"
 EARLIEST, LATEST = 5, 20  # steps seen before the first window
 STEADY = 3  # successive steps that differ by at most a tenth
 LEAST = 3  # whole steps; fewer explain nothing
+USEFUL = 4  # whole steps that a replay needs: so many even where they take more than MEMORY
 REST = 2  # steps between two windows in a row: the first after a stop is slow
 SHARE = 50  # of the run, one part is what windows may cost
 MEMORY = 46 << 20  # bytes that the events of a window may take in the training's process
@@ -35,7 +36,8 @@ class Plan:
         self.window_steps = max(1, int(options.get("window_steps") or 6))
         self.every = options.get("every")
         self.most = int(options.get("most_windows", 6))
-        self.events = min(int(options.get("events") or 100_000), MEMORY // EVENT_BYTES)
+        self.most_events = int(options.get("events") or 100_000)
+        self.events = min(self.most_events, MEMORY // EVENT_BYTES)
         self.ranks = world > 1
         self.next: str | None = PROBE if self.most > 0 else None
         self.at = RANKS_PROBE if self.ranks else EARLIEST  # no earlier than after this step
@@ -76,8 +78,8 @@ class Plan:
             if per_step * STACKS_FACTOR * LEAST <= self.events:
                 return LEAST
             return 2 if per_step * STACKS_USUAL * 2 <= self.events else 1
-        fit = self.events // per_step
-        return min(self.window_steps, self.limit, max(LEAST, fit))
+        least = USEFUL if per_step * USEFUL <= self.most_events else LEAST
+        return min(self.window_steps, self.limit, max(least, self.events // per_step))
 
     def events_of(self, what: str, steps: int) -> int:
         """Estimate the events of a window of so many steps."""
