@@ -1,10 +1,18 @@
-"""What reading costs, as a table for the README, from what ``benchmarks/reading.py`` measured."""
+"""What recording and reading cost, as tables for the README, from what benchmarks measured."""
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+RECORDING: Final = Path(__file__).parents[1] / "benchmarks/results/overhead.json"
+ARMS: Final = {
+    "plain again": "nothing: the plain run once more",
+    "light": "`gapless run --no-windows`",
+    "windows": "`gapless run`",
+    "torch.profiler": "`torch.profiler` on all the time",
+    "traceml-ai": "traceml-ai",
+}
 RESULT: Final = Path(__file__).parents[1] / "benchmarks/results/reading.json"
 INPUTS: Final = {  # the largest first
     "rich-1000.json.gz": "1 GB with stacks, shapes and memory events",
@@ -32,6 +40,38 @@ def table(result: Path = RESULT) -> str:
     where = f"{machine['cores']} cores of an {machine['processor']}, {found['date']}"
     source = "[benchmarks/reading.py](benchmarks/reading.py)"
     return "\n".join([*HEAD, *_lines(found["summary"]), "", f"Medians, {where}: {source}."])
+
+
+def recording(result: Path = RECORDING) -> str:
+    """Give the table of what is added to a training, its noise first."""
+    if not result.exists():
+        return "Recording has not been measured yet (`benchmarks/overhead.py`)."
+    found: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    rows = {(row["size"], row["arm"]): row for row in found["summary"]}
+    sizes = list(dict.fromkeys(size for size, _ in rows))
+    steps = [f"a step of {rows[size, 'plain']['step_ns'] / 1e6:.2g} ms" for size in sizes]
+    lines = [
+        f"| what is added | {' | '.join(f'{one} takes' for one in steps)} | the command takes |",
+        f"|---|{'--:|' * (len(sizes) + 1)}",
+    ]
+    for arm, called in ARMS.items():
+        cells = [_ratio(rows.get((size, arm))) for size in sizes]
+        whole = rows.get((sizes[0], arm))
+        steps_alike = whole is not None and arm != "torch.profiler"  # it made fewer of them
+        cells.append(f"{whole['added_to_command_s']:+.1f} s" if whole and steps_alike else "–")
+        lines.append(f"| {called} | {' | '.join(cells)} |")
+    machine = found["machine"]
+    where = f"{machine['cores']} cores of an {machine['processor']}, the CPU alone"
+    source = "[benchmarks/overhead.py](benchmarks/overhead.py)"
+    return "\n".join([*lines, "", f"Ratios to the plain run of the same round, {where}: {source}."])
+
+
+def _ratio(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return "–"
+    ratio = row["ratio"]
+    spread = f" ({ratio['min']:.2f}–{ratio['max']:.2f})" if row["runs"] > 1 else ""
+    return f"× {ratio['median']:.2f}{spread}"
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:

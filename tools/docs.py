@@ -101,7 +101,7 @@ def _fenced(text: str) -> str:
 
 
 PAGES: Final[Mapping[str, Makers]] = {
-    "README.md": {"report": report, "cost": costs.table},
+    "README.md": {"report": report, "recording": costs.recording, "cost": costs.table},
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
     "docs/run-folder.md": {"schema": database_schema},

@@ -193,15 +193,20 @@ def forks():
 
 
 def epochs():
-    """Make many short epochs; count what is left open."""
+    """Make many short epochs; count what is left open and running."""
     loader = DataLoader(DATA, 24)
     over(loader)
-    before = len(os.listdir("/proc/self/fd"))
-    over(loader, epochs=2000)
+    before = left()
+    over(loader, epochs=10_000)
     identities = ours("identities")
     if identities is not None:
         assert len(identities._things) < 200, len(identities._things)
-    return len(os.listdir("/proc/self/fd")) - before
+    return left() - before
+
+
+def left():
+    """Count open files and threads."""
+    return sum(len(os.listdir(f"/proc/self/{kind}")) for kind in ("fd", "task"))
 
 
 class Alarm(Exception):
@@ -220,8 +225,9 @@ def alarms():
     signal.signal(signal.SIGALRM, raising)
     missed = 0
     for number in range(40):
-        signal.setitimer(signal.ITIMER_REAL, 0.0003 * (number + 1))
+        torch.set_grad_enabled(True)  # torch itself may be caught before it puts this back
         with contextlib.suppress(Alarm):
+            signal.setitimer(signal.ITIMER_REAL, 0.0003 * (number + 1))
             over(DataLoader(DATA, 1), epochs=30)
             missed += 1
     signal.setitimer(signal.ITIMER_REAL, 0)

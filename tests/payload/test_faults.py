@@ -60,7 +60,7 @@ def test_other_misdeeds(tmp_path: Path, names: tuple[str, ...]) -> None:
     if "forks" in names:
         child = next(log for name, log in found.items() if name != "rank0")
         assert (child.count(wire.STEP), child.kinds()[wire.END]) == (6, 1)
-        assert found["rank0"].count(wire.ITER) == 1 + 1 + 2000
+        assert found["rank0"].count(wire.ITER) == 1 + 1 + 10_000
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ own at least half of the tensors of one. (A transform of images is a module too,
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections import Counter
@@ -70,9 +71,14 @@ def meet(module: Any, place: Any) -> None:
     if len(_modules) >= _MOST or id(module) in _modules:
         return
     key = id(module)
-    entry = _Met(weakref.ref(module, lambda _: _modules.pop(key, None)), place)
+    entry = _Met(weakref.ref(module, _forgetting(_modules, key)), place)
     entry.compiled = type(shell).__name__ == "OptimizedModule"
     _modules[key] = entry
+
+
+def _forgetting(things: dict[Any, Any], key: int) -> Any:
+    """Give what forgets a thing that dies: in C, since what a signal raises in Python is lost."""
+    return functools.partial(things.pop, key)  # called with the reference: the value by default
 
 
 def told(module: Any, mode: Any, when: Any) -> None:
@@ -110,7 +116,7 @@ def stepped(optimizer: Any) -> None:
     """Remember an optimizer that has stepped for the first time."""
     if id(optimizer) not in _optimizers and len(_optimizers) < _MOST:
         key = id(optimizer)
-        _optimizers[key] = weakref.ref(optimizer, lambda _: _optimizers.pop(key, None))
+        _optimizers[key] = weakref.ref(optimizer, _forgetting(_optimizers, key))
 
 
 @patching.guarded("models")
