@@ -44,7 +44,7 @@ def profile() -> None:
 
 def wait() -> None:
     """Wait for any child, again and again, while a window is being saved."""
-    until = time.monotonic() + 0.3
+    until = time.monotonic() + 0.8
     while time.monotonic() < until:
         with contextlib.suppress(ChildProcessError):
             FOUND["waits"].append(os.waitpid(-1, os.WNOHANG))
