@@ -23,6 +23,7 @@ class Row:
     cut: bool = False  # killed: what was not written yet is lost; at least ``steps`` are there
     varies: tuple[str, ...] = ()  # expressions of what differs from run to run, in what it prints
     needs: str = ""  # a module that is not everywhere
+    tries: int = 1  # more where ranks race for what is printed first, without gapless, too
     ci: bool = False  # one of the few that run without --slow
 
     @property
@@ -62,7 +63,7 @@ LAUNCHERS = (
     Row("timeout", "for_loop", steps=12, batches=12),
     Row("ranks", "ddp", steps=12, batches=12),
     Row("torchrun", "ddp", steps=12, batches=12, varies=_ELASTIC),
-    Row("torchrun", "ddp", "error", steps=6, batches=6, varies=_ELASTIC),
+    Row("torchrun", "ddp", "error", steps=6, batches=6, varies=_ELASTIC, tries=6),
     Row("distributed-run", "ddp", steps=12, batches=12, varies=_ELASTIC),
     Row("distributed-launch", "ddp", steps=12, batches=12, varies=_ELASTIC),
     Row("other-venv", "workers", steps=12, batches=12, ci=True),

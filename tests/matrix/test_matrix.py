@@ -25,7 +25,11 @@ def test_nothing_differs_and_all_is_seen(
         ).returncode
     ):
         pytest.skip(f"{row.needs} is not installed")
-    plain, recorded, seen = both(row, tmp_path, tmp_path_factory.getbasetemp() / "shared")
+    shared = tmp_path_factory.getbasetemp() / "shared"
+    plain, recorded, seen = both(row, tmp_path / "1", shared)
+    for again in range(2, row.tries + 1):
+        if differences(row, plain, recorded):
+            plain, recorded, seen = both(row, tmp_path / str(again), shared)
     assert differences(row, plain, recorded) == []
     assert lacks(row, seen) == []
     if row.why:
