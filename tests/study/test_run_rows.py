@@ -448,10 +448,25 @@ def test_a_worker_that_records_one_fetch_in_several_is_not_called_idle_between()
     log, first, _ = two_workers()
     first.fetch(290, 299, sequence=7, decode=9)
     assert next(leaf for wait, leaf, _, _ in pieces(log, first) if wait == 2) == "unstaged"
-    found = worker_use([(log.process(), 0)], [(first.process(), 0)])
+    found = worker_use([(log.process(), 0)], [(first.process(), 0)], 8)
     assert found is not None
     assert found.fetches == 3
     assert found.busy == pytest.approx((18 + 40 + 9) * 8 / 3 / 189)
+
+
+def test_a_wait_for_workers_to_start_and_a_turn_of_epochs_are_both_in_the_account() -> None:
+    leaves = {"data.start-up": 30, "epoch-turn": 20, "step": 50}
+    made = step_account(Steps(1, 100, leaves, leaves), None)
+    assert (made.account.leaves["idle.data.start-up"], made.account.leaves["step"]) == (50, 50)
+    assert made.hidden_ns == 0
+
+
+def test_clocks_that_overlap_give_no_more_than_the_whole() -> None:
+    log = Log("worker", pid=20, worker=0, loader=0)
+    log.fetch(0, 100, cpu=60 * MS, run_queue=60 * MS)
+    found = worker_use([], [(log.process(), 0)], 1)
+    assert found is not None
+    assert (found.on_cpu, found.run_queue, found.blocked) == (0.5, 0.5, 0.0)
 
 
 def test_a_child_that_only_writes_for_another_is_no_training() -> None:
@@ -541,7 +556,7 @@ def test_calls_that_raised_end_no_step() -> None:
 def test_fetches_without_samples_have_no_cost_a_sample() -> None:
     log = Log(end=900)
     log.fetch(10, 20, samples=-1, cpu=5, decode=5)
-    found = worker_use([(log.process(), 0)], [])
+    found = worker_use([(log.process(), 0)], [], 1)
     assert found is not None
     assert (found.samples, found.cpu_per_sample_ns, found.stages) == (None, None, ())
 

@@ -310,7 +310,7 @@ def test_iterations_that_were_summed_do_not_mix_their_batches() -> None:
 
 def test_workers_are_described_by_all_that_they_fetched() -> None:
     whole, thinned = (
-        worker_use([], [(one.process(), 0) for one in pooled(s)[1:]]) for s in (None, 1)
+        worker_use([], [(one.process(), 0) for one in pooled(s)[1:]], 8) for s in (None, 1)
     )
     assert whole is not None
     assert thinned is not None
@@ -324,7 +324,7 @@ def test_workers_that_record_one_fetch_in_several_are_as_busy_between_gaps() -> 
         log.fetch(100 + 10 * sequence, 105 + 10 * sequence, sequence=sequence)
     log.fetches((200, 300), 3, 15)
     log.fetch(300, 305, sequence=60)
-    found = worker_use([], [(log.process(), 0)])
+    found = worker_use([], [(log.process(), 0)], 4 * 7)
     assert found is not None
     assert found.busy == pytest.approx((4 * 5 + 15) * 4 / 205)
 
@@ -332,7 +332,7 @@ def test_workers_that_record_one_fetch_in_several_are_as_busy_between_gaps() -> 
 def test_workers_of_whose_fetches_only_sums_were_kept_have_no_median() -> None:
     log = Log("worker", pid=20, worker=0, loader=0)
     log.fetches((100, 200), 10, 50, random=1, looked=2)
-    found = worker_use([], [(log.process(), 0)])
+    found = worker_use([], [(log.process(), 0)], 10)
     assert found is not None
     assert (found.fetches, found.fetch_median_ns, found.busy) == (10, None, 0.5)
     assert (found.random, found.on_cpu, found.stages) == (True, None, ())

@@ -139,7 +139,9 @@ def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
             "and the p95 of waits; all else counts every step (the others are kept as sums of some "
             "seconds each, so that the recording stays small)"
         )
-    if steps.noise is None:
+    if steps.noise is None and steps.noted < _PROVISIONAL <= steps.regular:
+        yield f"fewer than {_PROVISIONAL} of them: how much they vary by chance is not known"
+    elif steps.noise is None:
         few = (
             f"{steps.regular:,} steps are"
             if steps.regular < _PROVISIONAL
@@ -168,7 +170,7 @@ def _joined(recorded: Recorded) -> Iterator[str]:
             "the profiler slows the host: outside the windows what it costs is "
             f"{percent(account.host_scale)} of what they showed, and is scaled to that"
         )
-    if account.hidden_ns > 0 and account.hidden_ns / wall >= 0.01:  # noqa: PLR2004
+    if account.on_device and account.hidden_ns > 0 and account.hidden_ns / wall >= 0.01:  # noqa: PLR2004
         yield (
             f"{span(account.hidden_ns / steps)} a step of waiting for data cost nothing: the "
             "device had work meanwhile"

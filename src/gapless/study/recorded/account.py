@@ -41,7 +41,10 @@ class Steps:
 
 def step_account(steps: Steps, windows: Study | None) -> StepAccount:
     """Join run rows with the windows' rows; the parts sum to ``steps.wall_ns``."""
-    lumps = {_leaf(leaf): ns for leaf, ns in steps.exposed.items() if leaf != STEP}
+    lumps: dict[Key, int] = {}
+    for leaf, ns in steps.exposed.items():  # two may be one of the account: starts of workers
+        if leaf != STEP:
+            lumps[_leaf(leaf)] = lumps.get(_leaf(leaf), 0) + ns
     rows = len(windows.account.rows) if windows and windows.account.steps else 0
     on_device = windows is not None and any(
         one.row.device is not None for one in windows.account.rows

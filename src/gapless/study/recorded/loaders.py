@@ -98,6 +98,7 @@ def _use(parts: Sequence[_Part]) -> LoaderUse:
                 for worker in one.training.workers
                 if worker.loader == one.loader
             ],
+            waits,
         ),
         made=len({one.loader for one in parts}),
         **_delays([one.delays for _, one in used]),

@@ -54,8 +54,13 @@ def profiled(
     others = [
         one for training in _others(recording, every) for one in _windows(recording, training)
     ]
-    theirs = [one for training in every for one in _adopted(recording, training, own)]
+    named = [one for training in every for one in _adopted(recording, training, own)]
+    theirs = [one for one in named if one.path.is_file()]
     notes, plain, stacked = list[str](), list[_File](), list[_File]()
+    notes += [
+        f"{one.path.name} is not in the run folder" for one in named if not one.path.is_file()
+    ]
+    notes += _gone(every)
     for one in own:
         (stacked if one.window and one.window.stacks else plain).append(one)
     beside = () if theirs else [one for one in others if one.window and not one.window.stacks]
@@ -77,6 +82,13 @@ def profiled(
     )
 
 
+def _gone(every: Sequence[Training]) -> Iterator[str]:
+    windows = [one for training in every for one in training.process.windows]
+    count = sum(one.path is None and one.discarded is None for one in windows)
+    if count:
+        yield f"{count} of {len(windows)} windows are not in the run folder"
+
+
 def _others(recording: Recording, every: Sequence[Training]) -> Iterator[Training]:
     """Give the training processes of ranks that were not asked for: collectives need them too."""
     chosen = {one.process.rank for one in every}
@@ -95,9 +107,8 @@ def _adopted(recording: Recording, training: Training, own: Sequence[_File]) -> 
     if any(one.training is training for one in own):
         return
     for one in recording.manifest.adopted:
-        path = Path(recording.path) / one.path
-        if one.source in training.process.exported and path.is_file():
-            yield _File(path, training, None, one.source)
+        if one.source in training.process.exported:
+            yield _File(Path(recording.path) / one.path, training, None, one.source)
 
 
 def _study(

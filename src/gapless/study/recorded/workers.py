@@ -8,14 +8,17 @@ from gapless import wire
 from gapless.model.recording import Process
 from gapless.model.run import StageUse, WorkerUse
 from gapless.model.trace import Int64
-from gapless.study.recorded.batches import Columns, fetched, passing
+from gapless.study.recorded.batches import Columns, fetched
 from gapless.study.recorded.edges import Bool
 
 _Maker = tuple[Process, int]  # a process, and the number of the loader that it fetched for
 
 
-def worker_use(own: Sequence[_Maker], workers: Sequence[_Maker]) -> WorkerUse | None:
-    """Describe who fetched for a loader: workers, else the training process; ``None``: nobody."""
+def worker_use(own: Sequence[_Maker], workers: Sequence[_Maker], handed: int) -> WorkerUse | None:
+    """Describe who fetched for a loader: workers, else the training process; ``None``: nobody.
+
+    ``handed``: the batches that were handed over; workers record not every one that they fetch.
+    """
     made = [one for one in workers if len(fetched(*one)["start"])]
     columns = [fetched(*one) for one in made or own]
     columns = [one for one in columns if len(one["start"])]
@@ -25,7 +28,7 @@ def worker_use(own: Sequence[_Maker], workers: Sequence[_Maker]) -> WorkerUse | 
     life = sum(int(one["end"].max() - one["start"].min()) for one in columns)
     single = every["wall"][every["count"] == 1]
     samples = _known_sum(every["samples"])
-    shares = _shares(every, None if not made or not life else _busy(made, life))
+    shares = _shares(every, None if not made or not life else _busy(every, handed, life))
     return WorkerUse(
         processes=len(made),
         fetches=int(every["count"].sum()),
@@ -59,10 +62,10 @@ def _per(every: Columns, name: str) -> float | None:
     return float(every[name][rows].sum()) / samples if samples else None
 
 
-def _busy(made: Sequence[_Maker], life: int) -> float:
+def _busy(every: Columns, handed: int, life: int) -> float:
     """Give the share of their life in which workers fetched, fetches that passed unrecorded too."""
-    spent = sum(float(fetched(*one)["wall"].sum()) * passing(*one) for one in made)
-    return min(1.0, spent / life)
+    recorded = int(every["count"].sum())
+    return min(1.0, float(every["wall"].sum()) * max(1.0, handed / recorded) / life)
 
 
 def _shares(every: Columns, busy: float | None) -> dict[str, float | None]:
@@ -72,7 +75,11 @@ def _shares(every: Columns, busy: float | None) -> dict[str, float | None]:
     scale = 1.0 if busy is None else busy
     on_cpu = _share(every["cpu"], wall, known)
     queue = _share(every["run_queue"], wall, waited)
-    off = None if on_cpu is None or queue is None else max(0.0, 1.0 - on_cpu - queue)
+    off = None
+    if on_cpu is not None and queue is not None:
+        above = max(1.0, on_cpu + queue)  # the clocks are read one after the other
+        on_cpu, queue = on_cpu / above, queue / above
+        off = 1.0 - on_cpu - queue
     return {
         "busy": busy,
         "on_cpu": None if on_cpu is None else on_cpu * scale,
