@@ -1,5 +1,6 @@
 """Which calls are step edges, decided while they happen."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -107,6 +108,17 @@ def test_a_loader_anchors_where_an_optimizer_has_stopped_to_step(
     stepping.stepped(0, 1004, 0)
     stepping.handed_over(0, 500, 1)
     assert starts(edges)[-1] == 1004
+
+
+@pytest.mark.usefixtures("edges")
+def test_several_threads_that_step_are_known() -> None:
+    stepping.stepped(0, 1, 2)
+    stepping.stepped(1, 2, 3)
+    assert not stepping.several()
+    other = threading.Thread(target=stepping.stepped, args=(1, 3, 4))
+    other.start()
+    other.join()
+    assert stepping.several()
 
 
 def test_a_loader_does_not_anchor_between_rare_steps(edges: list[tuple[int, int, int]]) -> None:

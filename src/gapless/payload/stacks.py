@@ -144,8 +144,13 @@ def _tell(*, last: bool = False) -> None:
     role = _state["role"] or ("worker" if recorder.is_worker() else "training")
     ranked = sorted(_counts.copy().items(), key=lambda one: -one[1])
     for key, count in ranked[: TOLD[role]]:
-        seen = ((_codes[number], line) for number, line in zip(key[::2], key[1::2]))
-        stacks.append([count, [[code.co_filename, line, code.co_name] for code, line in seen]])
+        frames = [
+            [code.co_filename, line, code.co_name]
+            for number, line in zip(key[::2], key[1::2])
+            if (code := _codes.get(number)) is not None
+        ]
+        if 2 * len(frames) == len(key):  # else the thread that looks has just forgotten some
+            stacks.append([count, frames])
     _counts.clear()
     if stacks:
         looks = sum(count for _, count in ranked)

@@ -7,6 +7,8 @@ not depend on it: the study decides again, over the whole run.
 
 from __future__ import annotations
 
+import _thread
+
 from . import recorder
 
 ENOUGH = 5
@@ -40,11 +42,12 @@ class _Anchor:
         self.period = max(PERIOD, 20 * len(self.counts))
         if self.calls >= self.period:
             before = self.before
-            self._choose({one: count - before.get(one, 0) for one, count in self.counts.items()})
-            self.before, self.calls = dict(self.counts), 0
+            now = dict(self.counts)  # other threads may step meanwhile
+            self._choose({one: count - before.get(one, 0) for one, count in now.items()})
+            self.before, self.calls = now, 0
 
     def _choose(self, counts: dict[int, int]) -> None:
-        able = [one for one in self.counts if counts[one] >= ENOUGH]
+        able = [one for one in dict(counts) if counts[one] >= ENOUGH]
         if able:
             self.chosen = min(able, key=lambda one: -counts[one] if self.most else counts[one])
 
@@ -52,11 +55,13 @@ class _Anchor:
 _state = {"optimizers": _Anchor(most=False), "loaders": _Anchor(most=True)}
 
 
+_threads: set[int] = set()  # that stepped
 _lonely = [0, 0]  # steps so far, and batches handed over since the last one
 
 
 def stepped(optimizer: int, start: int, end: int) -> None:
     """Take note of a call of ``optimizer.step``; do what waits for an edge if it is one."""
+    _threads.add(_thread.get_ident())
     anchor = _state["optimizers"]
     if anchor.called(optimizer):
         recorder.edge(anchor.counts[optimizer] - 1, start, end)
@@ -72,6 +77,11 @@ def handed_over(loader: int, start: int, end: int) -> None:
     recorder.flush_when_due(end)
 
 
+def several() -> bool:
+    """Tell whether more than one thread has stepped."""
+    return len(_threads) > 1
+
+
 def count(optimizer: int | None) -> int:
     """Give how often ``optimizer`` has stepped."""
     return 0 if optimizer is None else _state["optimizers"].counts.get(optimizer, 0)
@@ -80,6 +90,7 @@ def count(optimizer: int | None) -> int:
 def forget() -> None:
     """Count from the beginning."""
     _lonely[:] = [0, 0]
+    _threads.clear()
     _state.update(optimizers=_Anchor(most=False), loaders=_Anchor(most=True))
 
 

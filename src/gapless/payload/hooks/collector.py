@@ -59,7 +59,10 @@ def _collect(_number: int, _start: int, _end: int) -> None:
         recorder.unseen("collector", "more collections between two looks than are kept")
         return
     for _ in range(len(_stamps) // 4):
-        _, start, end, _ = (_stamps.popleft() for _ in range(4))
+        try:
+            _, start, end, _ = [_stamps.popleft() for _ in range(4)]
+        except IndexError:  # another thread was faster
+            return
         if end - start >= LONG_NS:
             recorder.mark(wire.COLLECTOR, start, end)
         else:

@@ -94,13 +94,14 @@ def _ended(optimizer: Any, end: int) -> None:
 def _met(optimizer: Any, end: int) -> _Known:
     """Write what is known of an optimizer at the end of its first step."""
     place = places.users_line()
-    values = _values(optimizer)
+    with sys.modules["torch"]._C.DisableTorchFunction():  # no mode of the user's sees what we ask
+        values = _looked_at(optimizer) or {"class": _name(optimizer)}
     values["stepped_at"] = place and place[:2]
     number = recorder.fact("optimizer", optimizer, values, place)
     models.stepped(optimizer)
-    for key in [key for key, one in _known.items() if one.reference() is None]:
+    for key in [key for key, one in list(_known.items()) if one.reference() is None]:
         if key != id(optimizer):
-            del _known[key]
+            _known.pop(key, None)
     stranger = _known.get(id(optimizer))  # that was at the same address
     start = _begun.pop(id(optimizer), end) if stranger is None else stranger.start
     entry = _known[id(optimizer)] = _Known(number, weakref.ref(optimizer))
@@ -111,6 +112,11 @@ def _met(optimizer: Any, end: int) -> _Known:
 def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
     if raised is None:
         recorder.fact("optimizer", args[0], {"class": _name(args[0])}, places.users_line())
+
+
+@patching.guarded("optimizer facts")
+def _looked_at(optimizer: Any) -> dict[str, Any]:
+    return _values(optimizer)
 
 
 def _values(optimizer: Any) -> dict[str, Any]:

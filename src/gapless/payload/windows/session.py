@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from ... import wire
-from .. import recorder, thinning
+from .. import recorder, stepping, thinning
 from . import save
 from .capture import Capture, no_stacks, obstacle, ranks_of_job
 from .clock import bracket
@@ -83,6 +83,11 @@ class Session:
             self._check(step)
         if what is None or self.over is not None or self._waits():
             return
+        if stepping.several():
+            self.end(
+                "several threads step, and torch's profiler may crash when it stops among them"
+            )
+            return
         begun = recorder.now()
         self._open(what, step)
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
@@ -95,7 +100,9 @@ class Session:
         with self.make(STEP):
             pass
         here.steps = step - here.step
-        if here.steps >= here.want:
+        if here.steps < 0:
+            self.discard("another optimizer's steps count now")
+        elif here.steps >= here.want:
             self.close(step)
 
     def _waits(self) -> bool:
