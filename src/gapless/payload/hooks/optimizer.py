@@ -95,7 +95,7 @@ def _met(optimizer: Any, end: int) -> _Known:
     """Write what is known of an optimizer at the end of its first step."""
     place = places.users_line()
     with sys.modules["torch"]._C.DisableTorchFunction():  # no mode of the user's sees what we ask
-        values = _looked_at(optimizer) or {"class": _name(optimizer)}
+        values: dict[str, Any] = _looked_at(optimizer) or {"class": _name(optimizer)}
     values["stepped_at"] = place and place[:2]
     number = recorder.fact("optimizer", optimizer, values, place)
     models.stepped(optimizer)
