@@ -52,8 +52,8 @@ def report() -> str:
     """Give the start of the report of the recorded run that the tests read."""
     page = gapless("report", STORY).partition("\nloaders")[0] + "\n…"
     command = json.loads((RUNS / STORY / "run.json").read_text())["command"]
-    script = [Path(word).name if word.endswith(".py") else word for word in command]
-    return _fenced(f"$ gapless run {' '.join(script[:4])}\n{page}")
+    words = [Path(word).name if word.startswith("/") else word for word in command]
+    return _fenced(f"$ gapless run {' '.join(words)}\n{page}")
 
 
 def groups() -> str:
