@@ -43,7 +43,7 @@ def load() -> None:
     _process["loaded"] = True
     import importlib
 
-    from . import recorder, stacks
+    from . import recorder, stacks, tracebacks
 
     recorder.resume()
     stacks.install()
@@ -56,6 +56,8 @@ def load() -> None:
             if error.name != whole:
                 imports.failed.append((name, error))
         except Exception as error:
+            if tracebacks.from_a_signal_handler(error):
+                raise
             imports.failed.append((name, error))
     _prepare()
 

@@ -198,8 +198,8 @@ def _close(number: int) -> None:
     try:
         if number >= 0 and os.readlink(f"/proc/self/fd/{number}").startswith("/proc/"):
             os.close(number)
-    except Exception:
-        pass  # the interpreter is ending, or the program has closed it
+    except (OSError, AttributeError, TypeError):
+        pass  # the program has closed it, or the interpreter is ending: `os` is gone
 
 
 if hasattr(os, "register_at_fork"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import imports, patching, recorder
+from .. import imports, patching, recorder, tracebacks
 from ..stagetable import TABLE
 from ..stopwatch import Standing, timed
 from . import files
@@ -35,6 +35,8 @@ def _try(owner: Any, name: str, stage: int, path: str) -> None:
     try:
         _replace(owner, name, stage, path)
     except Exception as error:  # a class in C that cannot be changed
+        if tracebacks.from_a_signal_handler(error):
+            raise
         recorder.unseen(f"stage of {getattr(owner, '__name__', owner)}.{name}", repr(error))
 
 
