@@ -95,7 +95,7 @@ def _met(optimizer: Any, end: int) -> _Known:
     """Write what is known of an optimizer at the end of its first step."""
     place = places.users_line()
     with sys.modules["torch"]._C.DisableTorchFunction():  # no mode of the user's sees what we ask
-        values: dict[str, Any] = _looked_at(optimizer) or {"class": _name(optimizer)}
+        values: dict[str, Any] = _values(optimizer) or {"class": _name(optimizer)}
     values["stepped_at"] = place and place[:2]
     number = recorder.fact("optimizer", optimizer, values, place)
     models.stepped(optimizer)
@@ -115,10 +115,6 @@ def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
 
 
 @patching.guarded("optimizer facts")
-def _looked_at(optimizer: Any) -> dict[str, Any]:
-    return _values(optimizer)
-
-
 def _values(optimizer: Any) -> dict[str, Any]:
     groups = optimizer.param_groups
     first, tensors = groups[0], [one for group in groups for one in group["params"]]
