@@ -44,21 +44,21 @@ def fetched(process: Process, loader: int) -> Columns:
     return {name: np.concatenate((alone[name], many[name])) for name in wire.BATCH_SUM_FIELDS}
 
 
-def passing(process: Process, loader: int) -> float:
-    """Give how many fetches there were for each that a process recorded.
+def skips(process: Process, loader: int) -> bool:
+    """Tell whether a process recorded one fetch in several only.
 
-    By their sequence: in each iteration from the first to the last one; where some were summed,
-    between such as follow one another.
+    By their sequence: it begins at 0 in each iteration, and rises by one from fetch to fetch, but
+    where some were summed in between.
     """
     columns, sums = kept(process, loader), summed(process, loader)
     order = np.argsort(columns["start"], kind="stable")
     nth, start = columns["sequence"][order], columns["start"][order]
-    if not len(sums["start"]):
-        last = np.append(nth[1:] <= nth[:-1], [True])[: len(nth)]
-        return int((nth[last] + 1).sum()) / max(1, len(nth))
     before = np.searchsorted(np.sort(sums["start"]), start)
-    follows = (nth[1:] > nth[:-1]) & (before[1:] == before[:-1])
-    return float(np.diff(nth)[follows].mean()) if follows.any() else 1.0
+    known = (before[1:] == before[:-1]) & (nth[1:] > nth[:-1])
+    if (np.diff(nth)[known] > 1).any():
+        return True
+    begins = np.append([True], nth[1:] <= nth[:-1])[: len(nth)]
+    return not len(sums["start"]) and bool((nth[begins] > 0).any())
 
 
 def _mine(process: Process, columns: Columns, loader: int) -> Columns:

@@ -10,7 +10,7 @@ from gapless import wire
 from gapless.accounting.intervals import NO_LANE, Lane, overlap, union
 from gapless.model.recording import Marks, Process
 from gapless.model.trace import Int64
-from gapless.study.recorded.batches import Columns, kept, passing, summed
+from gapless.study.recorded.batches import Columns, kept, skips, summed
 
 _OTHER: Final = wire.STAGES.index("other")
 _WORKER_BITS: Final = 16  # of the value of a DISPATCH mark
@@ -63,7 +63,7 @@ def fetches(loader: int, own: Process, workers: Sequence[Process], turns: Int64)
         end=columns["end"],
         first=first[number],
         stages=_weights(columns),
-        sampled=any(passing(one, loader) > 1 for one in made),
+        sampled=any(skips(one, loader) for one in made),
         summed=_by_slot(sums),
     )
 
