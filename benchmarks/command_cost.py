@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import machine
+from benchmarks.machine import keep, machine
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "nearly_empty.py"
 ROUND: Final = ("plain", "run", "run again", "plain again")
@@ -111,8 +111,7 @@ def main() -> None:
     }
     for figure in ("wall", "cpu", "begun"):
         print(figure, json.dumps(result[figure]))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    keep(result, options.out)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.machine import machine
+from benchmarks.machine import keep, machine
 from gapless import wire
 from gapless.launch import homecoming, running, sampling
 from gapless.launch.environment import Settings
@@ -194,8 +194,7 @@ def main() -> None:
         "measured": [asdict(one) for one in found],
         "days": days,
     }
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    keep(result, options.out)
     for one in days:
         print(json.dumps(one))
 

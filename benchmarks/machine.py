@@ -1,5 +1,6 @@
 """The machine, kernel and versions that a result was measured with."""
 
+import json
 import os
 import platform
 from importlib import metadata
@@ -40,3 +41,11 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "packages": versions(),
     }
+
+
+def keep(result: object, out: Path | None) -> str:
+    """Give a result as JSON, written to a file, too, if one is asked for."""
+    text = json.dumps(result, indent=1)
+    if out is not None:
+        out.write_text(text + "\n")
+    return text

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import machine
+from benchmarks.machine import keep, machine
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "footprint.py"
 ARMS: Final = ("plain", "light", "windows", "plain again")
@@ -121,8 +121,7 @@ def main() -> None:
         )
         result["sizes"][size] = found
         print(size, json.dumps({key: found[key] for key in found if key != "rounds"}, indent=1))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    keep(result, options.out)
 
 
 if __name__ == "__main__":

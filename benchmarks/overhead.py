@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import machine
+from benchmarks.machine import keep, machine
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "steps.py"
 GAPLESS: Final = (sys.executable, "-m", "gapless", "run", "--quiet", "--out")
@@ -126,8 +126,7 @@ def write(options: argparse.Namespace, arms: list[Arm]) -> list[dict[str, Any]]:
         "summary": rows,
         "arms": [asdict(one) for one in arms],
     }
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    keep(result, options.out)
     return rows
 
 

@@ -8,7 +8,6 @@ Docs: benchmarks/README.md.
 """
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -22,7 +21,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from benchmarks.machine import machine
+from benchmarks.machine import keep, machine
 from gapless.launch.environment import Settings
 from gapless.launch.here import record
 
@@ -155,10 +154,7 @@ def main() -> None:
         "device": device,
         "results": [measure(options, width) for width in options.widths],
     }
-    text = json.dumps(result, indent=1)
-    if options.out:
-        options.out.write_text(text + "\n")
-    print(text)
+    print(keep(result, options.out))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ others of their tenth of the run. Docs: benchmarks/README.md.
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import keep
 from gapless import wire
 from gapless.model.recording import Process
 from gapless.store.recordings import load
@@ -77,10 +77,7 @@ def main() -> None:
         "versions": dict(trained[0].versions),
         "processes": [share(one) for one in trained],
     }
-    text = json.dumps(result, indent=1)
-    if options.out:
-        options.out.write_text(text + "\n")
-    print(text)
+    print(keep(result, options.out))
 
 
 if __name__ == "__main__":

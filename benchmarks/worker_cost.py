@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import statistics
 import tempfile
@@ -20,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.machine import machine
+from benchmarks.machine import keep, machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,10 +273,7 @@ def main() -> None:
         "components_ns": [asdict(one) for one in parts],
         "samples": [asdict(one) for one in rows],
     }
-    text = json.dumps(result, indent=1)
-    print(text)
-    if options.out:
-        options.out.write_text(text + "\n")
+    print(keep(result, options.out))
 
 
 if __name__ == "__main__":
