@@ -16,6 +16,7 @@ from gapless.errors import GaplessError, UsageError
 
 _NOTHING_SEEN: Final = 2
 _EARLY_S: Final = 120
+_PATIENCE_S: Final = 3.0  # for each of our threads
 _LATER: Final = (  # what the end of a run imports
     "gapless.launch.homecoming",
     "gapless.store.recordings",
@@ -25,6 +26,7 @@ _LATER: Final = (  # what the end of a run imports
 )
 
 if TYPE_CHECKING:
+    from gapless.launch.beside import Beside
     from gapless.launch.homecoming import Outcome
     from gapless.launch.order import Order
     from gapless.launch.running import Ended
@@ -106,7 +108,16 @@ def record(order: "Order", arguments: argparse.Namespace) -> int:
             _say("interrupted; `gapless report` shows what was recorded", arguments)
     for error in failures:
         _say(_fault(error), arguments)
+    if told is None and ended.beside is not None:
+        _settle(ended.beside)
     return _code(ended, told, checked=order.settings.check)
+
+
+def _settle(beside: "Beside") -> None:
+    """Wait for our threads where the end was cut short: one that imports would crash our exit."""
+    beside.stop.set()
+    for thread in beside.threads:
+        thread.join(_PATIENCE_S)
 
 
 def _fault(error: Exception) -> str:
