@@ -1,0 +1,1 @@
+"""Named edits and, later, rules: what can be wrong with a training and what helps."""

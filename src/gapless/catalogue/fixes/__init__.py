@@ -1,0 +1,1 @@
+"""Named edits, one file each: a function of the run's facts that gives proposals."""

@@ -1,0 +1,128 @@
+"""Facts: what was true of a run, as far as rules and fixes ask for it.
+
+Each is identified; of loaders, optimizers and models there may be several. ``None`` is what was
+not observed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gapless.model.edit import Where
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A DataLoader, its settings, and what was seen of how it is used."""
+
+    id: int
+    where: Where | None
+    batch_size: int | None
+    num_workers: int
+    prefetch_factor: int | None
+    pin_memory: bool
+    persistent_workers: bool
+    in_order: bool | None
+    shuffle: bool
+    iterable: bool
+    dataset: str  # class
+    length: int | None  # of the data set, in samples
+    start_method: str | None
+    trains: bool | None  # most of its batches were asked for between training steps
+    iterations: int
+    batches: int
+    waited_ns: int  # in all of next(loader)
+    random: bool | None  # a fetch advanced a random generator
+    blocked: float | None  # share of a fetch off the processor, not waiting for one: reads, sleeps
+    batch_bytes: int | None
+    asks_worker_info: bool | None  # an iterable's ``__iter__`` names get_worker_info; None: unknown
+    cuda_in_dataset: bool | None  # its code or state names CUDA
+    picklable: bool | None  # the data set; None: not tried
+    pinnable: bool | None  # batches are tensors, numbers, or containers of these
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer."""
+
+    id: int
+    where: Where | None
+    name: str  # qualified class, "torch.optim.adamw.AdamW"
+    foreach: bool | None
+    fused: bool | None
+    tensors: int | None
+    calls: int
+    device: str | None  # of its parameters: "cuda", "cpu"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A module that owns the parameters of an optimizer."""
+
+    id: int
+    where: Where | None
+    name: str
+    parameters: int | None
+    dtype: str | None
+    device: str | None
+    channels_last: bool | None
+    convolutions: int | None  # modules with 4-D weights
+    compiled: bool
+    checkpoints: bool | None  # activation checkpointing was called
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """How a model is spread: DDP, FSDP, DataParallel."""
+
+    kind: str  # "ddp" | "fsdp" | "data_parallel"
+    where: Where | None
+    settings: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Settings of torch that decide how, and how exactly, it computes (names as recorded)."""
+
+    settings: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The processors and devices that the run had."""
+
+    cpus: int | None  # it may use
+    intra_op_threads: int | None
+    device: str | None  # "NVIDIA H200"; None: none used
+    capability: tuple[int, int] | None
+    devices: int | None
+    memory_bytes: int | None  # available to it
+    shm_bytes: int | None  # free in /dev/shm
+    memlock_bytes: int | None  # None: unlimited or not known
+    numa_nodes: int | None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes of the run, and the versions that they ran."""
+
+    ranks: int
+    torch: tuple[int, int] | None
+    python: tuple[int, int] | None
+    micro_batches: float | None  # backward passes a step; 1: no accumulation
+    steps: int
+    step_ns: int | None  # un-profiled, median
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All of them."""
+
+    world: World
+    machine: Machine
+    precision: Precision | None = None
+    loaders: tuple[Loader, ...] = ()
+    optimizers: tuple[Optimizer, ...] = ()
+    models: tuple[Model, ...] = ()
+    parallel: tuple[Parallel, ...] = ()
+    calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …

@@ -1,0 +1,100 @@
+"""Trials: proposals measured, arm by arm. Times are integer nanoseconds, speed-ups are ratios."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gapless.model.account import Account
+from gapless.model.edit import Applicability, Edit
+
+
+class Verdict(StrEnum):
+    """What a trial has shown. Proven: the interval lies above max(1 %, twice the A/A noise)."""
+
+    CONFIRMED = "confirmed"  # faster, and as predicted where there is a prediction
+    LARGER = "larger"  # than predicted
+    SMALLER = "smaller"  # than predicted, but faster
+    NOTHING = "nothing"  # the interval lies within ± max(1 %, twice the noise)
+    WORSE = "worse"
+    UNDECIDED = "undecided"
+    DOES_NOT_FIT = "does-not-fit"  # out of memory
+    REFUSED = "refused"  # it trained on other data, or failed; ``why`` tells
+
+
+class Parity(StrEnum):
+    """How the losses of the edited arms compare with those of two unedited ones."""
+
+    SAME = "same"  # to the bit
+    WITHIN_SPREAD = "within-spread"
+    DIFFERENT = "different"
+    NOT_OBSERVED = "not-observed"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A ratio, and the 95 % interval that it lies in."""
+
+    low: float
+    mid: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One run of the command, with or without the edits."""
+
+    side: str  # "A": unedited, "B", "C" …
+    order: int
+    folder: str | None  # of the run
+    code: int | None  # exit code
+    steps: int  # measured ones
+    step_ns: int | None  # their time each; None: nothing was measured
+    first_batch_ns: int | None
+    start_ns: int | None  # from the start of the process to the end of the first step
+    turn_ns: int | None  # an epoch turn: mean
+    exit_ns: int | None  # the workers' end
+    foreign: float | None  # processors that others took meanwhile, as a share of all
+    failed: str | None = None  # why it does not count: "out of memory", "disturbed", "no steps" …
+    noise: float | None = None  # half-width of the interval of its own step time, relative
+
+
+@dataclass(frozen=True)
+class Side:
+    """A combination of edits that was tried, and its result against the unedited runs."""
+
+    name: str  # "B"
+    fixes: tuple[str, ...]
+    summary: str
+    edits: tuple[Edit, ...]
+    applicability: Applicability
+    verdict: Verdict
+    speedup: Interval | None  # of the steady step
+    job: Interval | None  # of a whole job as long as the recorded one
+    first_batch_ns: int | None = None  # medians of this side's arms
+    turn_ns: int | None = None
+    exit_ns: int | None = None
+    step_ns: int | None = None
+    parity: Parity = Parity.NOT_OBSERVED
+    parity_note: str | None = None
+    data: str | None = None  # what it trained on: "same", "another order", "other samples"…
+    why: str | None = None
+    account: Account | None = None  # of one window of the last arm
+    predicted: Interval | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What ``gapless try`` found out."""
+
+    id: str
+    command: tuple[str, ...]
+    run: str | None  # the recorded run that it is about
+    arms: tuple[Arm, ...]
+    order: str  # "ABBAABBA"
+    sides: tuple[Side, ...]  # without the unedited one
+    noise: float | None  # A/A: half-width of the interval of the ratio of unedited arms, relative
+    step_ns: int | None  # unedited
+    measured: tuple[int, int] | None  # the steps of each arm that count: first and last
+    cache: str  # "warm" | "cold"
+    spent_s: float
+    account: Account | None = None  # of one window of the last unedited arm
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Drop-ins for training code. They need torch, and nothing else of gapless."""

@@ -1,0 +1,51 @@
+"""Lay edits over a training while it starts, and take them off again; its source is untouched.
+
+Edits come as JSON objects (``gapless.model.edit``) in ``GAPLESS_OPTIONS``. Each states what it
+needs; what cannot be laid is written down ("edit", why), and a trial counts for nothing then. What
+it found and what it set is a FACT of noun "edit": {"edit": number, "target", "old", "new",
+"times"}. Forked and spawned workers of a loader inherit the overlay.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Callable
+
+from . import arguments, settings, skips
+
+Edit = "dict[str, Any]"
+_laid: list[Callable[[], None]] = []  # what takes each off again
+
+
+def lay(edits: Any) -> None:
+    """Lay the edits, each as soon as what it is about is imported. Raises ``ValueError``."""
+    for number, edit in enumerate(edits):
+        undo = _interpreter(edit)(number, edit)
+        if undo is not None:
+            _laid.append(undo)
+
+
+def lift() -> None:
+    """Take all edits off, the last one first: the same objects are where they were."""
+    while _laid:
+        _laid.pop()()
+
+
+def _interpreter(edit: Any) -> Callable[[int, Any], Any]:
+    """Give what lays an edit of this kind: a function of its number and itself, to undo it."""
+    kind = edit.get("kind")
+    if kind == "set_argument":
+        return arguments.lay
+    if kind == "set_global":
+        return settings.lay
+    if kind == "set_env":
+        return _by_launcher
+    if kind == "skip":
+        return skips.lay
+    if kind == "wrap":
+        return importlib.import_module(f"{__package__}.wraps.{edit['part'].replace('-', '_')}").lay
+    raise ValueError(f"no kind of edit: {kind!r}")
+
+
+def _by_launcher(_number: int, _edit: Any) -> None:
+    """Do nothing: the launcher has set it before this process began."""

@@ -1,0 +1,1 @@
+"""What only trials do in the training: stop at a planned step, seeds, parity, samples."""
