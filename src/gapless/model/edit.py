@@ -5,9 +5,11 @@ source. A named edit (``catalogue.fixes``) is data composed of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 Value = bool | int | float | str | None
 
@@ -21,8 +23,7 @@ class Where:
     function: str | None = None
 
 
-@dataclass(frozen=True)
-class SetArgument:
+class SetArgument(msgspec.Struct, frozen=True, tag="set_argument", tag_field="kind"):
     """Calls of ``target`` get ``value`` for the argument ``name``, whatever they gave.
 
     ``target``: the qualified name of a function, method or class ("torch.optim.SGD"; a class
@@ -35,24 +36,21 @@ class SetArgument:
     where: Where | None = None
 
 
-@dataclass(frozen=True)
-class SetGlobal:
+class SetGlobal(msgspec.Struct, frozen=True, tag="set_global", tag_field="kind"):
     """An attribute of a module is ``value``, or its setter was called with it, whatever is set."""
 
     target: str  # "torch.backends.cudnn.benchmark", "torch.set_num_threads"
     value: Value
 
 
-@dataclass(frozen=True)
-class SetEnv:
+class SetEnv(msgspec.Struct, frozen=True, tag="set_env", tag_field="kind"):
     """A variable of the environment, before Python starts; ``None``: it is not set."""
 
     name: str
     value: str | None
 
 
-@dataclass(frozen=True)
-class Wrap:
+class Wrap(msgspec.Struct, frozen=True, tag="wrap", tag_field="kind"):
     """Something of ``target`` goes through a part of ours, by its name and with its options.
 
     Parts for the source are in ``gapless.parts``; those for trials only, in the overlay.
@@ -60,12 +58,11 @@ class Wrap:
 
     target: str
     part: str
-    options: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    options: Mapping[str, Value] = msgspec.field(default_factory=dict[str, Value])
     where: Where | None = None
 
 
-@dataclass(frozen=True)
-class Skip:
+class Skip(msgspec.Struct, frozen=True, tag="skip", tag_field="kind"):
     """Calls of ``target`` do nothing and give ``None``; ``every``: but for each so manyth."""
 
     target: str
@@ -99,35 +96,14 @@ class Proposal:
     where: Where | None = None
 
 
-_KINDS: dict[type, str] = {
-    SetArgument: "set_argument",
-    SetGlobal: "set_global",
-    SetEnv: "set_env",
-    Wrap: "wrap",
-    Skip: "skip",
-}
-
-
 def as_json(edit: Edit) -> dict[str, Any]:
     """Give an edit as JSON's object: its kind and its fields (what ``payload.overlay`` reads)."""
-    values = {name: value for name, value in vars(edit).items() if name != "where"}
-    where = getattr(edit, "where", None)
-    if "options" in values:
-        values["options"] = dict(values["options"])
-    return {"kind": _KINDS[type(edit)], **values, "where": None if where is None else vars(where)}
+    return msgspec.to_builtins(edit)
 
 
-def from_json(found: Mapping[str, Any]) -> Edit:
+def from_json(found: object) -> Edit:
     """Give the edit that a JSON object tells of. Raises ``ValueError`` where it tells of none."""
-    values = dict(found)
-    kinds = {name: kind for kind, name in _KINDS.items()}
-    kind = kinds.get(str(values.pop("kind", None)))
-    if kind is None:
-        raise ValueError(f"an edit has a kind, one of {', '.join(kinds)}")
-    where = values.pop("where", None)
-    if kind in {SetArgument, Wrap, Skip}:
-        values["where"] = None if where is None else Where(**where)
     try:
-        return kind(**values)
-    except TypeError as error:
-        raise ValueError(f"no {_KINDS[kind]}: {error}") from None
+        return msgspec.convert(found, type=Edit)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"that is no edit: {error}") from None

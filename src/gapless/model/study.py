@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from gapless.model.account import Account, RowAccount
+from gapless.model.edit import Proposal
 from gapless.model.ledger import Row
 from gapless.model.notebook import page
 from gapless.model.run import Recorded
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
+from gapless.model.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class Study:
     # did: when a step ended), median; None without devices.
     backlog_ns: int | None = None
     recorded: Recorded | None = None  # of a run that gapless recorded
+    proposals: tuple[Proposal, ...] = ()
+    trials: tuple[Trial, ...] = ()
 
     def _repr_html_(self) -> str:
         """Show the account in a notebook."""

@@ -35,6 +35,12 @@ from gapless.report.run_document import (
     recorded_keys,
     recorded_step,
 )
+from gapless.report.trial_document import (
+    ProposalObject,
+    TrialObject,
+    proposal_objects,
+    trial_objects,
+)
 
 SCHEMA: Final = 1
 _UNSAFE: Final = re.compile(
@@ -127,6 +133,8 @@ class StudyObject:
     syncs: tuple[SyncUse, ...] | None = None
     allocator: tuple[AllocatorUse, ...] | None = None
     files: FileUse | None = None
+    proposals: tuple[ProposalObject, ...] | None = None  # what was asked to be tried
+    trials: tuple[TrialObject, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +166,8 @@ def study_json(study: Study) -> str:
             tables=study.tables,
             leaf=study.leaf,
             stragglers=study.stragglers if len(study.run.ranks) > 1 else None,
+            proposals=proposal_objects(study.proposals) if study.proposals else None,
+            trials=trial_objects(study.trials) if study.trials else None,
             **recorded_keys(study.recorded),
         )
     )

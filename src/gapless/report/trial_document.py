@@ -1,0 +1,127 @@
+"""What the JSON of a study has of trials and of what was proposed for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gapless.model.edit import Proposal, as_json
+from gapless.model.trial import Arm, Interval, Side, Trial
+
+
+@dataclass(frozen=True)
+class ArmObject:
+    """One run of the command; ``side`` "A" is the unedited one."""
+
+    side: str
+    order: int
+    run: str | None  # folder
+    exit_code: int | None
+    steps: int
+    step_ns: int | None
+    first_batch_ns: int | None
+    start_ns: int | None
+    turn_ns: int | None
+    exit_ns: int | None
+    foreign: float | None
+    failed: str | None
+    noise: float | None
+
+
+@dataclass(frozen=True)
+class TrialObject:
+    """One combination of edits, measured against the unedited training."""
+
+    id: str
+    fixes: tuple[str, ...]
+    summary: str
+    edits: tuple[Mapping[str, Any], ...]
+    applicability: str
+    arms: str  # "ABBAABBA": all sides of the trial
+    side: str  # which of the letters is this one
+    speedup: Interval | None
+    job: Interval | None  # of a whole job as long as the recorded one
+    predicted: Interval | None
+    verdict: str
+    parity: str
+    parity_note: str | None
+    data: str | None
+    noise: float | None
+    cache: str
+    why: str | None
+    step_ns: int | None
+    unedited_step_ns: int | None
+    measured: tuple[int, int] | None
+    spent_s: float
+    leaves: Mapping[str, int] | None  # of one window of this side
+    unedited_leaves: Mapping[str, int] | None
+    runs: tuple[ArmObject, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProposalObject:
+    """A named edit for this run; ``refused``: why it must not be done here."""
+
+    fix: str
+    summary: str
+    edits: tuple[Mapping[str, Any], ...]
+    applicability: str
+    risk: str | None
+    refused: str | None
+    where: Mapping[str, Any] | None
+
+
+def trial_objects(trials: Sequence[Trial]) -> tuple[TrialObject, ...]:
+    """Give an object for each combination of edits of each trial."""
+    return tuple(_object(trial, side) for trial in trials for side in trial.sides)
+
+
+def proposal_objects(proposals: Sequence[Proposal]) -> tuple[ProposalObject, ...]:
+    """Give an object for each proposal."""
+    return tuple(
+        ProposalObject(
+            fix=one.fix,
+            summary=one.summary,
+            edits=tuple(as_json(edit) for edit in one.edits),
+            applicability=one.applicability.value,
+            risk=one.risk,
+            refused=one.refused,
+            where=None if one.where is None else vars(one.where),
+        )
+        for one in proposals
+    )
+
+
+def _object(trial: Trial, side: Side) -> TrialObject:
+    return TrialObject(
+        id=trial.id,
+        fixes=side.fixes,
+        summary=side.summary,
+        edits=tuple(as_json(edit) for edit in side.edits),
+        applicability=side.applicability.value,
+        arms=trial.order,
+        side=side.name,
+        speedup=side.speedup,
+        job=side.job,
+        predicted=side.predicted,
+        verdict=side.verdict.value,
+        parity=side.parity.value,
+        parity_note=side.parity_note,
+        data=side.data,
+        noise=trial.noise,
+        cache=trial.cache,
+        why=side.why,
+        step_ns=side.step_ns,
+        unedited_step_ns=trial.step_ns,
+        measured=trial.measured,
+        spent_s=trial.spent_s,
+        leaves=None if side.account is None else side.account.leaves,
+        unedited_leaves=None if trial.account is None else trial.account.leaves,
+        runs=tuple(_arm(arm) for arm in trial.arms if arm.side in {"A", side.name}),
+        notes=trial.notes,
+    )
+
+
+def _arm(arm: Arm) -> ArmObject:
+    values = dict(vars(arm))
+    return ArmObject(run=values.pop("folder"), exit_code=values.pop("code"), **values)

@@ -1,0 +1,171 @@
+"""Trials on a terminal: what each edit is worth, measured, with its interval and its verdict."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final, TextIO
+
+from rich.text import Text
+
+from gapless.model.trial import Arm, Interval, Parity, Side, Trial, Verdict
+from gapless.report.numbers import duration, percent, span
+from gapless.report.pen import Pen, pen_for
+from gapless.report.text import clean, pad, shorten
+from gapless.report.wrap import fold
+
+_PARITY: Final = {
+    Parity.SAME: "losses the same to the bit",
+    Parity.WITHIN_SPREAD: "losses within the spread of two unedited arms",
+    Parity.DIFFERENT: "losses differ by more than two unedited arms do",
+    Parity.NOT_OBSERVED: "losses not observed",
+}
+_STYLE: Final = {
+    Verdict.CONFIRMED: "green",
+    Verdict.LARGER: "green",
+    Verdict.SMALLER: "green",
+    Verdict.WORSE: "red",
+    Verdict.DOES_NOT_FIT: "red",
+    Verdict.REFUSED: "red",
+}
+_FASTER: Final = (Verdict.CONFIRMED, Verdict.LARGER, Verdict.SMALLER)
+_VERDICT: Final = 12  # cells
+_NARROW: Final = 16  # cells of a name at least
+
+
+def print_trial(trial: Trial, stream: TextIO | None = None) -> None:
+    """Print a trial; by default on stdout."""
+    pen = pen_for(stream or sys.stdout)
+    pen.write(trial_screen(trial, pen))
+
+
+def trial_screen(trial: Trial, pen: Pen) -> Iterator[Text]:
+    """Give the report of a trial, line by line."""
+    yield from fold(_headline(trial), pen.width, style="bold")
+    yield from fold(_method(trial), pen.width)
+    if trial.sides:
+        yield from _table(trial, pen)
+    for side in trial.sides:
+        for line in _remarks(trial, side):
+            yield from fold(f"{side.name}  {line}", pen.width)
+    for note in trial.notes:
+        yield from fold(note, pen.width)
+
+
+def verdict_line(side: Side) -> str:
+    """Give what a trial of one combination of edits has shown, in one line."""
+    gain = "" if side.speedup is None else f" {interval(side.speedup)}"
+    return f"{' + '.join(side.fixes)}: {words(side.verdict)}{gain}"
+
+
+def words(verdict: Verdict) -> str:
+    """Give a verdict as people say it."""
+    return verdict.value.replace("-", " ")
+
+
+def interval(found: Interval) -> str:
+    """Print a ratio with its interval, with so many digits that the bounds differ."""
+    digits = 3 if found.high - found.low < 0.02 else 2  # noqa: PLR2004 - a hundredth is printed
+    low, mid, high = (f"{value:.{digits}f}" for value in (found.low, found.mid, found.high))
+    return f"{mid}× [{low} … {high}]"
+
+
+def _headline(trial: Trial) -> str:
+    command = shorten(clean(" ".join(trial.command)), 60)
+    better = [side for side in trial.sides if side.verdict in _FASTER and side.speedup]
+    if not better:
+        return f"gapless try · {command} · nothing tried is proven to help"
+    best = max(better, key=lambda side: side.speedup.mid if side.speedup else 0.0)
+    return f"gapless try · {command} · {verdict_line(best)}"
+
+
+def _method(trial: Trial) -> str:
+    counted = [arm for arm in trial.arms if arm.failed is None]
+    parts = [f"{len(counted)} arms ({trial.order})"]
+    if trial.measured is not None:
+        first, last = trial.measured
+        parts.append(f"steps {first} to {last} of each")
+    parts.append(f"{span(trial.spent_s * 1e9)} in all")
+    noise = "not known" if trial.noise is None else f"± {percent(trial.noise)}"
+    parts.append(f"A/A noise {noise}")
+    parts.append(f"page cache {trial.cache}")
+    left_out = len(trial.arms) - len(counted)
+    if left_out:
+        parts.append(f"{left_out} more did not count")
+    return " · ".join(parts)
+
+
+def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
+    """Give a row for the unedited arms and for each side."""
+    rows = [_cells(side) for side in trial.sides]
+    unedited = "" if trial.step_ns is None else duration(trial.step_ns)
+    rows.insert(0, ("A", "unedited", unedited, "", ""))
+    heads = ("", "", "a step", "is worth", "a whole job")
+    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(5)]
+    room = pen.width - sum(widths[2:]) - widths[0] - _VERDICT - 11
+    widths[1] = max(_NARROW, min(widths[1], room))
+    yield Text(_row(heads, widths), style="bright_black")
+    yield Text(_row(rows[0], widths))
+    for side, row in zip(trial.sides, rows[1:], strict=True):
+        yield Text.assemble(
+            _row(row, widths), "  ", (words(side.verdict), _STYLE.get(side.verdict, "yellow"))
+        )
+
+
+def _cells(side: Side) -> tuple[str, ...]:
+    name = " + ".join(side.fixes)
+    return (
+        side.name,
+        clean(f"{name}: {side.summary}" if side.summary else name),
+        "" if side.step_ns is None else duration(side.step_ns),
+        "" if side.speedup is None else interval(side.speedup),
+        "" if side.job is None else interval(side.job),
+    )
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    name = pad(shorten(cells[1], widths[1]), widths[1])
+    figures = "  ".join(
+        pad(cell, width, right=True) for cell, width in zip(cells[2:], widths[2:], strict=True)
+    )
+    return f"  {pad(cells[0], widths[0])}  {name}  {figures}"
+
+
+def _remarks(trial: Trial, side: Side) -> Iterator[str]:
+    """Say what else is known of a side: why, parity, what else it changes, its costs."""
+    if side.why is not None:
+        yield clean(side.why)
+    if side.verdict is Verdict.REFUSED or side.speedup is None:
+        return
+    told = [side.applicability.value, _PARITY[side.parity]]
+    if side.parity_note is not None:
+        told.append(clean(side.parity_note))
+    if side.data is not None:
+        told.append(f"data: {clean(side.data)}")
+    yield " · ".join(told)
+    costs = list(_costs(trial, side))
+    if costs:
+        yield " · ".join(costs)
+
+
+def _costs(trial: Trial, side: Side) -> Iterator[str]:
+    """Say what the edit costs or saves once, an epoch and at the end, where that is much."""
+    unedited = [arm for arm in trial.arms if arm.side == "A" and arm.failed is None]
+    for name, now in (
+        ("first batch", side.first_batch_ns),
+        ("epoch turn", side.turn_ns),
+        ("exit", side.exit_ns),
+    ):
+        before = _median([_once(arm, name) for arm in unedited])
+        if now is None or before is None or side.step_ns is None:
+            continue
+        if abs(now - before) > side.step_ns:  # less than a step is nothing in a job
+            yield f"{name} {span(before)} → {span(now)}"
+
+
+def _once(arm: Arm, name: str) -> int | None:
+    fields = {"first batch": arm.first_batch_ns, "epoch turn": arm.turn_ns, "exit": arm.exit_ns}
+    return fields[name]
+
+
+def _median(values: Sequence[int | None]) -> int | None:
+    known = sorted(value for value in values if value is not None)
+    return known[len(known) // 2] if known else None
