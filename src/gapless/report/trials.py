@@ -106,15 +106,16 @@ def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
     yield Text(_row(rows[0], widths))
     for side, row in zip(trial.sides, rows[1:], strict=True):
         yield Text.assemble(
-            _row(row, widths), "  ", (words(side.verdict), _STYLE.get(side.verdict, "yellow"))
+            pad(_row(row, widths), sum(widths) + 10),
+            "  ",
+            (words(side.verdict), _STYLE.get(side.verdict, "yellow")),
         )
 
 
 def _cells(side: Side) -> tuple[str, ...]:
-    name = " + ".join(side.fixes)
     return (
         side.name,
-        clean(f"{name}: {side.summary}" if side.summary else name),
+        clean(" + ".join(side.fixes)),
         "" if side.step_ns is None else duration(side.step_ns),
         "" if side.speedup is None else interval(side.speedup),
         "" if side.job is None else interval(side.job),
@@ -126,11 +127,13 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     figures = "  ".join(
         pad(cell, width, right=True) for cell, width in zip(cells[2:], widths[2:], strict=True)
     )
-    return f"  {pad(cells[0], widths[0])}  {name}  {figures}"
+    return f"  {pad(cells[0], widths[0])}  {name}  {figures}".rstrip()
 
 
 def _remarks(trial: Trial, side: Side) -> Iterator[str]:
-    """Say what else is known of a side: why, parity, what else it changes, its costs."""
+    """Say what else is known of a side: what it is, why, parity, what it changes, its costs."""
+    if side.summary:
+        yield clean(side.summary)
     if side.why is not None:
         yield clean(side.why)
     if side.verdict is Verdict.REFUSED or side.speedup is None:

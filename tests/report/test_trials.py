@@ -1,0 +1,145 @@
+"""A trial as text and as JSON."""
+
+import io
+import json
+from dataclasses import replace
+
+import msgspec
+from inline_snapshot import snapshot
+
+from gapless.model.edit import Applicability, Proposal, SetArgument, Where
+from gapless.model.trial import Arm, Interval, Parity, Side, Trial, Verdict
+from gapless.report.pen import pen_for
+from gapless.report.trial_document import proposal_objects, trial_objects
+from gapless.report.trials import interval, trial_screen
+
+WORKERS = SetArgument("torch.utils.data.DataLoader", "num_workers", 2, Where("train.py", 41))
+
+
+def arm(side: str, order: int, step_ms: float, failed: str | None = None) -> Arm:
+    return Arm(
+        side=side,
+        order=order,
+        folder=None,
+        code=0,
+        steps=90,
+        step_ns=round(step_ms * 1e6),
+        first_batch_ns=200_000_000 if side == "A" else 1_100_000_000,
+        start_ns=4_000_000_000,
+        turn_ns=None,
+        exit_ns=None,
+        foreign=0.01,
+        failed=failed,
+    )
+
+
+FASTER = Side(
+    name="B",
+    fixes=("more-workers", "one-thread"),
+    summary="num_workers 0 → 2, one intra-op thread",
+    edits=(WORKERS,),
+    applicability=Applicability.EQUIVALENT,
+    verdict=Verdict.CONFIRMED,
+    speedup=Interval(1.38, 1.46, 1.55),
+    job=Interval(1.30, 1.37, 1.45),
+    first_batch_ns=1_100_000_000,
+    step_ns=20_548_000,
+    parity=Parity.WITHIN_SPREAD,
+    data="another order of the same samples",
+)
+USELESS = Side(
+    name="C",
+    fixes=("pin-memory",),
+    summary="pin_memory False → True",
+    edits=(),
+    applicability=Applicability.SAME,
+    verdict=Verdict.REFUSED,
+    speedup=None,
+    job=None,
+    why="each sample came 2.0 times",
+)
+TRIAL = Trial(
+    id="t1",
+    command=("python", "train.py"),
+    run=None,
+    arms=(arm("A", 0, 30.0), arm("B", 1, 20.5), arm("B", 2, 20.6), arm("A", 3, 90.0, "disturbed")),
+    order="ABBA",
+    sides=(FASTER, USELESS),
+    noise=0.012,
+    step_ns=30_000_000,
+    measured=(12, 101),
+    cache="warm",
+    spent_s=61.4,
+    notes=("interrupted: what was measured so far",),
+)
+
+
+def screen(trial: Trial, width: int = 110) -> str:
+    stream = io.StringIO()
+    own = pen_for(stream, width)
+    own.write(trial_screen(trial, own))
+    return stream.getvalue()
+
+
+def test_the_screen_of_a_trial() -> None:
+    assert screen(TRIAL) == snapshot("""\
+gapless try · python train.py · more-workers + one-thread: confirmed 1.46× [1.38 … 1.55]
+3 arms (ABBA) · steps 12 to 101 of each · 61.4 s in all · A/A noise ± 1.2 % · page cache warm · 1 more did not
+count
+                                  a step             is worth          a whole job
+  A  unedited                   30.00 ms
+  B  more-workers + one-thread  20.55 ms  1.46× [1.38 … 1.55]  1.37× [1.30 … 1.45]  confirmed
+  C  pin-memory                                                                     refused
+B  num_workers 0 → 2, one intra-op thread
+B  equivalent · losses within the spread of two unedited arms · data: another order of the same samples
+B  first batch 200 ms → 1.10 s
+C  pin_memory False → True
+C  each sample came 2.0 times
+interrupted: what was measured so far
+""")
+
+
+def test_a_trial_that_proves_nothing_says_so_in_its_first_line() -> None:
+    told = screen(replace(TRIAL, sides=(USELESS,), noise=None, measured=None))
+    assert told.splitlines()[0].endswith("nothing tried is proven to help")
+    assert "A/A noise not known" in told
+
+
+def test_narrow_intervals_have_more_digits() -> None:
+    assert interval(Interval(1.001, 1.005, 1.009)) == "1.005× [1.001 … 1.009]"
+    assert interval(Interval(1.3, 1.4, 1.5)) == "1.40× [1.30 … 1.50]"
+
+
+def test_control_characters_of_a_command_do_not_reach_the_terminal() -> None:
+    told = screen(replace(TRIAL, command=("python", "\x1b[31mred.py")))
+    assert "\x1b" not in told
+    assert "red.py" in told
+
+
+def test_lines_keep_to_the_width() -> None:
+    assert max(map(len, screen(TRIAL, 80).splitlines())) <= 80
+
+
+def test_json_has_the_keys_that_scripts_rely_on() -> None:
+    first, second = json.loads(msgspec.json.encode(trial_objects([TRIAL])))
+    assert first["fixes"] == ["more-workers", "one-thread"]
+    assert first["arms"] == "ABBA"
+    assert first["speedup"] == {"low": 1.38, "mid": 1.46, "high": 1.55}
+    assert first["predicted"] is None
+    assert (first["verdict"], first["parity"], first["noise"]) == (
+        "confirmed",
+        "within-spread",
+        0.012,
+    )
+    assert first["edits"][0]["kind"] == "set_argument"
+    assert [one["side"] for one in first["runs"]] == ["A", "B", "B", "A"]
+    assert [one["side"] for one in second["runs"]] == ["A", "A"]
+    assert second["speedup"] is None
+    assert second["why"] == "each sample came 2.0 times"
+
+
+def test_a_refused_proposal_tells_its_reason() -> None:
+    one = Proposal("fused", "fused", (), Applicability.EQUIVALENT, refused="torch has none on CPU")
+    (found,) = json.loads(msgspec.json.encode(proposal_objects([one])))
+    assert found["refused"] == "torch has none on CPU"
+    assert found["where"] is None
