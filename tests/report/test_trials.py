@@ -82,16 +82,17 @@ def screen(trial: Trial, width: int = 110) -> str:
 
 
 def test_the_screen_of_a_trial() -> None:
-    assert screen(TRIAL) == snapshot("""\
+    assert screen(TRIAL, 90) == snapshot("""\
 gapless try · python train.py · more-workers + one-thread: confirmed 1.46× [1.38 … 1.55]
-3 arms (ABBA) · steps 12 to 101 of each · 61.4 s in all · A/A noise ± 1.2 % · page cache warm · 1 more did not
-count
-                                  a step             is worth          a whole job
+3 arms (ABBA) · steps 12 to 101 of each · 61.4 s in all · A/A noise ± 1.2 % · page cache
+warm · 1 more did not count
+                                  a step             is worth
   A  unedited                   30.00 ms
-  B  more-workers + one-thread  20.55 ms  1.46× [1.38 … 1.55]  1.37× [1.30 … 1.45]  confirmed
-  C  pin-memory                                                                     refused
+  B  more-workers + one-thread  20.55 ms  1.46× [1.38 … 1.55]  confirmed
+  C  pin-memory                                                refused
 B  num_workers 0 → 2, one intra-op thread
-B  equivalent · losses within the spread of two unedited arms · data: another order of the same samples
+B  equivalent · losses within the spread of two unedited arms · data: another order of the
+same samples
 B  first batch 200 ms → 1.10 s
 C  pin_memory False → True
 C  each sample came 2.0 times

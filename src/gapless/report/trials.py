@@ -28,7 +28,9 @@ _STYLE: Final = {
 }
 _FASTER: Final = (Verdict.CONFIRMED, Verdict.LARGER, Verdict.SMALLER)
 _VERDICT: Final = 12  # cells
-_NARROW: Final = 16  # cells of a name at least
+_NARROW: Final = 20  # cells of a name: below that the last column goes
+_HEADS: Final = ("", "", "a step", "is worth", "a whole job")
+_GAPS: Final = 4  # before the letter, and after it
 
 
 def print_trial(trial: Trial, stream: TextIO | None = None) -> None:
@@ -94,22 +96,24 @@ def _method(trial: Trial) -> str:
 
 
 def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
-    """Give a row for the unedited arms and for each side."""
-    rows = [_cells(side) for side in trial.sides]
+    """Give a row for the unedited arms and for each side; the whole job goes where it is narrow."""
     unedited = "" if trial.step_ns is None else duration(trial.step_ns)
-    rows.insert(0, ("A", "unedited", unedited, "", ""))
-    heads = ("", "", "a step", "is worth", "a whole job")
-    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(5)]
-    room = pen.width - sum(widths[2:]) - widths[0] - _VERDICT - 11
-    widths[1] = max(_NARROW, min(widths[1], room))
-    yield Text(_row(heads, widths), style="bright_black")
-    yield Text(_row(rows[0], widths))
-    for side, row in zip(trial.sides, rows[1:], strict=True):
-        yield Text.assemble(
-            pad(_row(row, widths), sum(widths) + 10),
-            "  ",
-            (words(side.verdict), _STYLE.get(side.verdict, "yellow")),
-        )
+    rows = [_HEADS, ("A", "unedited", unedited, "", ""), *map(_cells, trial.sides)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_HEADS))]
+    if _name_room(widths, pen) < min(_NARROW, widths[1]):
+        widths = widths[:-1]
+    widths[1] = max(1, min(widths[1], _name_room(widths, pen)))
+    whole = sum(widths) + _GAPS + 2 * len(widths[2:])
+    for at, row in enumerate(rows[:2]):
+        yield Text(_row(row, widths), style="" if at else "bright_black")
+    for side, row in zip(trial.sides, rows[2:], strict=True):
+        told = (words(side.verdict), _STYLE.get(side.verdict, "yellow"))
+        yield Text.assemble(pad(_row(row, widths), whole), "  ", told)
+
+
+def _name_room(widths: Sequence[int], pen: Pen) -> int:
+    figures = sum(width + 2 for width in widths[2:])
+    return pen.width - figures - widths[0] - _GAPS - 2 - _VERDICT
 
 
 def _cells(side: Side) -> tuple[str, ...]:
@@ -125,7 +129,7 @@ def _cells(side: Side) -> tuple[str, ...]:
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     name = pad(shorten(cells[1], widths[1]), widths[1])
     figures = "  ".join(
-        pad(cell, width, right=True) for cell, width in zip(cells[2:], widths[2:], strict=True)
+        pad(cell, width, right=True) for cell, width in zip(cells[2:], widths[2:], strict=False)
     )
     return f"  {pad(cells[0], widths[0])}  {name}  {figures}".rstrip()
 
