@@ -59,7 +59,37 @@ def load() -> None:
             if tracebacks.from_a_signal_handler(error):
                 raise
             imports.failed.append((name, error))
+    _try(recorder)
     _prepare()
+
+
+def _try(recorder: Any) -> None:
+    """Lay edits over the training and begin the trial, where there are any; after our hooks.
+
+    What cannot be done is written down: a trial counts for nothing then.
+    """
+    options = recorder.options()
+    edits, trial = options.get("edits"), options.get("trial")
+    if edits:
+        from . import overlay
+
+        _told("edit", lambda: overlay.lay(edits))
+    if trial:
+        from . import trial as trials
+
+        _told("trial", lambda: trials.begin(trial))
+
+
+def _told(what: str, act: Any) -> None:
+    """Do what may fail; write down why, if it does."""
+    from . import recorder, tracebacks
+
+    try:
+        act()
+    except Exception as error:
+        if tracebacks.from_a_signal_handler(error):
+            raise
+        recorder.unseen(what, f"{type(error).__name__}: {error}"[:300])
 
 
 def is_in() -> bool:
@@ -72,6 +102,9 @@ def leave(how: str) -> None:
     from . import recorder
 
     imports.forget_all()
+    overlay = sys.modules.get(f"{__package__}.overlay")
+    if overlay is not None:
+        overlay.lift()
     recorder.stop_everything(how)
     _process["loaded"] = False
 
