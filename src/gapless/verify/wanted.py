@@ -1,0 +1,73 @@
+"""What a trial is asked for, and what one arm is asked for and gives: values between the rooms."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gapless.model.account import Account
+from gapless.model.edit import Applicability, Edit
+from gapless.model.recording import Recording
+from gapless.model.trial import Interval
+
+OUT_OF_MEMORY: Final = "out of memory"  # of ``Ran.failed``: the one failure that is a result
+UNEDITED: Final = "A"
+ENDLESS: Final = 1_000_000_000  # steps: its seconds end an arm
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A combination of edits that is to be tried: one side of a trial."""
+
+    fixes: tuple[str, ...]
+    summary: str
+    edits: tuple[Edit, ...]
+    applicability: Applicability
+    predicted: Interval | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A whole job: what a gain is worth once start, epoch turns and exit are counted."""
+
+    steps: int
+    turns: int  # epochs begun after the first
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """What a trial is about, and what it may cost."""
+
+    id: str
+    command: tuple[str, ...]
+    run: str | None = None  # the recorded run that it is about
+    job: Job | None = None  # of that run; None: not known
+    budget_s: float = 240.0
+    cache: str = "warm"  # "cold": arms begin with the files of the data out of memory
+    windows: bool = True  # an arm more of each side takes one, for the accounts
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass(frozen=True)
+class Order:
+    """One arm that is to be run; it leaves at ``stop`` steps or after ``seconds`` of stepping."""
+
+    side: str
+    order: int
+    edits: tuple[Edit, ...]
+    stop: int
+    seconds: float
+    window: bool = False
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of an arm."""
+
+    recording: Recording | None
+    code: int | None
+    failed: str | None = None  # OUT_OF_MEMORY, or the last line that it wrote; None: it went well
+    account: Account | None = None  # of its window
+
+
+RunArm = Callable[[Order], Ran]
