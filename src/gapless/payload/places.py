@@ -22,16 +22,30 @@ def users_line(depth: int = 0) -> Place | None:
     That is neither ours, nor torch's, nor of the standard library or a site-packages folder. None
     such: the innermost that is neither ours nor torch's. ``depth`` frames are left out first.
     """
+    frame = users_frame(depth + 1)
+    return None if frame is None else _place(frame)
+
+
+def users_frame(depth: int = 0) -> Any:
+    """Give the frame that ``users_line`` tells the line of."""
     frame: Any = sys._getframe(depth + 1)
     second: Any = None
     while frame is not None:
         whose = _whose_file(frame.f_code.co_filename)
         if whose == _USERS:
-            return _place(frame)
+            return frame
         if whose == _LIBRARYS and second is None:
             second = frame
         frame = frame.f_back
-    return None if second is None else _place(second)
+    return second
+
+
+def callers_is_torch(depth: int = 0) -> bool:
+    """Tell whether the innermost frame that is not ours is torch's own."""
+    frame: Any = sys._getframe(depth + 1)
+    while frame is not None and frame.f_code.co_filename.startswith((OURS, PASSED_OVER)):
+        frame = frame.f_back
+    return frame is not None and _whose_file(frame.f_code.co_filename) == _TORCHS
 
 
 def _place(frame: Any) -> Place:

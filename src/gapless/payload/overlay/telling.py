@@ -1,0 +1,103 @@
+"""Tell what edits found and what they set: a FACT of noun "edit" for each, counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import recorder
+
+_PLAIN = (bool, int, float, str, type(None))
+_edits: dict[int, _Told] = {}  # by number
+_state = {"watching": False}
+
+
+class _Told:
+    """One edit, as it is told of."""
+
+    __slots__ = ("__weakref__", "due", "times", "values")
+
+    def __init__(self, number: int, target: str) -> None:
+        self.times, self.due = 0, 0
+        self.values: dict[str, Any] = {"edit": number, "target": target, "old": None, "new": None}
+
+
+def laid(number: int, target: str) -> None:
+    """Tell that an edit waits for what it is about: 0 times so far. Once is enough."""
+    _watch()
+    if number not in _edits:
+        _edits[number] = _Told(number, target)
+        _write(_edits[number])
+
+
+def lifted(number: int) -> None:
+    """Tell how often an edit took effect until it was taken off; it may be laid anew."""
+    edit = _edits.pop(number, None)
+    if edit is not None:
+        _write(edit)
+
+
+def told(number: int, target: str, old: Any, new: Any, times: int = 1) -> None:
+    """Tell that an edit took effect: what it found (the first time) and what it set.
+
+    Written with the next flush; from then on at 2, 4, 8, … times, and when the recorder flushes
+    at a step edge. Safe when the recorder is not started, and from any thread.
+    """
+    edit = _edits.get(number)
+    if edit is None:
+        edit = _edits[number] = _Told(number, target)
+    if not edit.times:
+        edit.values.update(old=plain(old), new=plain(new))
+    edit.times += times
+    if edit.times >= edit.due:
+        edit.due = 2 * edit.times
+        _write(edit)
+
+
+def refused(number: int, target: str, why: str) -> None:
+    """Write down that an edit could not take effect: a trial with it counts for nothing."""
+    recorder.unseen("edit", f"{number}: {target}: {why}")
+
+
+def times(number: int) -> int:
+    """Give how often an edit took effect in this process."""
+    edit = _edits.get(number)
+    return 0 if edit is None else edit.times
+
+
+def plain(value: Any) -> Any:
+    """Give a value as JSON can hold it; what is no number or text by the name of its class."""
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _write(edit: _Told) -> None:
+    recorder.fact("edit", edit, {**edit.values, "times": edit.times})
+
+
+def _rest(_number: int, _start: int, _end: int) -> None:
+    """Write the counts as they are now (at step edges, seldom)."""
+    for edit in list(_edits.values()):
+        _write(edit)
+
+
+def _watch() -> None:
+    """Tell exact counts at step edges, and begin anew in a forked child."""
+    if not _state["watching"]:
+        _state["watching"] = True
+        recorder.on_edge(_rest, seldom=True)
+        recorder.on_child(_forked)
+        recorder.on_stop(_stopped)
+
+
+def _stopped() -> None:
+    _state["watching"] = False
+
+
+def _forked() -> None:
+    """Count from 0: the child writes a log of its own."""
+    for number, edit in list(_edits.items()):
+        _edits[number] = _Told(number, edit.values["target"])
