@@ -21,6 +21,7 @@ LARGEST = 64 << 20  # bytes of a body; more is no frame, but rubbish
 # ── Kinds of frames ─────────────────────────────────────────────────────────────────────────────
 PROCESS, MARKS, BATCHES, FACT, UNSEEN, STACKS, WINDOW, FILES, COUNTERS, SAMPLE, END = range(1, 12)
 MARK_SUMS, BATCH_SUMS = 12, 13
+TRIAL = 14
 FRAMES = {
     PROCESS: "process",  # first of a log: who writes; again when another process goes on in it
     MARKS: "marks",
@@ -35,6 +36,7 @@ FRAMES = {
     END: "end",  # the process ended in good order
     MARK_SUMS: "mark sums",  # of a stretch whose marks are too many to keep
     BATCH_SUMS: "batch sums",  # likewise
+    TRIAL: "trial",  # what a trial's arm observed: losses, what was trained on
 }
 PACKED = (MARKS, BATCHES, MARK_SUMS, BATCH_SUMS)
 
@@ -139,6 +141,7 @@ RECORDS = {MARKS: MARK, BATCHES: BATCH, MARK_SUMS: MARK_SUM, BATCH_SUMS: BATCH_S
 SPOOL = "GAPLESS_SPOOL"  # the folder that processes write into
 OPTIONS = "GAPLESS_OPTIONS"  # JSON
 LOADER = "GAPLESS_LOADER"  # which loader a spawned worker belongs to
+LEAD = "GAPLESS_LEAD"  # the process that a trial's arm was started as
 
 
 class Frame(NamedTuple):

@@ -130,6 +130,37 @@ class Process:
     exported: tuple[str, ...] = ()  # traces that the user's own profiler wrote
     mark_sums: Sums | None = None  # None: every mark was kept
     batch_sums: Sums | None = None
+    how: str | None = None  # it ended: "exit", "os._exit", "check", "trial" …
+    trial: "Observed | None" = None  # in a trial's arm
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a process of a trial's arm trained on, and with what losses."""
+
+    losses: tuple[float, ...]  # roots of the first backward passes, in order
+    scaled: bool  # a GradScaler had multiplied them
+    indices: Mapping[int, tuple["Drawn", ...]]  # by loader, in the order handed over
+    samples: Mapping[int, tuple["Seen", ...]]  # likewise, where there are no indices
+    stopped: int | None = None  # the planned step at which it left; None: it came to another end
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A batch of a map-style loader: what its sampler drew."""
+
+    epoch: int  # iterations of the loader before
+    checksum: str  # of the indices, in order
+    count: int
+    distinct: int | None  # in this iteration so far; None: too many to be counted
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A batch of another loader: a checksum of each sample's first 4 KiB."""
+
+    epoch: int
+    samples: tuple[str, ...]
 
 
 @dataclass(frozen=True)

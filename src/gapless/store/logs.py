@@ -136,6 +136,8 @@ def _process(name: str, group: _Group, records: Mapping[int, Columns]) -> Proces
         exported=rest.exported,
         mark_sums=_sums(records[wire.MARK_SUMS]),
         batch_sums=_sums(records[wire.BATCH_SUMS]),
+        how=rest.how,
+        trial=rest.trial,
     )
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gapless import wire
-from gapless.model.recording import Fact, StackCount, Unseen, Window
+from gapless.model.recording import Fact, Observed, StackCount, Unseen, Window
 from gapless.store.fields import Object, integer, items, members, parse, text, texts
+from gapless.store.observed import observed
 
 Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
@@ -31,6 +32,8 @@ class Told:
     written: tuple[str, ...]
     exported: tuple[str, ...]
     end: int | None
+    how: str | None
+    trial: Observed | None
 
 
 def told(bodies: Bodies) -> Told:
@@ -45,7 +48,8 @@ def told(bodies: Bodies) -> Told:
     stacks: Counter[tuple[str, _Frames]] = Counter()
     for some in reader.each(wire.STACKS, _stacks):
         stacks.update(some)
-    ends = list(reader.each(wire.END, lambda end: integer(end.get("ns"))))
+    ends = list(reader.each(wire.END, _end))
+    trials = list(reader.each(wire.TRIAL, observed))
     counters = tuple(reader.each(wire.COUNTERS, lambda counters: counters))
     return Told(
         facts=tuple(facts.values()),
@@ -59,7 +63,9 @@ def told(bodies: Bodies) -> Told:
         read=files.read,
         written=tuple(files.written),
         exported=tuple(files.exported),
-        end=ends[-1] if ends else None,
+        end=ends[-1][0] if ends else None,
+        how=ends[-1][1] if ends else None,
+        trial=trials[-1] if trials else None,
     )
 
 
@@ -143,6 +149,11 @@ def _stacks(found: Object) -> dict[tuple[str, _Frames], int] | None:
         count, frames = (*items(one), None, None)[:2]
         counts[thread, tuple(map(_place, items(frames)))] += integer(count) or 1
     return counts
+
+
+def _end(found: Object) -> tuple[int, str | None] | None:
+    at = integer(found.get("ns"))
+    return None if at is None else (at, text(found.get("how")))
 
 
 def _place(place: object) -> tuple[str, int, str]:
