@@ -1,0 +1,287 @@
+"""Private views of the working folder: what is written there, what is not, and where none is."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gapless.launch import enter_view, sandbox
+
+CONFINED = (sys.executable, str(Path(__file__).with_name("confined.py")))
+_ASK = """
+import json, sys
+from pathlib import Path
+from gapless.launch import sandbox
+why = sandbox.available(Path(sys.argv[1]), sys.argv[3:])
+made = sandbox.make(Path(sys.argv[1])) if why is None else None
+code = None
+if made is not None:
+    import subprocess
+    code = subprocess.run([*sandbox.prefix(made), *json.loads(sys.argv[2])], cwd=sys.argv[1])
+    code = code.returncode
+    sandbox.remove(made)
+print(json.dumps([why, code, None if made is None else made.place.exists()]))
+"""
+_WRITING = {
+    "emergency save": """
+try:
+    raise KeyboardInterrupt
+except BaseException:
+    open("last.pt", "w")
+    raise""",
+    "at exit": "import atexit; atexit.register(lambda: open('last.pt', 'w').write('uploaded'))",
+    "subprocess": "import os; os.system('echo x > last.pt; rm model.pt')",
+    "fork": "import os; os.fork() == 0 and open('last.pt', 'w') or os.wait()",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working folder of which there is a private view."""
+    made = tmp_path / "work, with: odd name"
+    made.mkdir()
+    (made / "model.pt").write_text("precious")
+    (made / "old").mkdir()
+    (made / "old" / "log").write_text("kept")
+    return made
+
+
+@pytest.fixture
+def private(folder: Path) -> Path:
+    why = sandbox.available(folder)
+    if why is not None:
+        pytest.skip(f"no private view on this machine: {why}")
+    return folder
+
+
+def within(
+    folder: Path, command: Sequence[str], env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a private view of the folder, in it."""
+    with sandbox.view(folder) as view:
+        words = (*sandbox.prefix(view), *command)
+        done = subprocess.run(
+            words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=60
+        )
+    assert not view.place.exists()
+    return done
+
+
+def content(folder: Path) -> dict[str, str | None]:
+    return {
+        str(path.relative_to(folder)): path.read_text() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def python(text: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", text)
+
+
+def asked(how: str, folder: Path, command: Sequence[str], *written: Path) -> list[object]:
+    """Ask for a view under fewer rights; give the reason why not, the exit code, what is left."""
+    words = (*CONFINED, how, sys.executable, "-c", _ASK, str(folder), json.dumps(command))
+    done = subprocess.run(
+        (*words, *map(str, written)), capture_output=True, text=True, check=True, timeout=60
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_command_sees_its_writes_and_the_folder_does_not(private: Path) -> None:
+    before = content(private)
+    script = """
+import os, shutil
+open("model.pt", "w").write("overwritten"); open("new.pt", "w").write("new")
+shutil.rmtree("old"); os.mkdir("old"); os.rename("new.pt", "old/moved.pt")
+print(sorted(os.listdir(".")), os.listdir("old"), open("model.pt").read())
+"""
+    done = within(private, python(script))
+    assert done.stdout == "['model.pt', 'old'] ['moved.pt'] overwritten\n"
+    assert content(private) == before
+
+
+def test_absolute_paths_into_the_folder_are_private_and_others_are_not(
+    private: Path, tmp_path: Path
+) -> None:
+    script = f"open({str(private / 'a.pt')!r}, 'w'); open({str(tmp_path / 'b.pt')!r}, 'w')"
+    assert within(private, python(script)).returncode == 0
+    assert not (private / "a.pt").exists()
+    assert (tmp_path / "b.pt").exists()  # what `launch.outside` is for
+
+
+@pytest.mark.parametrize("how", ["emergency save", "at exit", "subprocess", "fork"])
+def test_no_way_of_writing_into_the_folder_gets_out(private: Path, how: str) -> None:
+    before = content(private)
+    with sandbox.view(private) as view:
+        words = (*sandbox.prefix(view), *python(_WRITING[how]))
+        subprocess.run(words, cwd=private, capture_output=True, check=False, timeout=60)
+        assert (view.place / "upper" / "last.pt").exists()
+    assert content(private) == before
+
+
+def test_a_command_is_started_as_it_would_be_without(private: Path) -> None:
+    script = """
+import os, json, signal
+status = open("/proc/self/status").read()
+print(json.dumps([os.getcwd(), sorted(os.environ.items()), os.getppid(), os.getuid(), os.getgid(),
+    [line for line in status.splitlines() if line.startswith(("Sig", "Shd"))],
+    sorted(os.listdir("/proc/self/fd")), os.umask(0), os.getpriority(0, 0)]))
+"""
+    for env in (None, {"PATH": os.environ["PATH"], "LANG": "C", "ODD": "a=b\n"}):
+        command = (sys.executable, "-I", "-S", "-X", "utf8", "-c", script)
+        plain = subprocess.run(
+            command, cwd=private, env=env, capture_output=True, text=True, check=True
+        )
+        assert within(private, command, env).stdout == plain.stdout
+        assert plain.stdout
+
+
+def test_the_process_is_the_command_itself(private: Path) -> None:
+    with sandbox.view(private) as view:
+        words = (*sandbox.prefix(view), "sh", "-c", "echo $$; kill -TERM $$")
+        child = subprocess.Popen(words, cwd=private, stdout=subprocess.PIPE, text=True)
+        told, _ = child.communicate(timeout=30)
+        assert int(told) == child.pid
+        assert child.returncode == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(("sh", "-c", "exit 7"), 7), (("./no-such",), 127), (("./model.pt",), 126)],
+)
+def test_exit_codes_are_those_of_a_shell(
+    private: Path, command: tuple[str, ...], code: int
+) -> None:
+    assert within(private, command).returncode == code
+
+
+def test_a_script_without_an_interpreter_line_runs_as_in_a_shell(private: Path) -> None:
+    script = private / "run"
+    script.write_text("echo ran\n")
+    script.chmod(0o755)
+    assert within(private, ("./run",)).stdout == "ran\n"
+
+
+def test_the_recorders_spool_and_shared_memory_are_the_real_ones(private: Path) -> None:
+    spool = private / "tmp" / "spool"
+    spool.mkdir(parents=True)
+    env = {**os.environ, "GAPLESS_SPOOL": str(spool)}
+    name = f"gapless-test-{os.getpid()}"
+    shared = Path("/dev/shm") / name  # noqa: S108
+    script = f"open('tmp/spool/rank0.log', 'w'); open('tmp/x', 'w'); open({str(shared)!r}, 'w')"
+    assert within(private, python(script), env).returncode == 0
+    assert sorted(content(private / "tmp")) == ["spool", "spool/rank0.log"]
+    assert shared.exists()
+    shared.unlink()
+
+
+def test_what_is_mounted_inside_is_seen_as_it_is_or_there_is_no_view(private: Path) -> None:
+    inside = private / "old"
+    mount = ("/usr/bin/env", "mount", "-t", "tmpfs", "none", inside)
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        (inside / "data").write_text("there")
+        assert sandbox.uncovered(private) == (inside,)
+        done = within(private, ("sh", "-c", "cat old/data; echo x > old/more; echo x > more"))
+        assert (done.stdout, done.returncode) == ("there", 0)
+        assert sorted(content(private)) == ["model.pt", "old", "old/data", "old/more"]
+        why, code, _ = asked("no-mounts", private, ("true",))
+        assert isinstance(why, str)
+        assert str(inside) in why
+        assert code is None
+    finally:
+        subprocess.run(("/usr/bin/env", "umount", inside), check=True)
+
+
+def test_an_ordinary_user_has_a_view_by_a_user_namespace(private: Path) -> None:
+    before = content(private)
+    script = 'echo x > model.pt; rm -r old; mkdir old; test -z "$(ls old)" && exit 5'
+    why, code, left = asked("no-mounts", private, ("sh", "-c", script))
+    if why is not None:
+        pytest.skip(f"no private view for ordinary users: {why}")
+    assert (code, left) == (5, False)
+    assert content(private) == before
+
+
+def test_an_ordinary_user_is_told_of_files_that_a_view_could_not_change(private: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    foreign = private / "old" / "log"
+    os.chown(foreign, 0, 12345)
+    why, _, _ = asked("no-mounts", private, ("true",), foreign, private / "fine.pt")
+    if why is not None and "namespace" in str(why):
+        pytest.skip(f"no private view for ordinary users: {why}")
+    assert why == f"{foreign} belongs to another user or group"
+    assert asked("no-mounts", private, ("true",), private / "fine.pt")[0] is None
+
+
+def test_says_why_there_is_none_where_the_kernel_refuses(folder: Path) -> None:
+    why, code, _ = asked("no-namespaces", folder, ("true",))
+    assert isinstance(why, str)
+    assert why.startswith("a user namespace: Operation not permitted")
+    assert code is None
+
+
+def test_never_starts_a_command_without_the_view(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    for name in ("upper", "work"):
+        (place / name).mkdir(parents=True)
+    words = sandbox.prefix(sandbox.View(folder, place))
+    done = subprocess.run(
+        (*CONFINED, "no-namespaces", *words, "touch", str(folder / "started")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 125
+    assert done.stderr.startswith(f"gapless: no private view of {folder}: ")
+    assert not (folder / "started").exists()
+
+
+def test_there_is_none_of_everything_and_none_where_nothing_can_lie(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sandbox.available(Path("/")) == "the working folder is the root of everything"
+
+    def places(_: Path) -> list[Path]:
+        return [folder / "no-such"]
+
+    monkeypatch.setattr(sandbox, "_places", places)
+    sandbox._tried.cache_clear()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert sandbox.available(folder) == f"{folder / 'no-such'}: No such file or directory"
+    with pytest.raises(OSError, match="no private view of"):
+        sandbox.make(folder)
+    sandbox._tried.cache_clear()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+def test_what_was_written_is_removed_whatever_its_rights(tmp_path: Path) -> None:
+    made = tmp_path / "place"
+    (made / "upper" / "closed" / "deep").mkdir(parents=True)
+    (made / "upper" / "link").symlink_to(tmp_path / "kept")
+    (tmp_path / "kept").mkdir(mode=0o700)
+    (made / "upper" / "closed" / "deep" / "file").touch()
+    (made / "upper" / "closed" / "deep").chmod(0o500)
+    (made / "upper" / "closed").chmod(0)
+    (tmp_path / "kept").chmod(0o500)
+    sandbox.remove(sandbox.View(tmp_path, made))
+    assert not made.exists()
+    assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o500
+
+
+def test_names_of_mounts_are_read_whatever_they_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = (rb"1 0 0:1 / /a\040b/c rw - x x", rb"2 0 0:1 / /a\040b/c/d rw - x x")
+    text = b"\n".join((*lines, "3 0 0:1 / /a\\040b/ü rw - x x".encode()))
+
+    def read(_: Path) -> bytes:
+        return text
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    assert list(enter_view.mounts_below(Path("/a b"))) == [Path("/a b/c"), Path("/a b/ü")]
