@@ -1,0 +1,78 @@
+"""Do something with each optimizer, as soon as it is made or gets more parameters."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any, Callable
+
+from .. import imports
+from . import targets
+
+_actions: list[Callable[[Any], None]] = []
+_undos: list[targets.Undo] = []
+_ready: dict[int, Any] = {}  # by id: weak references to optimizers that are whole
+
+
+def on_optimizer(action: Callable[[Any], None]) -> targets.Undo:
+    """Call ``action(optimizer)`` when one is made, again when it gets a group; give what ends it.
+
+    An optimizer's own class may have more to do then: what it was told is in ``param_groups``.
+    """
+    _actions.append(action)
+    if not _undos:
+        _watch()
+
+    def undo() -> None:
+        if action in _actions:
+            _actions.remove(action)
+        if not _actions:
+            targets.undo_all(_undos)
+            _ready.clear()
+
+    return undo
+
+
+def parameters(optimizer: Any) -> list[Any]:
+    """Give the tensors that an optimizer trains."""
+    return [one for group in optimizer.param_groups for one in group["params"]]
+
+
+def _watch() -> None:
+    switch = targets.Switch()
+    _undos.append(lambda: setattr(switch, "on", False))
+
+    def found(module: Any) -> None:
+        if switch.on:
+            _undos.append(targets.replace(module.Optimizer, "__init__", _making))
+            _undos.append(targets.replace(module.Optimizer, "add_param_group", _adding))
+
+    imports.when_imported("torch.optim.optimizer", found)
+
+
+def _making(original: Any, switch: targets.Switch) -> Any:
+    @functools.wraps(original)
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if switch.on:
+            key = id(self)
+            _ready[key] = weakref.ref(self, functools.partial(_ready.pop, key))
+            _act(self)
+
+    return make
+
+
+def _adding(original: Any, switch: targets.Switch) -> Any:
+    @functools.wraps(original)
+    def add(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        if switch.on and id(self) in _ready:  # not while it is being made: one group is not all
+            _act(self)
+        return result
+
+    return add
+
+
+def _act(optimizer: Any) -> None:
+    for action in tuple(_actions):
+        action(optimizer)

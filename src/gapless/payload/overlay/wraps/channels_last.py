@@ -1,0 +1,51 @@
+"""Wrap "channels-last": a model of images has its weights and inputs with the channels last."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from .. import models, targets, telling
+
+TARGET = "torch.nn.Module.to"
+_IMAGES = 4  # dimensions
+
+
+def lay(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
+    """Lay an edit; give what takes it off."""
+    telling.laid(number, TARGET)
+    undo = models.on_model(functools.partial(_wrap, number))
+    return functools.partial(targets.undo_all, [lambda: telling.lifted(number), undo])
+
+
+def _wrap(number: int, module: Any) -> targets.Undo | None:
+    torch = sys.modules["torch"]
+    form = torch.channels_last
+    weights = [one for one in module.parameters() if one.dim() == _IMAGES]
+    turned = [one for one in weights if not one.is_contiguous(memory_format=form)]
+    if not turned:
+        why = "its weights are channels-last already" if weights else "it has no 4-D weights"
+        return telling.refused(number, TARGET, why)
+    module.to(memory_format=form)
+
+    def before(_module: Any, args: tuple, kwargs: dict) -> Any:
+        if not torch.compiler.is_compiling():
+            telling.told(number, TARGET, "contiguous", "channels_last")
+        return torch.utils._pytree.tree_map(functools.partial(_turned, torch), (args, kwargs))
+
+    hook = module.register_forward_pre_hook(before, with_kwargs=True)
+
+    def undo() -> None:
+        hook.remove()
+        for one in turned:
+            one.data = one.data.contiguous()
+
+    return undo
+
+
+def _turned(torch: Any, one: Any) -> Any:
+    """Give images channels-last, anything else as it is."""
+    if isinstance(one, torch.Tensor) and one.dim() == _IMAGES and one.is_floating_point():
+        return one.contiguous(memory_format=torch.channels_last)
+    return one

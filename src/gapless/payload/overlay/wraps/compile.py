@@ -1,0 +1,79 @@
+"""Wrap "compile": a model is compiled in place, as by ``model.compile()``.
+
+What cannot be compiled is written down, so that a trial counts for nothing, and goes on as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from .. import models, targets, telling
+
+TARGET = "torch.nn.Module.compile"
+
+
+def lay(number: int, edit: Any) -> targets.Undo:
+    """Lay an edit; options: "mode", "dynamic", "backend". Give what takes it off."""
+    telling.laid(number, TARGET)
+    options = {name: value for name, value in edit["options"].items() if value is not None}
+    undo = models.on_model(functools.partial(_wrap, number, options))
+    return functools.partial(targets.undo_all, [lambda: telling.lifted(number), undo])
+
+
+def _wrap(number: int, options: dict[str, Any], module: Any) -> targets.Undo | None:
+    compiled = any(type(one).__name__ == "OptimizedModule" for one in models.shells(module))
+    if compiled or module._compiled_call_impl is not None:
+        return telling.refused(number, TARGET, "it is compiled already")
+    try:
+        module.compile(**options)
+    except (RuntimeError, ValueError, TypeError) as error:  # of this Python, of these options
+        return telling.refused(number, TARGET, repr(error)[:300])
+    ours = _Compiled(number, options, module, module._compiled_call_impl)
+    module._compiled_call_impl = ours
+
+    def undo() -> None:
+        if vars(module).get("_compiled_call_impl") is ours:
+            del module._compiled_call_impl
+
+    return undo
+
+
+class _Compiled:
+    """A compiled call that knows what to do when it cannot be compiled."""
+
+    def __init__(self, number: int, options: dict[str, Any], module: Any, call: Any) -> None:
+        self.number, self.module, self.call = number, module, call
+        self.mode = str(options.get("mode", "default"))
+        self.called = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        torch = sys.modules["torch"]
+        if torch.compiler.is_compiling():  # the training compiles around it
+            return self.module._call_impl(*args, **kwargs)
+        why = None if self.called else self._unfit(torch, args, kwargs)
+        if why is not None:
+            return self._give_up(why, args, kwargs)
+        try:
+            result = self.call(*args, **kwargs)
+        except sys.modules["torch._dynamo.exc"].TorchDynamoException as error:
+            return self._give_up(f"{type(error).__name__}: {error}"[:300], args, kwargs)
+        self.called = True
+        telling.told(self.number, TARGET, "eager", self.mode)
+        return result
+
+    def _give_up(self, why: str, args: tuple, kwargs: dict) -> Any:
+        telling.refused(self.number, TARGET, why)
+        del self.module._compiled_call_impl
+        return self.module._call_impl(*args, **kwargs)
+
+    def _unfit(self, torch: Any, args: tuple, kwargs: dict) -> str | None:
+        """Give why CUDA graphs cannot be captured of this call, None where they are not wanted."""
+        if self.mode != "reduce-overhead":
+            return None
+        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+        tensors = [one for one in leaves if isinstance(one, torch.Tensor)]
+        tensors += [*self.module.parameters(), *self.module.buffers()]
+        where = sorted({one.device.type for one in tensors} - {"cuda"})
+        return f"CUDA graphs cannot hold tensors on {', '.join(where)}" if where else None
