@@ -27,6 +27,7 @@ class Progress:
     windows: int = 0
     training: dict[int, bool] = field(default_factory=dict[int, bool])  # number → left when asked
     workers: set[int] = field(default_factory=set[int])
+    asked: str = "check"  # how a process ends that left as it was asked to
     _read: dict[str, int] = field(default_factory=dict[str, int])
     _writer: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -52,13 +53,19 @@ class Progress:
             self.windows += told.get("discarded") is None
         elif kind == wire.END and self._writer.get(log) in self.training:
             # One that came to its own end, windows or not, is on its way out: nobody ends it.
-            self.training[self._writer[log]] = told.get("how") == "check"
+            self.training[self._writer[log]] = told.get("how") == self.asked
+
+    def left(self) -> bool:
+        """Tell whether a process has left as it was asked to."""
+        return any(self.training.values())
+
+    def goes_on(self) -> bool:
+        """Tell whether a process trains."""
+        return any(not asked and _lives(number) for number, asked in self.training.items())
 
     def done(self) -> bool:
         """Tell whether a process has left as it was asked to, and none is to be waited for."""
-        return any(self.training.values()) and all(
-            asked or not _lives(number) for number, asked in self.training.items()
-        )
+        return self.left() and not self.goes_on()
 
 
 def wait_for_enough(stop: threading.Event, spool: Path, seconds: float) -> bool:
@@ -91,12 +98,12 @@ def end_tree(spool: Path, others: Callable[[], Iterable[int]]) -> None:
     number_of = _alive(spool, others())
     for number, started in number_of.items():
         if number not in progress.workers:
-            _send(number, started, signal.SIGTERM)
+            send(number, started, signal.SIGTERM)
     until = time.monotonic() + _GRACE_S
     while _alive(spool, others()) and time.monotonic() < until:
         time.sleep(0.1)
     for number, started in _alive(spool, others()).items():
-        _send(number, started, signal.SIGKILL)
+        send(number, started, signal.SIGKILL)
 
 
 def _alive(spool: Path, others: Iterable[int]) -> dict[int, int]:
@@ -113,7 +120,7 @@ def _lives(number: int) -> bool:
     return status is not None and not status.over
 
 
-def _send(number: int, started: int, signal_number: int) -> None:
+def send(number: int, started: int, signal_number: int) -> None:
     """Send a signal to a process, and surely not to another that got its number meanwhile."""
     with suppress(OSError):
         process = os.pidfd_open(number)

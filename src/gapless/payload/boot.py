@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -26,14 +27,25 @@ HOOKS = (
     "hooks.profilers",
     "windows",
 )
+_TRIAL = '"trial":{'  # in the options
 _process: dict[str, bool] = {"loaded": False, "prepared": False}
 
 
 def enter(name: str, path: Any, target: Any) -> Any:
     """Wait for what we have to do with; give what is found now that ``name`` is looked for."""
+    if _TRIAL in os.environ.get("GAPLESS_OPTIONS", ""):
+        _told("trial", _seed)
     imports.when_sought("torch", load)
     imports.when_imported("multiprocessing.spawn", lineage.watch_spawn)
     return imports.find(name, path, target)
+
+
+def _seed() -> None:
+    """Have generators seeded as soon as they are imported, which may be long before torch is."""
+    from . import recorder
+    from .trial import seeds
+
+    seeds.begin(recorder.options()["trial"])
 
 
 def load() -> None:
@@ -115,7 +127,6 @@ def _prepare() -> None:
         return
     _process["prepared"] = True
     import atexit
-    import os
 
     atexit.register(_at_exit)
     if hasattr(os, "register_at_fork"):
@@ -125,41 +136,43 @@ def _prepare() -> None:
 
 
 def _at_exit() -> None:
-    _finish("exit")
+    finish("exit")
 
 
-def _finish(how: str) -> None:
+def finish(how: str) -> None:
+    """Write everything, and that this process ends: it is about to."""
     from . import recorder, stacks
 
     stacks.finish()
     files = sys.modules.get(f"{__package__}.hooks.files")
     if files is not None:
         files.finish()
+    trials = sys.modules.get(f"{__package__}.trial")
+    if trials is not None:
+        trials.finish()
     recorder.end(how)
 
 
 def _watch_exit() -> None:
     """Be told of ``os._exit`` and ``exec``, too: workers leave by it, and many a script."""
-    import os
-
     from . import patching
 
     if patching.is_replaced(os, "_exit"):  # a forked child has its parent's
         return
 
     def before(_args: tuple, _kwargs: dict) -> None:
-        _finish("os._exit")
+        finish("os._exit")
 
-    _replace(os, "_exit", patching.around("exit", before, None))
+    _replace("_exit", patching.around("exit", before, None))
 
     def write(_args: tuple, _kwargs: dict) -> None:
         sys.modules[f"{__package__}.recorder"].flush(last=True)
 
     for name in ("execv", "execve"):  # a training that starts itself anew; or goes on, if it fails
-        _replace(os, name, patching.around("exit", write, None))
+        _replace(name, patching.around("exit", write, None))
 
 
-def _replace(os: Any, name: str, make: Any) -> None:
+def _replace(name: str, make: Any) -> None:
     """Replace a function in ``os`` and where it comes from: by that name it is pickled."""
     from . import patching
 

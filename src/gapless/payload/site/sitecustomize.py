@@ -20,6 +20,8 @@ class _Door:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        if '"trial":{' in os.environ.get("GAPLESS_OPTIONS", ""):  # its arms draw alike
+            self.names += ("random", "numpy")
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
         if name not in self.names:

@@ -1,9 +1,46 @@
-"""What only trials do in the training: stop at a planned step, seeds, parity, samples."""
+"""What only trials do in the training: stop at a planned step, seeds, parity, samples.
+
+The plan is ``GAPLESS_OPTIONS``' "trial": {"stop": the steps after which to leave, "seconds": of
+stepping, at most, "seed", "losses": micro-batches, "batches": whose samples are looked at,
+"close": the loaders' workers are ended, "window": one of torch's profiler is taken after the last
+step}.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ... import wire
+from .. import patching, process, recorder
+from . import losses, samples, stop
+
+_state: dict[str, Any] = {"open": False, "stopped": None}
+
 
 def begin(plan: dict[str, Any]) -> None:
-    """Begin a trial's arm in this process: what ``GAPLESS_OPTIONS`` says of it."""
+    """Begin a trial's arm in this process."""
+    _state.update(open=True, stopped=None)
+    losses.begin(int(plan.get("losses") or 0))
+    samples.begin(int(plan.get("batches") or 0))
+    stop.begin(plan)
+    recorder.on_child(_forget)
+
+
+def finish(stopped: int | None = None) -> None:
+    """Write what was observed, once; ``stopped``: the planned step at which this process leaves."""
+    if not _state["open"] or process.worker() is not None:
+        return
+    _state["open"] = False
+    told = {**_observed(losses.observed), **_observed(samples.observed), "stopped": stopped}
+    recorder.write(wire.TRIAL, told)
+
+
+def _observed(ask: Any) -> dict[str, Any]:
+    return patching.guarded("trial")(ask)() or {}
+
+
+def _forget() -> None:
+    """Begin anew in a forked child: what the parent saw, the parent writes."""
+    losses.forget()
+    samples.forget()
+    stop.forget()

@@ -1,17 +1,19 @@
 """Windows of torch's profiler over a few steps, now and then, in a training that knows nothing.
 
 Opened and closed at the edges of steps, on the thread that steps. Public: ``install``, ``range``,
-``evaluation``, ``poll``, ``finish``.
+``evaluation``, ``poll``, ``finish``; for trials ``planned``, ``hold``, ``one``, ``save_all``.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import time
 from typing import Any, Callable
 
 from ... import wire
 from .. import recorder
+from .save import PLACE
 from .session import Session
 
 _session: Session | None = None
@@ -63,6 +65,42 @@ def poll() -> None:
     session = _session
     if session is not None:
         session.poll()
+
+
+def planned() -> Session | None:
+    """Give the windows of this process, if it will have any more or has one."""
+    session = _session
+    return None if session is None or (session.over and not session.plan.kept) else session
+
+
+def hold() -> None:
+    """Open no window until ``one`` says so (a trial's are taken after its last step)."""
+    if _session is not None:
+        _session.plan.hold()
+
+
+def one(step: int) -> None:
+    """Have one window from this step on, without stacks, saved here and not in a child."""
+    if _session is not None:
+        _session.plan.one(step)
+        _session.keeping.setting = PLACE
+
+
+def is_kept() -> bool:
+    """Tell whether a window has been kept."""
+    return _session is not None and _session.plan.kept > 0
+
+
+def save_all(patience_s: float) -> None:
+    """End the open window, keep it if it explains anything, and wait until all are saved."""
+    session = _session
+    if session is None:
+        return
+    session.cut("the trial ended")
+    until = recorder.now() + int(patience_s * 1e9)
+    while session.keeping.children and recorder.now() < until:
+        session.keeping.reap()
+        time.sleep(0.01)
 
 
 def finish(why: str = "the process ended") -> None:

@@ -26,6 +26,7 @@ STACKS_USUAL = 2  # and as a rule
 HOPELESS = 1_000_000  # events of one step: three would hold the training for a minute
 SLOW_NS = 1_000_000_000  # stopping and saving that took longer makes the next windows shorter
 MOST_FAILURES = 5
+NEVER = 1 << 62  # a step
 RANKS_PROBE, RANKS_FIRST, RANKS_FACTOR = 8, 12, 4
 
 
@@ -62,6 +63,14 @@ class Plan:
         if self.next is PROBE and not self.ranks and not self._steady():
             return None
         return self.next
+
+    def hold(self) -> None:
+        """Open nothing until ``one``."""
+        self.at = NEVER
+
+    def one(self, step: int) -> None:
+        """Open one window after this step or a later one, and none with stacks."""
+        self.at, self.not_before, self.most, self.stacks_due = step, 0, 1, False
 
     def _steady(self) -> bool:
         if self.seen >= LATEST:

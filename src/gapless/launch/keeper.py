@@ -1,0 +1,107 @@
+"""Stand over an arm of a trial: start it, and end all that is left of it: a script of its own.
+
+``keeper.py LIFE TOLD COMMAND…``: when the pipe LIFE closes, for the launcher says so or is dead,
+every process below is ended, also those that left their parents: they come to this one. Told on
+TOLD, a line of JSON each: the command's process, its exit code, the processor time of all.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, NoReturn
+
+_PDEATHSIG: Final = 1  # linux/prctl.h
+_CHILD_SUBREAPER: Final = 36
+_LEAD: Final = "GAPLESS_LEAD"  # wire.LEAD
+_LOOK_S: Final = 0.2
+_ENDING_S: Final = 10.0  # for what a driver holds
+_NOT_FOUND: Final = 127
+_NOT_EXECUTABLE: Final = 126
+
+
+def main(life: int, told: int, command: Sequence[str]) -> None:
+    """Start the command and keep it until ``life`` closes, or all its processes have ended."""
+    for file in (life, told):
+        os.set_inheritable(file, False)  # noqa: FBT003 - it takes no name
+    libc = ctypes.CDLL(None)
+    libc.prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    lead = os.fork()
+    if lead == 0:
+        _become(command, libc)
+    _tell(told, pid=lead)
+    while _reap(lead, told) and not select.select([life], [], [], 0)[0]:
+        signal.sigtimedwait({signal.SIGCHLD}, _LOOK_S)
+    until = time.monotonic() + _ENDING_S
+    while _reap(lead, told) and time.monotonic() < until:
+        for number in below(os.getpid()):
+            with suppress(OSError):
+                os.kill(number, signal.SIGKILL)
+        time.sleep(0.005)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _tell(told, cpu_ns=int((spent.ru_utime + spent.ru_stime) * 1e9))
+
+
+def below(root: int) -> list[int]:
+    """Give the processes below one, parents first."""
+    parents = {int(name): _parent(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208
+    found = [root]
+    for one in found:
+        found.extend(number for number, parent in parents.items() if parent == one)
+    return found[1:]
+
+
+def _parent(name: str) -> int:
+    with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+        return int(file.read().rpartition(b")")[2].split()[1])
+    return -1
+
+
+def _reap(lead: int, told: int) -> bool:
+    """Bury those that ended; tell whether any are left."""
+    while True:
+        try:
+            number, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if number == 0:
+            return True
+        if number == lead:
+            _tell(told, code=os.waitstatus_to_exitcode(status), at=time.monotonic_ns())
+
+
+def _tell(told: int, **values: int) -> None:
+    with suppress(OSError):  # the launcher is dead
+        os.write(told, json.dumps(values).encode() + b"\n")
+
+
+def _become(command: Sequence[str], libc: ctypes.CDLL) -> NoReturn:
+    """Be the command, in a session of its own; it dies with us, should we be killed."""
+    os.setsid()
+    libc.prctl(_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python alone
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    os.environ[_LEAD] = str(os.getpid())
+    try:
+        try:
+            os.execvp(command[0], list(command))  # noqa: S606
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            os.execv("/bin/sh", ("/bin/sh", *command))  # noqa: S606 - a script without a #! line
+    except OSError as error:
+        print(f"gapless: {command[0]}: {error.strerror}", file=sys.stderr, flush=True)  # noqa: T201
+        os._exit(_NOT_FOUND if error.errno == errno.ENOENT else _NOT_EXECUTABLE)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
