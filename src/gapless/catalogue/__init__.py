@@ -1,1 +1,1 @@
-"""Named edits and, later, rules: what can be wrong with a training and what helps."""
+"""The named edits: what each would change of a training, when, and what else that may change."""

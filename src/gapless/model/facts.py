@@ -112,6 +112,7 @@ class World:
     micro_batches: float | None  # backward passes a step; 1: no accumulation
     steps: int
     step_ns: int | None  # un-profiled, median
+    local_ranks: int | None = None  # processes of one host
 
 
 @dataclass(frozen=True)

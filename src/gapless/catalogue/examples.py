@@ -1,0 +1,197 @@
+"""Facts of an ordinary training, from which the cases of the fixes are made by a change or two."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from gapless.model.edit import Where
+from gapless.model.facts import (
+    Facts,
+    Loader,
+    Machine,
+    Model,
+    Optimizer,
+    Parallel,
+    Precision,
+    World,
+)
+
+LOADER_LINE: Final = Where("train.py", 41, "main")
+OPTIMIZER_LINE: Final = Where("train.py", 52, "main")
+MODEL_LINE: Final = Where("train.py", 48, "main")
+
+_GIB: Final = 1 << 30
+_GPU: Final = Machine(
+    cpus=16,
+    intra_op_threads=8,
+    device="NVIDIA H200",
+    capability=(9, 0),
+    devices=1,
+    memory_bytes=120 * _GIB,
+    shm_bytes=64 * _GIB,
+    memlock_bytes=None,
+    numa_nodes=2,
+)
+_CPU: Final = replace(
+    _GPU, cpus=2, intra_op_threads=2, device=None, capability=None, devices=None, numa_nodes=1
+)
+_LOADER: Final = Loader(
+    id=0,
+    where=LOADER_LINE,
+    batch_size=64,
+    num_workers=0,
+    prefetch_factor=None,
+    pin_memory=False,
+    persistent_workers=False,
+    in_order=True,
+    shuffle=True,
+    iterable=False,
+    dataset="__main__.Images",
+    length=10_000,
+    start_method="fork",
+    trains=True,
+    iterations=2,
+    batches=312,
+    waited_ns=30_000_000_000,
+    random=True,
+    blocked=0.05,
+    batch_bytes=38 << 20,
+    asks_worker_info=None,
+    cuda_in_dataset=False,
+    picklable=True,
+    pinnable=True,
+)
+_OPTIMIZER: Final = Optimizer(
+    id=0,
+    where=OPTIMIZER_LINE,
+    name="torch.optim.adamw.AdamW",
+    foreach=None,
+    fused=None,
+    tensors=161,
+    calls=312,
+    device="cuda",
+)
+_MODEL: Final = Model(
+    id=0,
+    where=MODEL_LINE,
+    name="torchvision.models.resnet.ResNet",
+    parameters=25_557_032,
+    dtype="torch.float32",
+    device="cuda:0",
+    channels_last=False,
+    convolutions=53,
+    compiled=False,
+    checkpoints=False,
+)
+_SETTINGS: Final = {
+    "matmul_precision": "highest",
+    "allow_tf32_matmul": False,
+    "allow_tf32_conv": True,
+    "autocast": None,
+    "scaler": False,
+    "default_dtype": "torch.float32",
+    "cudnn_enabled": True,
+    "cudnn_benchmark": False,
+    "cudnn_deterministic": False,
+    "deterministic": False,
+    "anomaly": False,
+    "launch_blocking": False,
+    "sync_debug_mode": 0,
+    "flash_sdp": True,
+    "efficient_sdp": True,
+    "math_sdp": True,
+}
+_WORLD: Final = World(
+    ranks=1, torch=(2, 11), python=(3, 12), micro_batches=1.0, steps=312, step_ns=100_000_000
+)
+
+
+def loader(**changes: Any) -> Loader:  # noqa: ANN401 - any field
+    """Give a loader of images in the training process, changed."""
+    return replace(_LOADER, **changes)
+
+
+def fed(**changes: Any) -> Loader:  # noqa: ANN401
+    """Give the same with eight workers, changed."""
+    return replace(_LOADER, num_workers=8, prefetch_factor=2, **changes)
+
+
+def optimizer(**changes: Any) -> Optimizer:  # noqa: ANN401
+    """Give an AdamW on the device, changed."""
+    return replace(_OPTIMIZER, **changes)
+
+
+def model(**changes: Any) -> Model:  # noqa: ANN401
+    """Give a ResNet in fp32 on the device, changed."""
+    return replace(_MODEL, **changes)
+
+
+def ddp(**changes: Any) -> Parallel:  # noqa: ANN401
+    """Give a model wrapped in DDP with torch's own settings, changed."""
+    usual = {
+        "bucket_cap_mb": 25.0,
+        "find_unused_parameters": False,
+        "gradient_as_bucket_view": False,
+        "static_graph": False,
+    }
+    return Parallel("ddp", MODEL_LINE, usual | changes)
+
+
+def spread(kind: str) -> Parallel:
+    """Give a model that is spread in another way."""
+    return Parallel(kind, MODEL_LINE, {})
+
+
+def precision(**changes: Any) -> Precision:  # noqa: ANN401
+    """Give torch's settings as they are by default, changed."""
+    return Precision(_SETTINGS | changes)
+
+
+def world(**changes: Any) -> World:  # noqa: ANN401
+    """Give one process with 312 steps of 100 ms, changed."""
+    return replace(_WORLD, **changes)
+
+
+def machine(**changes: Any) -> Machine:  # noqa: ANN401
+    """Give a machine of one GPU and 16 processors, changed."""
+    return replace(_GPU, **changes)
+
+
+def gpu(*things: Any, **calls: int) -> Facts:  # noqa: ANN401
+    """Give the facts of a training on a GPU, with these instead of the ordinary ones."""
+    return _facts(
+        Facts(_WORLD, _GPU, precision(), (_LOADER,), (_OPTIMIZER,), (_MODEL,)), things, calls
+    )
+
+
+def cpu(*things: Any, **calls: int) -> Facts:  # noqa: ANN401
+    """Give the facts of a training on two processors, with these instead of the ordinary ones."""
+    here = Facts(
+        _WORLD,
+        _CPU,
+        precision(),
+        (_LOADER,),
+        (optimizer(device="cpu"),),
+        (model(device="cpu"),),
+    )
+    return _facts(here, things, calls)
+
+
+def bare(**calls: int) -> Facts:
+    """Give the facts of a run of which hardly anything was observed."""
+    machine = Machine(None, None, None, None, None, None, None, None, None)
+    return Facts(World(1, None, None, None, 0, None), machine, calls=calls)
+
+
+def _facts(found: Facts, things: tuple[Any, ...], calls: dict[str, int]) -> Facts:
+    for kind, name in (
+        (Loader, "loaders"),
+        (Optimizer, "optimizers"),
+        (Model, "models"),
+        (Parallel, "parallel"),
+    ):
+        own = tuple(one for one in things if isinstance(one, kind))
+        found = replace(found, **{name: own}) if own else found
+    for kind, name in ((World, "world"), (Machine, "machine"), (Precision, "precision")):
+        for one in (one for one in things if isinstance(one, kind)):
+            found = replace(found, **{name: one})
+    return replace(found, calls=calls)

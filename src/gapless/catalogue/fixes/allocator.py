@@ -1,0 +1,90 @@
+"""Segments of device memory that grow."""
+
+from typing import Final
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import on_cuda
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.model.edit import Applicability, Proposal, SetEnv
+from gapless.model.facts import Facts
+
+_OLD: Final = "PYTORCH_CUDA_ALLOC_CONF"
+_NEW: Final = "PYTORCH_ALLOC_CONF"
+_SINCE: Final = (2, 9)  # torch that has the new name
+_WANTED: Final = ("expandable_segments", "True")
+_NO_CACHE: Final = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+
+
+@fix(
+    "allocator",
+    since="0.1",
+    cases=[
+        Case(
+            "As torch has it",
+            examples.gpu(),
+            "risky: PYTORCH_ALLOC_CONF=expandable_segments:True",
+            edits=(SetEnv("PYTORCH_ALLOC_CONF", "expandable_segments:True"),),
+        ),
+        Case(
+            "Something is set",
+            examples.gpu(
+                examples.machine(
+                    environment={_OLD: "max_split_size_mb:128,expandable_segments:False"}
+                )
+            ),
+            "risky: PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128,expandable_segments:True",
+        ),
+        Case(
+            "It is so already",
+            examples.gpu(examples.machine(environment={_NEW: "expandable_segments:True"})),
+            "nothing to change: PYTORCH_ALLOC_CONF=expandable_segments:True is set already",
+        ),
+        Case(
+            "No allocator to set",
+            examples.gpu(examples.machine(environment={_NO_CACHE: "1"})),
+            "refused: PYTORCH_NO_CUDA_MEMORY_CACHING is set: torch keeps no memory",
+        ),
+        Case("No device", examples.cpu(), "refused: no CUDA device was used"),
+    ],
+)
+def allocator(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
+    """Let segments of device memory grow (``expandable_segments:True``), so that none lies idle.
+
+    What is set of the allocator otherwise stays.
+
+    ## Precondition
+    A CUDA device. It helps where shapes vary, and where memory is nearly full.
+
+    ## Safety
+    Risky: the same values, but memory cannot be shared with other processes as before, and not all
+    machines have what it needs.
+    """
+    have = facts.machine.environment
+    if not on_cuda(facts):
+        return (allocator.refusal("no CUDA device was used"),)
+    if have.get(_NO_CACHE, "0") not in {"", "0"}:
+        return (allocator.refusal(f"{_NO_CACHE} is set: torch keeps no memory"),)
+    torch = facts.world.torch
+    usual = _OLD if torch is not None and torch < _SINCE else _NEW
+    name = next((one for one in (_NEW, _OLD) if one in have), usual)
+    merged = _merged(have.get(name, ""))
+    if merged == have.get(name):
+        return (allocator.nothing(f"{name}={merged} is set already"),)
+    return (
+        allocator.proposal(
+            f"{name}={merged}",
+            SetEnv(name, merged),
+            applicability=Applicability.RISKY,
+            risk="memory of the device cannot be shared with other processes as before",
+        ),
+    )
+
+
+def _merged(text: str) -> str:
+    """Give what is set of the allocator, with ours in place of what it says of segments."""
+    key, value = _WANTED
+    parts = [one.strip() for one in text.split(",") if one.strip()]
+    if f"{key}:{value}" in parts:
+        return text
+    kept = [one for one in parts if one.partition(":")[0].strip() != key]
+    return ",".join([*kept, f"{key}:{value}"])

@@ -1,0 +1,124 @@
+"""Mixed precision in bf16."""
+
+from typing import Final
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import on_cuda, setting
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.catalogue.targets import MODULE
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+_AMPERE: Final = (8, 0)
+
+
+@fix(
+    "bf16",
+    since="0.1",
+    cases=[
+        Case(
+            "A model in fp32",
+            examples.gpu(),
+            "risky: the model's forward runs under autocast in bfloat16",
+            edits=(Wrap(MODULE, "autocast", {"dtype": "bfloat16"}),),
+        ),
+        Case(
+            "The same on a CPU",
+            examples.cpu(),
+            "risky: the model's forward runs under autocast in bfloat16",
+        ),
+        Case(
+            "It is so already",
+            examples.gpu(examples.precision(autocast={"cuda": "torch.bfloat16"})),
+            "nothing to change: autocast in bfloat16 is in use already",
+        ),
+        Case(
+            "fp16 with a scaler",
+            examples.gpu(examples.precision(autocast={"cuda": "torch.float16"}, scaler=True)),
+            "refused: autocast in float16 was chosen; --override tries bfloat16 instead",
+        ),
+        Case(
+            "Weights in fp64",
+            examples.gpu(examples.model(dtype="torch.float64")),
+            "refused: parameters in float64 are a choice of precision; --override tries bfloat16",
+        ),
+        Case(
+            "Weights in bf16",
+            examples.gpu(examples.model(dtype="torch.bfloat16")),
+            "nothing to change: the parameters are in bfloat16 already",
+        ),
+        Case(
+            "An older device",
+            examples.gpu(examples.machine(capability=(7, 5), device="Tesla T4")),
+            "refused: Tesla T4 computes bfloat16 in software: compute capability 8.0 is needed, "
+            "and this is 7.5; try fp16",
+        ),
+        Case("No model", examples.bare(), "refused: no model was seen"),
+    ],
+)
+def bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let the model's forward run under autocast in bfloat16.
+
+    Matrix products and convolutions run in bfloat16 on tensor cores; parameters, their gradients
+    and the optimizer stay fp32.
+
+    ## Precondition
+    A model with fp32 parameters; on a GPU compute capability 8.0. Refused where another precision
+    was chosen (autocast in float16, parameters in float64), unless ``--override``.
+
+    ## Safety
+    Risky: 8 bits of mantissa instead of 24. The exponent is as long as that of fp32, so gradients
+    do not vanish and no scaler is needed. Losses are compared over some steps, which is no proof
+    that the training converges as before.
+    """
+    why = refused(facts, option, "bfloat16")
+    have = facts.machine.capability
+    if why is None and on_cuda(facts) and have is not None and have < _AMPERE:
+        why = (
+            f"{facts.machine.device} computes bfloat16 in software: compute capability 8.0 is "
+            f"needed, and this is {have[0]}.{have[1]}; try fp16"
+        )
+    if why is not None:
+        return (bf16.refusal(why),)
+    so = already(facts, "bfloat16")
+    if so is not None:
+        return (bf16.nothing(so),)
+    return (
+        bf16.proposal(
+            "the model's forward runs under autocast in bfloat16",
+            Wrap(MODULE, "autocast", {"dtype": "bfloat16"}),
+            applicability=Applicability.RISKY,
+            risk="matrix products and convolutions have 8 bits of mantissa",
+        ),
+    )
+
+
+def refused(facts: Facts, option: Option, dtype: str) -> str | None:
+    """Give why autocast to this type must not be used; ``None``: nothing is known against it."""
+    if not facts.models:
+        return "no model was seen"
+    if option.override:
+        return None
+    other = next((one for one in autocast(facts) if one != dtype), None)
+    if other is not None:
+        return f"autocast in {other} was chosen; --override tries {dtype} instead"
+    if any(one.dtype == "torch.float64" for one in facts.models):
+        return f"parameters in float64 are a choice of precision; --override tries {dtype}"
+    return None
+
+
+def already(facts: Facts, dtype: str) -> str | None:
+    """Give that the type is in use, ``None`` if it is not."""
+    if dtype in autocast(facts):
+        return f"autocast in {dtype} is in use already"
+    if all(one.dtype == f"torch.{dtype}" for one in facts.models):
+        return f"the parameters are in {dtype} already"
+    return None
+
+
+def autocast(facts: Facts) -> tuple[str, ...]:
+    """Give the types that regions of autocast were seen to use."""
+    found = setting(facts, "autocast")
+    if not isinstance(found, dict):
+        return ()
+    return tuple(str(one).removeprefix("torch.") for one in found.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

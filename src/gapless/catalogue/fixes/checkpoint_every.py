@@ -1,0 +1,60 @@
+"""Write checkpoints less often."""
+
+from gapless.catalogue import examples
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+_USUAL = 2
+
+
+@fix(
+    "checkpoint-every",
+    since="0.1",
+    value="N",
+    cases=[
+        Case(
+            "A checkpoint in each step",
+            examples.gpu(checkpoint=312),
+            "risky: one in 4 checkpoints is written",
+            Option(value="4"),
+            edits=(Wrap("torch.save", "cadence", {"what": "checkpoint", "every": 4}),),
+        ),
+        Case(
+            "None was seen",
+            examples.gpu(checkpoint=0),
+            "nothing to change: no checkpoint was written",
+        ),
+        Case(
+            "Every one, as it is",
+            examples.gpu(checkpoint=312),
+            "nothing to change: every one is what the script does",
+            Option(value="1"),
+        ),
+    ],
+)
+def checkpoint_every(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Write every N-th checkpoint only (every second, if not said).
+
+    Each line that saves writes one time in N.
+
+    ## Precondition
+    A checkpoint was written in the run.
+
+    ## Safety
+    Risky: what a crash loses is up to N times as much, and the last checkpoint of a run may be
+    one that is left out.
+    """
+    every = option.number(_USUAL)
+    if facts.calls.get("checkpoint") == 0:
+        return (checkpoint_every.nothing("no checkpoint was written"),)
+    if every == 1:
+        return (checkpoint_every.nothing("every one is what the script does"),)
+    return (
+        checkpoint_every.proposal(
+            f"one in {every} checkpoints is written",
+            Wrap("torch.save", "cadence", {"what": "checkpoint", "every": every}),
+            applicability=Applicability.RISKY,
+            risk=f"a crash loses up to {every} times as much",
+        ),
+    )

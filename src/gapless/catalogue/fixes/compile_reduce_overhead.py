@@ -1,0 +1,69 @@
+"""Compile the model, and capture it into CUDA graphs."""
+
+from typing import Final
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import model_on_cuda, on_cuda
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.catalogue.fixes.compile import models, uncompilable
+from gapless.catalogue.targets import MODULE
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+_OPTIONS: Final = {"mode": "reduce-overhead", "dynamic": None}
+
+
+@fix(
+    "compile-reduce-overhead",
+    since="0.1",
+    cases=[
+        Case(
+            "A model that runs eagerly",
+            examples.gpu(),
+            "risky: ResNet is compiled and captured into CUDA graphs",
+            edits=(Wrap(MODULE, "compile", _OPTIONS),),
+        ),
+        Case(
+            "No device",
+            examples.cpu(),
+            "refused: no CUDA device was used, and CUDA graphs cannot hold what runs on the CPU",
+        ),
+        Case(
+            "A model of which a part stays on the CPU",
+            examples.gpu(examples.model(device="cpu")),
+            "refused: ResNet has its parameters on the CPU, and CUDA graphs cannot hold what runs "
+            "there",
+        ),
+    ],
+)
+def compile_reduce_overhead(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
+    """Compile the model and replay it as CUDA graphs (``mode="reduce-overhead"``).
+
+    One launch in place of hundreds, where the host is too slow to keep the device busy.
+
+    ## Precondition
+    A model whose tensors are all on a CUDA device: a graph cannot hold what runs on the CPU.
+
+    ## Safety
+    Risky, as ``compile``; and graphs hold memory of their own, outputs are overwritten by the next
+    replay, and shapes that change are captured anew.
+    """
+    if not on_cuda(facts):
+        why = "no CUDA device was used, and CUDA graphs cannot hold what runs on the CPU"
+        return (compile_reduce_overhead.refusal(why),)
+    why = uncompilable(facts)
+    if why is not None:
+        return (compile_reduce_overhead.refusal(why),)
+    beside = next((one for one in facts.models if one.device and not model_on_cuda(one)), None)
+    if beside is not None:
+        name = beside.name.rpartition(".")[2]
+        why = f"{name} has its parameters on the CPU, and CUDA graphs cannot hold what runs there"
+        return (compile_reduce_overhead.refusal(why),)
+    return (
+        compile_reduce_overhead.proposal(
+            f"{models(facts)} is compiled and captured into CUDA graphs",
+            Wrap(MODULE, "compile", _OPTIONS),
+            applicability=Applicability.RISKY,
+            risk="outputs are overwritten by the next step; more memory; the start takes longer",
+        ),
+    )

@@ -1,0 +1,69 @@
+"""Let cuDNN measure which kernels are fastest."""
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import deterministic, on_cuda, setting
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.model.edit import Applicability, Proposal, SetGlobal
+from gapless.model.facts import Facts
+
+
+@fix(
+    "cudnn-benchmark",
+    since="0.1",
+    cases=[
+        Case(
+            "A network of convolutions",
+            examples.gpu(),
+            "equivalent: torch.backends.cudnn.benchmark False → True",
+            edits=(SetGlobal("torch.backends.cudnn.benchmark", value=True),),
+        ),
+        Case(
+            "It is so already",
+            examples.gpu(examples.precision(cudnn_benchmark=True)),
+            "nothing to change: torch.backends.cudnn.benchmark is already True",
+        ),
+        Case(
+            "The same result each time is asked for",
+            examples.gpu(examples.precision(cudnn_deterministic=True)),
+            "refused: torch.backends.cudnn.deterministic = True asks for the same result each "
+            "time; --override chooses kernels by time all the same",
+        ),
+        Case(
+            "No convolutions",
+            examples.gpu(examples.model(convolutions=0)),
+            "nothing to change: no model has convolutions, which is what cuDNN would choose for",
+        ),
+        Case("No device", examples.cpu(), "refused: no CUDA device was used"),
+    ],
+)
+def cudnn_benchmark(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let cuDNN try its kernels for each new shape, and use the fastest.
+
+    ## Precondition
+    A CUDA device and a model with convolutions, whose shapes do not change all the time: each new
+    shape costs a search. Refused where the same result each time is asked for, unless
+    ``--override``.
+
+    ## Safety
+    Equivalent: another kernel sums in another order, and it may be another one in the next run. A
+    kernel may need more memory.
+    """
+    if not on_cuda(facts):
+        return (cudnn_benchmark.refusal("no CUDA device was used"),)
+    if facts.models and all(one.convolutions == 0 for one in facts.models):
+        why = "no model has convolutions, which is what cuDNN would choose for"
+        return (cudnn_benchmark.nothing(why),)
+    asked = deterministic(facts)
+    if asked is not None and not option.override:
+        why = f"{asked} asks for the same result each time; --override chooses kernels by time "
+        return (cudnn_benchmark.refusal(f"{why}all the same"),)
+    if setting(facts, "cudnn_benchmark") is True:
+        return (cudnn_benchmark.nothing("torch.backends.cudnn.benchmark is already True"),)
+    return (
+        cudnn_benchmark.proposal(
+            "torch.backends.cudnn.benchmark False → True",
+            SetGlobal("torch.backends.cudnn.benchmark", value=True),
+            applicability=Applicability.EQUIVALENT,
+            risk="sums are made in another order, and not in the same one in each run",
+        ),
+    )

@@ -1,0 +1,86 @@
+"""Switches for finding errors, off."""
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import setting
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.model.edit import Applicability, Proposal, SetEnv, SetGlobal
+from gapless.model.facts import Facts
+
+
+@fix(
+    "debug-off",
+    since="0.1",
+    cases=[
+        Case(
+            "Launches wait",
+            examples.gpu(examples.precision(launch_blocking=True)),
+            "risky: CUDA_LAUNCH_BLOCKING is not set",
+            edits=(SetEnv("CUDA_LAUNCH_BLOCKING", None),),
+        ),
+        Case(
+            "Anomaly detection, and it may be switched off",
+            examples.gpu(examples.precision(anomaly=True)),
+            "risky: anomaly detection is off",
+            Option(override=True),
+            edits=(SetGlobal("torch.autograd.set_detect_anomaly", value=False),),
+        ),
+        Case(
+            "Anomaly detection, which may be meant",
+            examples.gpu(examples.precision(anomaly=True, sync_debug_mode=1)),
+            (
+                "refused: anomaly detection is on, which may be meant; --override switches it off",
+                "risky: torch does not look for synchronising calls",
+            ),
+        ),
+        Case(
+            "None is on",
+            examples.gpu(),
+            "nothing to change: no switch for finding errors was seen to be on",
+        ),
+    ],
+)
+def debug_off(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Switch off what looks for errors: anomaly detection, blocking launches, sync warnings.
+
+    ## Precondition
+    One of them was on. Anomaly detection is switched off with ``--override`` only.
+
+    ## Safety
+    Risky: the training no longer stops where a gradient becomes NaN, and errors of kernels are told
+    at a later line.
+    """
+    found = list[Proposal]()
+    if setting(facts, "anomaly"):
+        found.append(_anomaly(option))
+    if setting(facts, "launch_blocking"):
+        found.append(
+            debug_off.proposal(
+                "CUDA_LAUNCH_BLOCKING is not set",
+                SetEnv("CUDA_LAUNCH_BLOCKING", None),
+                applicability=Applicability.RISKY,
+                risk="errors of kernels are told at a later line",
+            )
+        )
+    if setting(facts, "sync_debug_mode"):
+        found.append(
+            debug_off.proposal(
+                "torch does not look for synchronising calls",
+                SetGlobal("torch.cuda.set_sync_debug_mode", 0),
+                applicability=Applicability.RISKY,
+                risk="synchronising calls are no longer told, or forbidden",
+            )
+        )
+    nothing = debug_off.nothing("no switch for finding errors was seen to be on")
+    return tuple(found) or (nothing,)
+
+
+def _anomaly(option: Option) -> Proposal:
+    if not option.override:
+        why = "anomaly detection is on, which may be meant; --override switches it off"
+        return debug_off.refusal(why)
+    return debug_off.proposal(
+        "anomaly detection is off",
+        SetGlobal("torch.autograd.set_detect_anomaly", value=False),
+        applicability=Applicability.RISKY,
+        risk="the training does not stop where a gradient becomes NaN",
+    )

@@ -1,0 +1,68 @@
+"""The next batch is copied to the device while the training works on this one."""
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import each_loader, named, on_cuda
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.catalogue.fixes.non_blocking import pinned
+from gapless.catalogue.fixes.pin_memory import unpinnable
+from gapless.catalogue.targets import LOADER
+from gapless.model.edit import Applicability, Proposal, SetArgument, Wrap
+from gapless.model.facts import Facts, Loader
+
+
+@fix(
+    "device-prefetcher",
+    since="0.1",
+    value="BATCHES",
+    cases=[
+        Case(
+            "Batches in ordinary memory",
+            examples.gpu(),
+            "risky: batches of train.py:41 are copied 1 ahead on a stream of their own, "
+            "pin_memory False → True at train.py:41",
+            edits=(
+                Wrap(LOADER, "device-prefetcher", {"ahead": 1}, examples.LOADER_LINE),
+                SetArgument(LOADER, "pin_memory", value=True, where=examples.LOADER_LINE),
+            ),
+        ),
+        Case(
+            "Batches of a class that torch cannot pin",
+            examples.gpu(examples.loader(pinnable=False)),
+            "refused: batches of the loader at train.py:41 hold what cannot be pinned: give them "
+            "a method pin_memory()",
+        ),
+        Case("No device", examples.cpu(), "refused: no device was used: nothing is copied to one"),
+    ],
+)
+def device_prefetcher(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Copy the next batch to the device, on a stream of its own, while this one is worked on.
+
+    ## Precondition
+    A device, and batches that can be pinned. Memory on the device for one more batch (or more:
+    ``device-prefetcher=2``).
+
+    ## Safety
+    The same values. Risky, since the loop gets batches that lie on the device already: code that
+    reads them on the host (``.numpy()``) fails or waits.
+    """
+    if not on_cuda(facts):
+        return (device_prefetcher.refusal("no device was used: nothing is copied to one"),)
+    ahead = option.number(1)
+
+    def make(loader: Loader) -> Proposal:
+        why = unpinnable(loader)
+        if why is not None:
+            return device_prefetcher.refusal(why, loader.where)
+        pins, words = pinned((loader,))
+        place = named(loader.where)
+        does = f"batches of {place} are copied {ahead} ahead on a stream of their own"
+        return device_prefetcher.proposal(
+            ", ".join((does, *words)),
+            Wrap(LOADER, "device-prefetcher", {"ahead": ahead}, loader.where),
+            *pins,
+            applicability=Applicability.RISKY,
+            risk="the loop gets batches on the device: code that reads them on the host may fail",
+            where=loader.where,
+        )
+
+    return each_loader(device_prefetcher, facts, option, make)

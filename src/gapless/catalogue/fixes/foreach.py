@@ -1,0 +1,98 @@
+"""An optimizer that treats all tensors at once."""
+
+from typing import Final
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import named, optimizers
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.model.edit import Applicability, Proposal, SetArgument
+from gapless.model.facts import Facts, Optimizer
+
+_HAVE: Final = {
+    "torch.optim._adafactor.Adafactor",
+    "torch.optim.adadelta.Adadelta",
+    "torch.optim.adagrad.Adagrad",
+    "torch.optim.adam.Adam",
+    "torch.optim.adamax.Adamax",
+    "torch.optim.adamw.AdamW",
+    "torch.optim.asgd.ASGD",
+    "torch.optim.nadam.NAdam",
+    "torch.optim.radam.RAdam",
+    "torch.optim.rmsprop.RMSprop",
+    "torch.optim.rprop.Rprop",
+    "torch.optim.sgd.SGD",
+}
+
+
+@fix(
+    "foreach",
+    since="0.1",
+    cases=[
+        Case(
+            "Switched off",
+            examples.gpu(examples.optimizer(foreach=False)),
+            "equivalent: AdamW at train.py:52: foreach False → True",
+            edits=(
+                SetArgument(
+                    "torch.optim.adamw.AdamW",
+                    "foreach",
+                    value=True,
+                    where=examples.OPTIMIZER_LINE,
+                ),
+            ),
+        ),
+        Case(
+            "As torch has it, on a CPU",
+            examples.cpu(),
+            "equivalent: AdamW at train.py:52: foreach None → True",
+        ),
+        Case(
+            "As torch has it, on a GPU",
+            examples.gpu(),
+            "nothing to change: AdamW at train.py:52 uses foreach on CUDA by itself",
+        ),
+        Case(
+            "A fused one",
+            examples.gpu(examples.optimizer(fused=True)),
+            "nothing to change: AdamW at train.py:52 is fused, which is more",
+        ),
+        Case(
+            "A class that has no such way",
+            examples.gpu(examples.optimizer(name="torch.optim.lbfgs.LBFGS")),
+            "refused: LBFGS at train.py:52 has no foreach implementation",
+        ),
+        Case("No optimizer", examples.bare(), "refused: no optimizer was seen"),
+    ],
+)
+def foreach(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let the optimizer treat many tensors in one kernel (``foreach=True``).
+
+    ## Precondition
+    An optimizer of torch that has it. On CUDA torch uses it by itself, unless told otherwise.
+
+    ## Safety
+    Equivalent: the same formula, maybe rounded otherwise in the last bits. It needs memory for
+    intermediate values of all parameters at once.
+    """
+    found = tuple(_proposed(one) for one in optimizers(facts, option))
+    return found or (foreach.refusal("no optimizer was seen"),)
+
+
+def _proposed(one: Optimizer) -> Proposal:
+    kind = one.name.rpartition(".")[2]
+    which = f"{kind} at {named(one.where)}"
+    if one.name not in _HAVE:
+        return foreach.refusal(f"{which} has no foreach implementation", one.where)
+    if one.fused:
+        return foreach.nothing(f"{which} is fused, which is more", one.where)
+    if one.foreach:
+        return foreach.nothing(f"{which}: foreach is already True", one.where)
+    if one.foreach is None and (one.device or "").startswith("cuda"):
+        return foreach.nothing(f"{which} uses foreach on CUDA by itself", one.where)
+    return foreach.proposal(
+        f"{which}: foreach {one.foreach} → True",
+        SetArgument(one.name, "foreach", value=True, where=one.where),
+        applicability=Applicability.EQUIVALENT,
+        risk="rounded otherwise in the last bits",
+        where=one.where,
+    )

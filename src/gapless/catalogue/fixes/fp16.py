@@ -1,0 +1,70 @@
+"""Mixed precision in fp16, with a gradient scaler."""
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import on_cuda, setting
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.catalogue.fixes.bf16 import already, refused
+from gapless.catalogue.targets import MODULE, OPTIMIZER
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+
+@fix(
+    "fp16",
+    since="0.1",
+    cases=[
+        Case(
+            "A model in fp32",
+            examples.gpu(),
+            "risky: the model's forward runs under autocast in float16, with a gradient scaler",
+            edits=(
+                Wrap(MODULE, "autocast", {"dtype": "float16"}),
+                Wrap(OPTIMIZER, "grad-scaler"),
+            ),
+        ),
+        Case(
+            "It is so already",
+            examples.gpu(examples.precision(autocast={"cuda": "torch.float16"}, scaler=True)),
+            "nothing to change: autocast in float16 is in use already",
+        ),
+        Case(
+            "bf16 is in use",
+            examples.gpu(examples.precision(autocast={"cuda": "torch.bfloat16"})),
+            "refused: autocast in bfloat16 was chosen; --override tries float16 instead",
+        ),
+        Case("No device", examples.cpu(), "refused: no CUDA device was used: bf16 is for CPUs"),
+    ],
+)
+def fp16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let the model's forward run under autocast in float16, and scale the loss.
+
+    For devices without bfloat16. The loss is multiplied, gradients are divided again before the
+    step, and steps with infinite gradients are left out.
+
+    ## Precondition
+    A CUDA device, and a model with fp32 parameters. Refused where another precision was chosen,
+    unless ``--override``.
+
+    ## Safety
+    Risky: numbers beyond 65,504 overflow and small ones vanish; the scaler leaves steps out. A loop
+    that clips gradients must see them unscaled.
+    """
+    if not on_cuda(facts):
+        return (fp16.refusal("no CUDA device was used: bf16 is for CPUs"),)
+    why = refused(facts, option, "float16")
+    if why is not None:
+        return (fp16.refusal(why),)
+    so = already(facts, "float16")
+    if so is not None:
+        return (fp16.nothing(so),)
+    autocast = Wrap(MODULE, "autocast", {"dtype": "float16"})
+    scaler = () if setting(facts, "scaler") else (Wrap(OPTIMIZER, "grad-scaler"),)
+    return (
+        fp16.proposal(
+            "the model's forward runs under autocast in float16, with a gradient scaler",
+            autocast,
+            *scaler,
+            applicability=Applicability.RISKY,
+            risk="matrix products and convolutions have 11 bits of mantissa and may overflow",
+        ),
+    )

@@ -1,0 +1,152 @@
+"""More DataLoader workers."""
+
+from typing import Final
+
+from gapless.catalogue import examples, traps
+from gapless.catalogue.choosing import each_loader, named
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.catalogue.targets import LOADER
+from gapless.model.edit import Edit, Proposal, SetArgument
+from gapless.model.facts import Facts, Loader
+
+_MOST: Final = 16  # workers that are tried first, at most; more must be asked for
+
+
+@fix(
+    "more-workers",
+    since="0.1",
+    value="WORKERS",
+    cases=[
+        Case(
+            "No workers, images augmented at random",
+            examples.gpu(),
+            "equivalent: num_workers 0 → 8 at train.py:41",
+            Option(value="8"),
+            edits=(SetArgument(LOADER, "num_workers", 8, examples.LOADER_LINE),),
+        ),
+        Case(
+            "No fetch was seen to draw a random number",
+            examples.gpu(examples.loader(random=False)),
+            "same: num_workers 0 → 16 at train.py:41",
+        ),
+        Case(
+            "Two processors, but nine tenths of a fetch wait for the disk",
+            examples.cpu(examples.loader(blocked=0.9)),
+            "equivalent: num_workers 0 → 16 at train.py:41",
+        ),
+        Case(
+            "Eight are there",
+            examples.gpu(examples.fed()),
+            "nothing to change: num_workers is already 8 at train.py:41",
+            Option(value="8"),
+        ),
+        Case(
+            "Eight, on eight processors",
+            examples.gpu(examples.fed(), examples.machine(cpus=8)),
+            "nothing to change: 8 workers at train.py:41 are as many as the processors feed; "
+            "ask for more by more-workers=N",
+        ),
+        Case(
+            "None at all",
+            examples.gpu(examples.fed(persistent_workers=True)),
+            "equivalent: num_workers 8 → 0 at train.py:41",
+            Option(value="0"),
+            edits=(
+                SetArgument(LOADER, "num_workers", 0, examples.LOADER_LINE),
+                SetArgument(LOADER, "prefetch_factor", None, examples.LOADER_LINE),
+                SetArgument(LOADER, "persistent_workers", value=False, where=examples.LOADER_LINE),
+            ),
+        ),
+        Case(
+            "A stream that every worker would read from its start",
+            examples.gpu(
+                examples.loader(iterable=True, dataset="__main__.Lines", asks_worker_info=False)
+            ),
+            "refused: Lines is an IterableDataset that never asks get_worker_info(): each of 2 "
+            "workers would give every sample once",
+            Option(value="2"),
+        ),
+        Case(
+            "Workers that are spawned, and a data set that holds an open file",
+            examples.gpu(examples.loader(start_method="spawn", picklable=False)),
+            "refused: workers are started by spawn, and Images cannot be pickled for them (a "
+            "lambda, a local class, an open file, a lock or a generator)",
+        ),
+        Case(
+            "Samples that are moved to the device where they are made",
+            examples.gpu(examples.loader(cuda_in_dataset=True)),
+            "refused: Images uses CUDA, which cannot be used in a forked worker: move to the "
+            "device in the training loop",
+        ),
+        Case(
+            "A container with 64 MiB of shared memory",
+            examples.gpu(examples.machine(shm_bytes=64 << 20)),
+            "refused: 8 workers × 2 batches of 38.0 MiB are 608.0 MiB, and 64.0 MiB are free in "
+            "/dev/shm",
+            Option(value="8"),
+        ),
+    ],
+)
+def more_workers(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let more workers make batches at once (``more-workers=8``; 0: none).
+
+    Without a number it starts from the processors that each process may use, divided by the share
+    of a fetch in which it needs one: a read that waits for the disk leaves its processor to others,
+    so more workers than processors may be right.
+
+    ## Precondition
+    A DataLoader. Refused where each worker would give all samples (an IterableDataset that never
+    asks ``get_worker_info``), where workers could not start (a data set that cannot be pickled,
+    under spawn), where they would crash (CUDA in a forked worker), and where the batches that wait
+    would not fit into shared memory or memory.
+
+    ## Safety
+    The same, to the bit, only where no fetch was seen to advance torch's, NumPy's or Python's
+    generator: random augmentation draws from each worker's own seed, so another number of workers
+    gives other numbers, though equally good ones. On few processors, workers compete with the
+    training's own threads: see ``workers-and-one-thread``.
+    """
+    return each_loader(more_workers, facts, option, lambda one: _proposed(facts, one, option))
+
+
+def sensible(facts: Facts, loader: Loader) -> int | None:
+    """Give how many workers to try first, ``None`` where the processors were not counted."""
+    if facts.machine.cpus is None:
+        return None
+    own = max(1, facts.machine.cpus // (facts.world.local_ranks or facts.world.ranks))
+    busy = 1 - min(loader.blocked or 0.0, 0.95)
+    return min(round(own / busy), max(_MOST, own))
+
+
+def workers_edits(loader: Loader, many: int) -> tuple[Edit, ...]:
+    """Give the edits that set the number; without workers two other arguments must go."""
+    edits: list[Edit] = [SetArgument(LOADER, "num_workers", many, loader.where)]
+    if many == 0:
+        edits.append(SetArgument(LOADER, "prefetch_factor", None, loader.where))
+        edits.append(SetArgument(LOADER, "persistent_workers", value=False, where=loader.where))
+    return tuple(edits)
+
+
+def _proposed(facts: Facts, loader: Loader, option: Option) -> Proposal:
+    usual = sensible(facts, loader)
+    have, place = loader.num_workers, named(loader.where)
+    if option.value is None and usual is None:
+        why = "the processors were not counted: say how many, by more-workers=N"
+        return more_workers.refusal(why, loader.where)
+    many = option.number(usual or 1, least=0)
+    if option.value is None and many <= have:
+        why = f"{have} workers at {place} are as many as the processors feed; ask for more by "
+        return more_workers.nothing(f"{why}more-workers=N", loader.where)
+    if many == have:
+        return more_workers.nothing(f"num_workers is already {have} at {place}", loader.where)
+    trap = traps.workers(facts, loader, many)
+    if trap is not None:
+        return more_workers.refusal(trap, loader.where)
+    applicability, risk = traps.randomness(loader)
+    return more_workers.proposal(
+        f"num_workers {have} → {many} at {place}",
+        *workers_edits(loader, many),
+        applicability=applicability,
+        risk=risk,
+        where=loader.where,
+    )

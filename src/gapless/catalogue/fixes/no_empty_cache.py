@@ -1,0 +1,52 @@
+"""Calls of empty_cache, left out."""
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import on_cuda
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.model.edit import Applicability, Proposal, Skip
+from gapless.model.facts import Facts
+
+
+@fix(
+    "no-empty-cache",
+    since="0.1",
+    cases=[
+        Case(
+            "The cache is emptied in each step",
+            examples.gpu(empty_cache=312),
+            "same: torch.cuda.empty_cache() does nothing (312 calls)",
+            edits=(Skip("torch.cuda.empty_cache"),),
+        ),
+        Case(
+            "It is not emptied",
+            examples.gpu(empty_cache=0),
+            "nothing to change: torch.cuda.empty_cache() was not called",
+        ),
+        Case("No device", examples.cpu(), "refused: no CUDA device was used"),
+    ],
+)
+def no_empty_cache(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
+    """Leave out the calls of ``torch.cuda.empty_cache()``.
+
+    Each gives memory back to the driver that the next step asks for again, and waits for the device
+    to do so.
+
+    ## Precondition
+    A CUDA device, and a script that calls it.
+
+    ## Safety
+    The same values. The allocator keeps more memory, so another process on the device gets less.
+    """
+    if not on_cuda(facts):
+        return (no_empty_cache.refusal("no CUDA device was used"),)
+    calls = facts.calls.get("empty_cache")
+    if calls == 0:
+        return (no_empty_cache.nothing("torch.cuda.empty_cache() was not called"),)
+    many = "" if calls is None else f" ({calls} calls)"
+    return (
+        no_empty_cache.proposal(
+            f"torch.cuda.empty_cache() does nothing{many}",
+            Skip("torch.cuda.empty_cache"),
+            applicability=Applicability.SAME,
+        ),
+    )

@@ -1,0 +1,53 @@
+"""Calls of synchronize, left out."""
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import on_cuda
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.model.edit import Applicability, Proposal, Skip
+from gapless.model.facts import Facts
+
+
+@fix(
+    "no-synchronize",
+    since="0.1",
+    cases=[
+        Case(
+            "The host waits in each step",
+            examples.gpu(synchronize=624),
+            "risky: torch.cuda.synchronize() does nothing (624 calls)",
+            edits=(Skip("torch.cuda.synchronize"),),
+        ),
+        Case(
+            "It never does",
+            examples.gpu(synchronize=0),
+            "nothing to change: torch.cuda.synchronize() was not called",
+        ),
+        Case("No device", examples.cpu(), "refused: no CUDA device was used"),
+    ],
+)
+def no_synchronize(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
+    """Leave out the calls of ``torch.cuda.synchronize()``.
+
+    They are left over from measuring, as a rule: torch waits by itself where it must.
+
+    ## Precondition
+    A CUDA device, and a script that calls it.
+
+    ## Safety
+    Risky: times that the script takes of its own become wrong, and code that shares memory with
+    other streams or processes may need the wait.
+    """
+    if not on_cuda(facts):
+        return (no_synchronize.refusal("no CUDA device was used"),)
+    calls = facts.calls.get("synchronize")
+    if calls == 0:
+        return (no_synchronize.nothing("torch.cuda.synchronize() was not called"),)
+    many = "" if calls is None else f" ({calls} calls)"
+    return (
+        no_synchronize.proposal(
+            f"torch.cuda.synchronize() does nothing{many}",
+            Skip("torch.cuda.synchronize"),
+            applicability=Applicability.RISKY,
+            risk="times that the script takes itself become wrong",
+        ),
+    )

@@ -1,0 +1,64 @@
+"""Workers that live on from epoch to epoch."""
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import each_loader, named
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.catalogue.targets import LOADER
+from gapless.model.edit import Applicability, Proposal, SetArgument
+from gapless.model.facts import Facts, Loader
+
+
+@fix(
+    "persistent-workers",
+    since="0.1",
+    cases=[
+        Case(
+            "Workers that start anew each epoch",
+            examples.gpu(examples.fed()),
+            "equivalent: persistent_workers False → True at train.py:41",
+            edits=(
+                SetArgument(LOADER, "persistent_workers", value=True, where=examples.LOADER_LINE),
+            ),
+        ),
+        Case(
+            "They live on",
+            examples.gpu(examples.fed(persistent_workers=True)),
+            "nothing to change: persistent_workers is already True at train.py:41",
+        ),
+        Case(
+            "No workers",
+            examples.gpu(),
+            "refused: the loader at train.py:41 has no workers: more-workers first",
+        ),
+    ],
+)
+def persistent_workers(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let workers live on from epoch to epoch, so that no epoch waits for them to start.
+
+    ## Precondition
+    A loader with workers, that is iterated more than once.
+
+    ## Safety
+    Equivalent: a worker goes on with its random stream instead of a new one, and with its copy of
+    the data set. What the training changes in the data set between epochs (``set_epoch`` of a data
+    set, a curriculum) no longer reaches the workers. With pinned memory the end of a job may take
+    much longer; a trial measures the end too.
+    """
+    return each_loader(persistent_workers, facts, option, _proposed)
+
+
+def _proposed(loader: Loader) -> Proposal:
+    place = named(loader.where)
+    if loader.num_workers == 0:
+        why = f"the loader at {place} has no workers: more-workers first"
+        return persistent_workers.refusal(why, loader.where)
+    if loader.persistent_workers:
+        why = f"persistent_workers is already True at {place}"
+        return persistent_workers.nothing(why, loader.where)
+    return persistent_workers.proposal(
+        f"persistent_workers False → True at {place}",
+        SetArgument(LOADER, "persistent_workers", value=True, where=loader.where),
+        applicability=Applicability.EQUIVALENT,
+        risk="workers keep their copy of the data set: changes made between epochs do not reach it",
+        where=loader.where,
+    )

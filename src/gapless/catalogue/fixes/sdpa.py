@@ -1,0 +1,84 @@
+"""Another implementation of attention."""
+
+from typing import Final
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import on_cuda
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.catalogue.fixes.bf16 import autocast
+from gapless.errors import UsageError
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+_TARGET: Final = "torch.nn.functional.scaled_dot_product_attention"
+_BACKENDS: Final = ("flash", "efficient", "cudnn", "math")
+_AMPERE: Final = (8, 0)
+_HALF: Final = frozenset(("torch.float16", "torch.bfloat16"))
+
+
+@fix(
+    "sdpa",
+    since="0.1",
+    value="BACKEND",
+    cases=[
+        Case(
+            "Mixed precision",
+            examples.gpu(examples.precision(autocast={"cuda": "torch.bfloat16"})),
+            "equivalent: scaled_dot_product_attention uses flash",
+            edits=(Wrap(_TARGET, "sdpa", {"backend": "flash"}),),
+        ),
+        Case("fp32", examples.gpu(), "equivalent: scaled_dot_product_attention uses efficient"),
+        Case(
+            "fp32, and flash is asked for",
+            examples.gpu(),
+            "refused: flash needs float16 or bfloat16, and neither was seen: bf16 first",
+            Option(value="flash"),
+        ),
+        Case(
+            "An older device",
+            examples.gpu(examples.machine(capability=(7, 5), device="Tesla T4")),
+            "refused: flash needs compute capability 8.0, and Tesla T4 has 7.5",
+            Option(value="flash"),
+        ),
+        Case("No device", examples.cpu(), "refused: no CUDA device was used"),
+    ],
+)
+def sdpa(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let ``scaled_dot_product_attention`` use one backend: flash, efficient, cudnn or math.
+
+    Without a value: flash where tensors are in half precision, else efficient. A call that the
+    backend cannot do is left to torch's choice.
+
+    ## Precondition
+    A CUDA device, and a model that calls ``scaled_dot_product_attention``. Flash needs float16 or
+    bfloat16, and compute capability 8.0.
+
+    ## Safety
+    Equivalent: the same formula, summed in another order. Dropout draws other numbers.
+    """
+    if not on_cuda(facts):
+        return (sdpa.refusal("no CUDA device was used"),)
+    half = bool(autocast(facts)) or any(one.dtype in _HALF for one in facts.models)
+    usual = "flash" if half and _able(facts) else "efficient"
+    backend = option.value or usual
+    if backend not in _BACKENDS:
+        raise UsageError(f"sdpa={backend}: there are {', '.join(_BACKENDS)}")
+    if backend == "flash" and not _able(facts):
+        has = ".".join(map(str, facts.machine.capability or ()))
+        why = f"flash needs compute capability 8.0, and {facts.machine.device} has {has}"
+        return (sdpa.refusal(why),)
+    if backend == "flash" and facts.models and not half:
+        why = "flash needs float16 or bfloat16, and neither was seen: bf16 first"
+        return (sdpa.refusal(why),)
+    return (
+        sdpa.proposal(
+            f"scaled_dot_product_attention uses {backend}",
+            Wrap(_TARGET, "sdpa", {"backend": backend}),
+            applicability=Applicability.EQUIVALENT,
+            risk="sums are made in another order; dropout draws other numbers",
+        ),
+    )
+
+
+def _able(facts: Facts) -> bool:
+    return facts.machine.capability is None or facts.machine.capability >= _AMPERE

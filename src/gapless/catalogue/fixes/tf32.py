@@ -1,0 +1,112 @@
+"""Tensor cores for fp32 matrix products."""
+
+from typing import Final
+
+from gapless.catalogue import examples
+from gapless.catalogue.choosing import on_cuda, setting
+from gapless.catalogue.declare import Case, Option, fix
+from gapless.model.edit import Applicability, Edit, Proposal, SetEnv, SetGlobal
+from gapless.model.facts import Facts
+
+_AMPERE: Final = (8, 0)
+_ENV: Final = "NVIDIA_TF32_OVERRIDE"
+
+
+@fix(
+    "tf32",
+    since="0.1",
+    cases=[
+        Case(
+            "fp32, as torch has it by default",
+            examples.gpu(),
+            "risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high)",
+            edits=(SetGlobal("torch.set_float32_matmul_precision", "high"),),
+        ),
+        Case(
+            "Convolutions too",
+            examples.gpu(examples.precision(allow_tf32_conv=False)),
+            "risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high), "
+            "and convolutions",
+            edits=(
+                SetGlobal("torch.set_float32_matmul_precision", "high"),
+                SetGlobal("torch.backends.cudnn.allow_tf32", value=True),
+            ),
+        ),
+        Case(
+            "It is so already",
+            examples.gpu(examples.precision(matmul_precision="high", allow_tf32_matmul=True)),
+            "nothing to change: fp32 matrix products may be rounded to TF32 already",
+        ),
+        Case(
+            "An older device",
+            examples.gpu(examples.machine(capability=(7, 0), device="Tesla V100")),
+            "refused: Tesla V100 has no TF32: it came with compute capability 8.0, and this is 7.0",
+        ),
+        Case("No device", examples.cpu(), "refused: no CUDA device was used"),
+        Case(
+            "Weights in bf16",
+            examples.gpu(examples.model(dtype="torch.bfloat16")),
+            "nothing to change: no model has fp32 parameters",
+        ),
+        Case(
+            "Somebody has forbidden it",
+            examples.gpu(examples.machine(environment={_ENV: "0"})),
+            "refused: NVIDIA_TF32_OVERRIDE=0 is set; --override unsets it",
+        ),
+    ],
+)
+def tf32(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let tensor cores compute fp32 matrix products, rounded to TF32.
+
+    ## Precondition
+    A CUDA device of compute capability 8.0 or higher, and a model with fp32 parameters.
+
+    ## Safety
+    Risky: factors are rounded to 10 bits of mantissa instead of 23; sums stay fp32. Most trainings
+    do not notice; what inverts matrices or solves equations may. Losses are compared.
+    """
+    why = _refused(facts, option)
+    if why is not None:
+        return (tf32.refusal(why),)
+    if facts.models and not any(_is_fp32(one.dtype) for one in facts.models):
+        return (tf32.nothing("no model has fp32 parameters"),)
+    edits: list[Edit] = []
+    does = list[str]()
+    if setting(facts, "matmul_precision") not in {"high", "medium"}:
+        before = setting(facts, "matmul_precision") or "?"
+        does.append(f"fp32 matrix products are rounded to TF32 (matmul precision {before} → high)")
+        edits.append(SetGlobal("torch.set_float32_matmul_precision", "high"))
+    if setting(facts, "allow_tf32_conv") is False:
+        does.append("and convolutions" if does else "convolutions are rounded to TF32")
+        edits.append(SetGlobal("torch.backends.cudnn.allow_tf32", value=True))
+    if not edits:
+        return (tf32.nothing("fp32 matrix products may be rounded to TF32 already"),)
+    if _ENV in facts.machine.environment:
+        edits.append(SetEnv(_ENV, None))
+    return (
+        tf32.proposal(
+            ", ".join(does),
+            *edits,
+            applicability=Applicability.RISKY,
+            risk="factors are rounded to 10 bits of mantissa",
+        ),
+    )
+
+
+def _refused(facts: Facts, option: Option) -> str | None:
+    have = facts.machine.capability
+    if not on_cuda(facts):
+        return "no CUDA device was used"
+    if have is not None and have < _AMPERE:
+        device = facts.machine.device
+        return (
+            f"{device} has no TF32: it came with compute capability 8.0, and this is "
+            f"{have[0]}.{have[1]}"
+        )
+    if facts.machine.environment.get(_ENV) == "0" and not option.override:
+        return f"{_ENV}=0 is set; --override unsets it"
+    return None
+
+
+def _is_fp32(dtype: str | None) -> bool:
+    return dtype in {None, "torch.float32"}
