@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 from gapless.errors import GaplessError, UsageError
 
-COMMANDS: Final = ("run", "check", "report", "open", "compare", "runs", "demo")
+COMMANDS: Final = ("run", "check", "try", "report", "open", "compare", "runs", "demo")
 _BUG: Final = 70
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
@@ -24,6 +24,7 @@ _EPILOG: Final = """\
 examples:
   gapless run python train.py            run a training as it is, then: where its time went
   gapless check python train.py          the same in the first minute; ends the training
+  gapless try --ceilings                 what removing each kind of wait is worth, measured
   gapless open trace.json.gz             where the GPU's time went, in one screen
   gapless open ./log                     a folder that tensorboard_trace_handler wrote, all ranks
   gapless compare before.json after.json
@@ -90,8 +91,23 @@ def _run(argv: list[str]) -> int:
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise UsageError(_unknown(argv[0]))
     parser = _parser(COMMANDS if argv[0].startswith("-") else (argv[0],))
-    arguments = parser.parse_args(argv)
+    own, command_line = _parted(argv)
+    arguments = parser.parse_args(own, argparse.Namespace(command_line=command_line))
     return import_module(f"gapless.commands.{arguments.command}").main(arguments)
+
+
+def _parted(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Part our options from a command that stands behind ``--``, where one may stand there.
+
+    argparse would take the first word of it for an argument of ours.
+    """
+    command = argv[0]
+    if command in COMMANDS and "--" in argv:
+        sign = getattr(import_module(f"gapless.commands.{command}"), "COMMAND_AFTER", None)
+        if sign is not None:
+            at = argv.index(sign)
+            return argv[:at], tuple(argv[at + 1 :])
+    return argv, ()
 
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:

@@ -1,0 +1,62 @@
+"""Measure what an edit of a training is worth, without touching its source.
+
+The training is run briefly, with and without each edit, in turns (A B B A B A A B), as fresh
+processes of your own command; each leaves at a planned step. What comes out is a ratio with its
+95 % interval, beside the noise of two unedited arms, and whether losses and samples stayed the
+same. Arms see the working folder through a private view where the system lets them have one: what
+they write there is thrown away.
+
+RUN is a recorded run (its id, the beginning of it, its folder, or "last"); its command is run
+again. With a command after "--" that command is tried. Without --fix, --set or --ceilings: the
+ceilings.
+
+Examples:
+  gapless try --ceilings                       what data, copies and tails can be worth at most
+  gapless try --fix more-workers=4 pin-memory  two edits, each by itself
+  gapless try --fix more-workers=2+one-thread  two edits together
+  gapless try --set DataLoader.num_workers=8 -- python train.py
+  gapless try --list                           which edits there are, and which fit this run
+
+"""
+
+import argparse
+from pathlib import Path
+
+COMMAND_AFTER = "--"  # what follows is no option of ours (cli)
+SUMMARY = "run a training briefly with and without an edit, in turns: what it is worth"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gapless try``."""
+    from gapless.commands.options import budget, positive
+
+    parser.allow_abbrev = False  # --s may be an option of the command's
+    what = parser.add_argument_group("what to try; each is tried by itself, those joined by + are one")
+    what.add_argument("--fix", metavar="NAME", nargs="+", action="extend", default=[], help="edits by name")
+    what.add_argument("--set", metavar="TARGET=VALUE", nargs="+", action="extend", default=[], help="a setting")
+    what.add_argument("--ceilings", action="store_true", help="what data, copies and tails cost at most")
+    what.add_argument("--together", action="store_true", help="all that is named, as one edit")
+    what.add_argument("--list", action="store_true", help="list the edits, and which fit the run")
+    allowed = parser.add_argument_group("what may change")
+    allowed.add_argument("--strict", action="store_true", help="only edits that change no result")
+    allowed.add_argument("--risky", action="store_true", help="also precision and behaviour")
+    allowed.add_argument("--override", action="store_true", help="also settings that carry meaning")
+    allowed.add_argument(
+        "--allow-writes", metavar="PATH", type=Path, action="append", default=[],
+        help="arms may write there, outside the working folder",
+    )  # fmt: skip
+    allowed.add_argument("--yes", action="store_true", help="ask nothing")
+    how = parser.add_argument_group("how")
+    how.add_argument("--budget", metavar="TIME", type=budget, default=240.0, help="90s, 4m (4m)")
+    how.add_argument("--steps", metavar="N", type=positive, help="steps of an arm (as needed)")
+    how.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
+    how.add_argument("--out", metavar="DIR", type=Path, help="where the arms' records go")
+    how.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+    parser.add_argument("run", metavar="RUN", nargs="?", help="folder or id of a run (last)")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Try what was asked for, and print what it is worth."""
+    from gapless.commands.trying import listed, tried
+
+    return listed(arguments) if arguments.list else tried(arguments)
