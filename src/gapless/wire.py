@@ -22,6 +22,7 @@ LARGEST = 64 << 20  # bytes of a body; more is no frame, but rubbish
 PROCESS, MARKS, BATCHES, FACT, UNSEEN, STACKS, WINDOW, FILES, COUNTERS, SAMPLE, END = range(1, 12)
 MARK_SUMS, BATCH_SUMS = 12, 13
 TRIAL = 14
+HOSTS = 15
 FRAMES = {
     PROCESS: "process",  # first of a log: who writes; again when another process goes on in it
     MARKS: "marks",
@@ -37,6 +38,7 @@ FRAMES = {
     MARK_SUMS: "mark sums",  # of a stretch whose marks are too many to keep
     BATCH_SUMS: "batch sums",  # likewise
     TRIAL: "trial",  # what a trial's arm observed: losses, what was trained on
+    HOSTS: "hosts",  # other machines that the run has connections to, since the last such frame
 }
 PACKED = (MARKS, BATCHES, MARK_SUMS, BATCH_SUMS)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gapless.launch import carrying, checking, folder, reasons, sampling
+from gapless.launch import carrying, checking, folder, reasons, remote, sampling
 from gapless.launch.order import Order
 from gapless.launch.samplers import Sampler
 from gapless.launch.tree import Tree
@@ -49,6 +49,7 @@ def start(beside: Beside) -> None:
     _start(beside, "run folder", lambda: _carry(beside))
     _start(beside, "samplers", lambda: _sample(beside))
     _start(beside, "gpu", lambda: _sample_gpus(beside))
+    _start(beside, "hosts", lambda: remote.watch_until(beside.stop, beside.tree, beside.journal))
     if beside.order.first_window is not None:
         _start(beside, "early verdict", lambda: _tell(beside))
     if beside.order.settings.check:

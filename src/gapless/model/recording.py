@@ -169,6 +169,17 @@ class Samples:
 
     series: "Mapping[str, tuple[Int64, tuple[float, ...]]]"
     unseen: tuple[Unseen, ...]
+    hosts: tuple["Host", ...] | None = None  # other machines it had connections to; None: not seen
+
+
+@dataclass(frozen=True)
+class Host:
+    """Another machine that a process of the run connected to."""
+
+    address: str
+    port: int
+    program: str | None
+    seen: int  # when first
 
 
 @dataclass(frozen=True)
