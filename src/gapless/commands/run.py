@@ -12,10 +12,14 @@ Examples:
   gapless run --early python train.py             a first verdict after a minute
   gapless run --quiet --out /data/runs python train.py
   gapless run --price 2.5 python train.py         what the waiting costs
+  gapless run --with edits.json python train.py   with the edits of a trial laid over it
 
 """
 
 import argparse
+import json
+from pathlib import Path
+from typing import Any
 
 SUMMARY = "run a training as it is, and print where its time went"
 
@@ -30,6 +34,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--every", metavar="N", type=positive, help="a window each N steps (at doubling distances)"
     )
+    parser.add_argument(
+        "--with", dest="edits", metavar="FILE", type=Path, help="edits to lay over it (JSON)"
+    )
     add_recording(parser)
 
 
@@ -43,7 +50,24 @@ def main(arguments: argparse.Namespace) -> int:
         windows=not arguments.no_windows,
         window_steps=arguments.window_steps,
         every=arguments.every,
+        edits=_edits(arguments.edits),
     )
     first = early if arguments.early else None
     order = Order(command_of(arguments), arguments.out, settings, first_window=first)
     return record(order, arguments)
+
+
+def _edits(path: Path | None) -> tuple[dict[str, Any], ...]:
+    """Read a list of edits. Raises ``UsageError``."""
+    if path is None:
+        return ()
+    from gapless.errors import UsageError
+    from gapless.model.edit import as_json, from_json
+
+    try:
+        found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(as_json(from_json(one)) for one in found)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{path} is no list of edits: {error}") from None
