@@ -7,43 +7,41 @@ import functools
 import sys
 from typing import Any
 
-from .. import forwards, models, targets, telling
+from .. import forwards, models, targets, traced
 
 TARGET = "torch.autocast"
 
 
 def lay(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; options: "dtype" ("bfloat16"). Give what takes it off."""
-    telling.laid(number, TARGET)
-    part = Autocast(number, edit["options"].get("dtype") or "bfloat16")
+    dtype = edit["options"].get("dtype") or "bfloat16"
+    part = _Autocast(traced.Told(number, TARGET, "float32", dtype))
     undo = models.on_model(part.wrap)
-    return functools.partial(targets.undo_all, [lambda: telling.lifted(number), undo])
+    return functools.partial(targets.undo_all, [part.told.lifted, undo])
 
 
-class Autocast:
+class _Autocast:
     """The region that forwards are put into."""
 
-    def __init__(self, number: int, dtype: str) -> None:
-        self.number, self.name = number, dtype
-        self.on = True
+    def __init__(self, told: traced.Told) -> None:
+        self.told = told
 
     def wrap(self, module: Any) -> targets.Undo | None:
         """Put the region around a model's forward."""
         try:
             return forwards.put_around(module, functools.partial(self._forward, module))
         except TypeError as error:
-            return telling.refused(self.number, TARGET, str(error))
+            return self.told.not_now(str(error))
 
     def _forward(self, module: Any, forward: Any, args: tuple, kwargs: dict) -> Any:
         torch = sys.modules["torch"]
-        dtype, first = getattr(torch, self.name), next(module.parameters(), None)
+        dtype, first = getattr(torch, self.told.new), next(module.parameters(), None)
         kind = "cpu" if first is None else first.device.type
-        if first is None or not self.on or not self._applies(torch, kind, first):
+        if first is None or not self._applies(torch, kind, first):
             return forward(*args, **kwargs)
         with torch.autocast(kind, dtype):
             result = forward(*args, **kwargs)
-        if not torch.compiler.is_compiling():
-            telling.told(self.number, TARGET, str(first.dtype), self.name)
+        self.told.now()
         return _widened(torch, result, dtype)
 
     def _applies(self, torch: Any, kind: str, first: Any) -> bool:
@@ -53,8 +51,8 @@ class Autocast:
             why = "the forward is under autocast already"
         elif first.dtype is not torch.float32:
             why = f"its parameters are {first.dtype}, not float32"
-        if why is not None and not torch.compiler.is_compiling():
-            telling.refused(self.number, TARGET, why)
+        if why is not None:
+            self.told.not_now(why)
         return why is None
 
 

@@ -6,7 +6,7 @@ import functools
 import sys
 from typing import Any
 
-from .. import models, targets, telling
+from .. import models, targets, traced
 
 TARGET = "torch.nn.Module.to"
 _IMAGES = 4  # dimensions
@@ -14,24 +14,23 @@ _IMAGES = 4  # dimensions
 
 def lay(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
     """Lay an edit; give what takes it off."""
-    telling.laid(number, TARGET)
-    undo = models.on_model(functools.partial(_wrap, number))
-    return functools.partial(targets.undo_all, [lambda: telling.lifted(number), undo])
+    told = traced.Told(number, TARGET, "contiguous", "channels_last")
+    undo = models.on_model(functools.partial(_wrap, told))
+    return functools.partial(targets.undo_all, [told.lifted, undo])
 
 
-def _wrap(number: int, module: Any) -> targets.Undo | None:
+def _wrap(told: traced.Told, module: Any) -> targets.Undo | None:
     torch = sys.modules["torch"]
     form = torch.channels_last
     weights = [one for one in module.parameters() if one.dim() == _IMAGES]
     turned = [one for one in weights if not one.is_contiguous(memory_format=form)]
     if not turned:
         why = "its weights are channels-last already" if weights else "it has no 4-D weights"
-        return telling.refused(number, TARGET, why)
+        return told.not_now(why)
     module.to(memory_format=form)
 
     def before(_module: Any, args: tuple, kwargs: dict) -> Any:
-        if not torch.compiler.is_compiling():
-            telling.told(number, TARGET, "contiguous", "channels_last")
+        told.now()
         return torch.utils._pytree.tree_map(functools.partial(_turned, torch), (args, kwargs))
 
     hook = module.register_forward_pre_hook(before, with_kwargs=True)

@@ -7,7 +7,7 @@ import inspect
 import sys
 from typing import Any
 
-from .. import targets, telling
+from .. import targets, traced
 
 TARGET = "torch.utils.checkpoint.checkpoint"
 _NOT_THE_FUNCTIONS = ("use_reentrant", "preserve_rng_state")
@@ -15,33 +15,34 @@ _NOT_THE_FUNCTIONS = ("use_reentrant", "preserve_rng_state")
 
 def lay(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
     """Lay an edit; give what takes it off."""
-    made = functools.partial(_replace, number)
+    told = traced.Told(number, TARGET, "recomputed", "kept")
+    made = functools.partial(_replace, told)
     undos = [targets.when_there(number, name, made) for name in (TARGET, TARGET + "_sequential")]
-    return functools.partial(targets.undo_all, undos)
+    return functools.partial(targets.undo_all, [*undos, told.look])
 
 
-def _replace(number: int, owner: Any, name: str) -> targets.Undo:
+def _replace(told: traced.Told, owner: Any, name: str) -> targets.Undo:
     make = _calling if name == "checkpoint" else _calling_all
-    return targets.replace(owner, name, functools.partial(make, number))
+    return targets.replace(owner, name, functools.partial(make, told))
 
 
-def _calling(number: int, original: Any, switch: targets.Switch) -> Any:
+def _calling(told: traced.Told, original: Any, switch: targets.Switch) -> Any:
     ours = {*_NOT_THE_FUNCTIONS, *_keywords(original)}
 
     @functools.wraps(original)
     def checkpoint(function: Any, *args: Any, **kwargs: Any) -> Any:
         torch = sys.modules["torch"]
-        if not switch.on or _cuts(torch, number, args, kwargs.get("use_reentrant")):
+        if not switch.on or _cuts(torch, told, args, kwargs.get("use_reentrant")):
             return original(function, *args, **kwargs)
-        if not torch.compiler.is_compiling() and torch.is_grad_enabled():
-            telling.told(number, TARGET, "recomputed", "kept")
+        if torch.is_grad_enabled():
+            told.now()
         left = {name: value for name, value in kwargs.items() if name not in ours}
         return function(*args, **left)
 
     return checkpoint
 
 
-def _calling_all(number: int, original: Any, switch: targets.Switch) -> Any:
+def _calling_all(told: traced.Told, original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def checkpoint_sequential(
         functions: Any,
@@ -51,10 +52,10 @@ def _calling_all(number: int, original: Any, switch: targets.Switch) -> Any:
         **kwargs: Any,
     ) -> Any:
         torch = sys.modules["torch"]
-        if not switch.on or _cuts(torch, number, (input,), use_reentrant):
+        if not switch.on or _cuts(torch, told, (input,), use_reentrant):
             return original(functions, segments, input, use_reentrant, **kwargs)
-        if not torch.compiler.is_compiling() and torch.is_grad_enabled():
-            telling.told(number, TARGET, "recomputed", "kept")
+        if torch.is_grad_enabled():
+            told.now()
         called = functions.children() if isinstance(functions, torch.nn.Sequential) else functions
         for function in called:
             input = function(input)  # noqa: A001 - torch's name
@@ -68,7 +69,7 @@ def _keywords(function: Any) -> list[str]:
     return [one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
-def _cuts(torch: Any, number: int, values: tuple, reentrant: Any) -> bool:
+def _cuts(torch: Any, told: traced.Told, values: tuple, reentrant: Any) -> bool:
     """Tell whether a call gives no gradients for want of an input with any (reentrant only).
 
     Without the checkpoint it would give some: another training. No word on it means reentrant.
@@ -77,5 +78,5 @@ def _cuts(torch: Any, number: int, values: tuple, reentrant: Any) -> bool:
         return False
     if any(isinstance(one, torch.Tensor) and one.requires_grad for one in values):
         return False
-    telling.refused(number, TARGET, "a reentrant checkpoint without inputs that need gradients")
+    told.not_now("a reentrant checkpoint without inputs that need gradients")
     return True

@@ -1,4 +1,7 @@
-"""Wrap "grad-scaler": float16 autocast, and torch's GradScaler around backward, clip and step."""
+"""Wrap "grad-scaler": torch's GradScaler around backward, clip and step.
+
+It goes with the wrap "autocast" in float16, or with a training that has such a region already.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ import weakref
 from typing import Any
 
 from ... import imports
-from .. import gradients, models, optimizers, targets, telling
-from .autocast import Autocast
+from .. import gradients, optimizers, targets, telling
 
 TARGET = "torch.amp.GradScaler"
 
@@ -20,7 +22,6 @@ def lay(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of e
     scaling = _Scaling(number)
     undos: list[targets.Undo] = [lambda: telling.lifted(number)]
     undos += [
-        models.on_model(scaling.autocast.wrap),
         optimizers.on_optimizer(scaling.made),
         gradients.around_backward(scaling.backward),
         gradients.before_clips(scaling.clips),
@@ -37,7 +38,6 @@ class _Scaling:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.autocast = Autocast(number, "float16")
         self.scaler: Any = None
         self.on, self.ours, self.stepped = True, False, False
         self.optimizers: dict[int, Any] = {}  # by id: weak references
@@ -52,7 +52,7 @@ class _Scaling:
 
     def end(self) -> None:
         """Scale no more, and put the optimizers' ``step`` back."""
-        self.on = self.autocast.on = False
+        self.on = False
         targets.undo_all(self.undos)
 
     def made(self, optimizer: Any) -> None:
@@ -114,6 +114,7 @@ class _Scaling:
             if not switch.on or self.ours or not self._scaled(optimizer):
                 return original(optimizer, *args, **kwargs)
             self.ours = self.stepped = True
+            telling.told(self.number, TARGET, "step", "scaler.step")
             try:
                 return self.scaler.step(optimizer)
             finally:
@@ -138,5 +139,5 @@ class _Scaling:
 
     def _refuse(self, why: str) -> None:
         if self.on:
-            self.on = self.autocast.on = False
+            self.on = False
             telling.refused(self.number, TARGET, why)

@@ -1,0 +1,45 @@
+"""Tell of an edit from code that ``torch.compile`` may trace: there, by setting an attribute alone.
+
+What compiled code sets is set each time that it runs; it is looked at when a step ends.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .. import recorder
+from . import telling
+
+
+class Told:
+    """An edit that takes effect in code that may be compiled."""
+
+    def __init__(self, number: int, target: str, old: Any, new: Any) -> None:
+        self.number, self.target, self.old, self.new = number, target, old, new
+        self.ran = False  # compiled, since the last look
+        telling.laid(number, target)
+        recorder.on_edge(self.look, seldom=True)
+
+    def now(self) -> None:
+        """Tell that it has taken effect."""
+        if sys.modules["torch"].compiler.is_compiling():
+            self.ran = True
+        else:
+            telling.told(self.number, self.target, self.old, self.new)
+
+    def not_now(self, why: str) -> None:
+        """Write down why it could not take effect."""
+        if not sys.modules["torch"].compiler.is_compiling():
+            telling.refused(self.number, self.target, why)
+
+    def look(self, _number: int = 0, _start: int = 0, _end: int = 0) -> None:
+        """Tell, at the end of a step, of what ran compiled."""
+        if self.ran:
+            self.ran = False
+            telling.told(self.number, self.target, self.old, self.new)
+
+    def lifted(self) -> None:
+        """Tell how often it took effect, now that it is taken off."""
+        self.look()
+        telling.lifted(self.number)
