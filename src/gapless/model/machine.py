@@ -1,0 +1,92 @@
+"""The machine's constants: what a launch, a copy, a product, a read takes here, as measured.
+
+``None`` is what could not be measured; ``why`` tells. How each was measured, and what ``at``
+counts, is in ``Constants.methods``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+SCHEMA: Final = 1  # of these values as JSON
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant: the median of rounds, with their 10th and 90th parts in a hundred."""
+
+    name: str  # "copy.h2d.pinned"
+    unit: str  # "ns", "B/s", "FLOP/s", "1/s"
+    at: int | None  # bytes, threads: what it was measured at, where it depends on that
+    value: float | None
+    low: float | None
+    high: float | None
+    times: int  # rounds that count
+    spent_s: float
+    note: str | None = None  # sizes that were chosen
+    why: str | None = None  # there is no value
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The GPU that was asked for, as its driver tells."""
+
+    name: str | None = None
+    uuid: str | None = None
+    driver: str | None = None
+    free_bytes: int | None = None  # before anything of the probe's was on it
+    busy_percent: int | None = None  # of the time just before
+    why: str | None = None  # it was not used
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where constants hold: the interpreter, the machine, the storage."""
+
+    executable: str
+    python: str
+    torch: str | None
+    processor: str
+    processors: int  # that the process may use
+    storage: str | None = None  # file system and source, of the data's path
+    gpu: Gpu | None = None  # None: none was asked for
+    load: float | None = None  # threads that ran or wanted to, over the minute before
+
+
+@dataclass(frozen=True)
+class Constants:
+    """All that were asked for."""
+
+    place: Place | None  # None: nothing could be asked
+    values: tuple[Constant, ...]
+    parts: tuple[str, ...]  # that were measured, or tried
+    measured_unix_s: float
+    took_s: float
+    methods: Mapping[str, str] = field(default_factory=dict[str, str])  # by constant's name
+    notes: tuple[str, ...] = ()  # a busy machine, a part without an end
+    why: str | None = None  # it did not come to its end
+    whole: bool = True  # it ended, and nothing was left out for want of time
+    schema: int = SCHEMA
+
+    def find(self, name: str, at: int | None = None) -> Constant | None:
+        """Give a constant; ``None`` if it was not asked for, or not at that size."""
+        return next((one for one in self.values if one.name == name and one.at == at), None)
+
+    def value(self, name: str, at: int | None = None) -> float | None:
+        """Give a constant's value, in its unit; ``None`` if there is none."""
+        found = self.find(name, at)
+        return None if found is None else found.value
+
+    def series(self, name: str) -> tuple[tuple[int, float], ...]:
+        """Give a constant by size or threads, from small to large, where it was measured."""
+        return tuple(
+            sorted(
+                (one.at, one.value)
+                for one in self.values
+                if one.name == name and one.at is not None and one.value is not None
+            )
+        )
+
+    def age_s(self, now_unix_s: float) -> float:
+        """Give how long ago they were measured."""
+        return max(0.0, now_unix_s - self.measured_unix_s)

@@ -1,0 +1,197 @@
+"""The way from the host to the GPU and back: launches, gaps, waits. A GPU's alone."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .figures import NS, Measurement, absent, figure, rounds, spin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from .figures import Figure, Room
+
+_BURST = 200  # launches in a row: far below the 1,023 that a queue takes before a launch waits
+_LONG = 10_000_000  # cycles of the GPU, some 5 ms: what is launched meanwhile queues up
+_SHORT = 100_000  # cycles, some 50 µs
+_SHOWN = 40  # of each kind in a profile
+_FLOATS = 64
+
+
+class Span(NamedTuple):
+    """An event of a profile: ns."""
+
+    name: str
+    start: int
+    end: int
+    correlation: int
+
+
+def calls(room: Room) -> Iterator[Figure]:
+    """Host clock around 200 launches in a row into an empty queue, for each one.
+
+    launch.call: ``torch.cuda._sleep(0)``, little more than the launch of an empty kernel;
+    launch.op: ``x.neg_()`` of 64 floats, with what torch does around the launch; launch.round:
+    an empty kernel and the wait for it on an idle GPU; sync.item: ``x.item()`` of a value that
+    is ready on an idle GPU, copy included.
+    """
+    import torch
+
+    sleep: Any = partial(torch.cuda._sleep, 0)  # noqa: SLF001
+    small = torch.zeros(_FLOATS, device="cuda")
+    value = torch.zeros((), device="cuda")
+    stream = torch.cuda.current_stream()
+
+    def there_and_back() -> None:
+        sleep()
+        stream.synchronize()
+
+    acts = {
+        "launch.call": partial(_each, sleep, _BURST),
+        "launch.op": partial(_each, small.neg_, _BURST),
+        "launch.round": partial(_each, there_and_back, _SHOWN),
+        "sync.item": partial(_each, value.item, _SHOWN),
+    }
+    for name, series in rounds(acts, room.until).items():
+        yield figure(name, series.values, series.spent_s)
+
+
+def _each(act: Callable[[], object], times: int) -> float:
+    import torch
+
+    torch.cuda.synchronize()
+    began = time.perf_counter_ns()
+    for _ in range(times):
+        act()
+    return (time.perf_counter_ns() - began) / times
+
+
+def period(room: Room) -> Iterator[Figure]:
+    """CUDA events around 200 kernels of 64 floats that had queued up behind a long one, for each.
+
+    kernel.period is thus the time of a tiny kernel and of the gap behind it, without a profiler.
+    """
+    import torch
+
+    small = torch.zeros(_FLOATS, device="cuda")
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def behind() -> float:
+        spin(_LONG)
+        first.record()
+        for _ in range(_BURST):
+            small.neg_()
+        last.record()
+        last.synchronize()
+        return first.elapsed_time(last) * 1e6 / _BURST
+
+    series = rounds({"kernel.period": behind}, room.until)["kernel.period"]
+    yield figure("kernel.period", series.values, series.spent_s)
+
+
+def timeline(room: Room) -> Iterator[Figure]:
+    """Spans of one profile (torch.profiler, CUPTI's clock), as predictions read them from traces.
+
+    launch.lag: from the end of the launch call to the start of the kernel, the GPU being idle at
+    the call's start; kernel.empty: an empty kernel; kernel.gap: from the end of a kernel to the
+    start of the next in the same stream, if that one was launched before; sync.stream,
+    sync.event, sync.device: from the end of the last kernel to the return of the call that waited
+    for it. The spread is that of single events.
+    """
+    del room
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    began = time.perf_counter()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        _show(torch)
+    launches, kernels, syncs = _spans(seen)
+    spent = time.perf_counter() - began
+    if not kernels:
+        for name in _TIMELINE:
+            yield absent(name, "the profiler showed no kernels here")
+        return
+    for name, values in _read(launches, kernels, syncs).items():
+        yield figure(name, values, spent)
+
+
+_SYNCS = ("sync.stream", "sync.event", "sync.device")
+_TIMELINE: dict[str, str] = dict.fromkeys(("launch.lag", "kernel.empty", "kernel.gap", *_SYNCS), NS)
+
+
+def _show(torch: Any) -> None:
+    """Do what is to be seen in the profile."""
+    small = torch.zeros(_FLOATS, device="cuda")
+    event = torch.cuda.Event()
+    stream = torch.cuda.current_stream()
+    for wait in (stream.synchronize, event.synchronize, torch.cuda.synchronize):
+        for _ in range(_SHOWN):
+            spin(_SHORT)
+            event.record()
+            wait()
+            spin(0)
+            torch.cuda.synchronize()
+    for _ in range(2):
+        spin(_LONG)
+        for _ in range(_BURST // 2):
+            small.neg_()
+        torch.cuda.synchronize()
+
+
+def _spans(seen: Any) -> tuple[list[Span], list[Span], list[Span]]:
+    """Give launches, kernels and synchronising calls of a profile, each in the order of starts."""
+    launches: list[Span] = []
+    kernels: list[Span] = []
+    syncs: list[Span] = []
+    for event in seen.profiler.kineto_results.events():
+        start = event.start_ns()
+        name = event.name()
+        span = Span(name, start, start + event.duration_ns(), event.correlation_id())
+        if event.device_type().name != "CPU":
+            if not name.startswith(("Mem", "mem", "Context", "Event", "Stream", "Device")):
+                kernels.append(span)
+        elif "LaunchKernel" in name:
+            launches.append(span)
+        elif name.startswith("cuda") and name.endswith("Synchronize"):
+            syncs.append(span)
+    return tuple(sorted(spans, key=lambda one: one.start) for spans in (launches, kernels, syncs))  # type: ignore[return-value]
+
+
+def _read(
+    launches: Sequence[Span], kernels: Sequence[Span], syncs: Sequence[Span]
+) -> dict[str, list[float]]:
+    """Take the constants from the spans of one stream."""
+    found: dict[str, list[float]] = {name: [] for name in _TIMELINE}
+    launched = {one.correlation: one for one in launches}
+    before = None
+    for kernel in kernels:
+        call = launched.get(kernel.correlation)
+        if call is not None:
+            if before is None or before.end <= call.start:
+                found["launch.lag"].append(kernel.start - call.end)
+            elif call.end < before.end:
+                found["kernel.gap"].append(kernel.start - before.end)
+        before = kernel
+    sleeps = [one.end - one.start for one in kernels if "spin" in one.name]
+    found["kernel.empty"] = [took for took in sleeps if took < 2 * min(sleeps)]
+    for call in syncs:
+        name = "sync." + call.name[len("cuda") : -len("Synchronize")].lower()
+        last = max((one.end for one in kernels if one.start < call.end), default=0)
+        if name in found and call.start < last <= call.end:
+            found[name].append(call.end - last)
+    return found
+
+
+MEASUREMENTS = (
+    Measurement(
+        "launches",
+        calls,
+        dict.fromkeys(("launch.call", "launch.op", "launch.round", "sync.item"), NS),
+        0.8,
+        gpu=True,
+    ),
+    Measurement("launches", period, {"kernel.period": NS}, 0.4, gpu=True),
+    Measurement("launches", timeline, _TIMELINE, 2.0, gpu=True),
+)
