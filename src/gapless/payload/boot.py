@@ -24,6 +24,7 @@ HOOKS = (
     "hooks.distributed",
     "hooks.allocator",
     "hooks.device_steps",
+    "hooks.counts",
     "hooks.profilers",
     "windows",
 )

@@ -102,8 +102,11 @@ def _simple(value: Any) -> bool:
 
 
 def _start_method(loader: Any) -> str | None:
-    if not loader.num_workers:
-        return None
+    return start_method(loader) if loader.num_workers else None
+
+
+def start_method(loader: Any) -> str:
+    """Give how workers of a loader are started, or would be if it had any."""
     context = loader.multiprocessing_context or sys.modules.get("multiprocessing")
     find = getattr(context, "get_start_method", None)
     method = None if find is None else find(allow_none=True)  # without it, asking would fix it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from _thread import get_ident
 from typing import Any
 
@@ -13,19 +14,21 @@ from .. import patching, places, recorder, tracebacks
 _PAYLOAD = __name__.rpartition(".hooks.")[0]
 _WINDOWS = _PAYLOAD + ".windows"
 _inside: set[Any] = set()  # (kind, thread) of the marked calls that are under way
+_names: Any = weakref.WeakKeyDictionary()  # of the hooks that our wrappers are of
 
 
 def around(name: str, before: Any = None, after: Any = None) -> Any:
     """Give a make-function for ``patching.replace``, as ``patching.around`` does.
 
     For what torch.compile may meet: in a graph that is being traced neither of ours is called. What
-    has a wrapper of this kind already, under another name, gets no second one.
+    this hook has wrapped already, where it goes by another name, gets no second wrapper.
     """
     before = patching.guarded(name)(before or _nothing)
     after = patching.guarded(name)(after or _nothing)
 
     def make(original: Any) -> Any:
-        if getattr(getattr(original, "__code__", None), "co_filename", None) == patching.SKIPPED:
+        ours = getattr(getattr(original, "__code__", None), "co_filename", None)
+        if ours == patching.SKIPPED and _names.get(original) == name:
             return original
         tracing = _tracing()
 
@@ -46,6 +49,7 @@ def around(name: str, before: Any = None, after: Any = None) -> Any:
                 raise
             return result
 
+        _names[call] = name
         return transparent(call)
 
     return make

@@ -8,11 +8,24 @@ import sys
 from typing import Any, Callable
 
 from ... import wire
-from .. import imports, lineage, loaderfacts, patching, places, recorder, stepping, tracebacks
+from .. import (
+    batchfacts,
+    datasets,
+    imports,
+    lineage,
+    loaderfacts,
+    patching,
+    places,
+    recorder,
+    stepping,
+    tracebacks,
+)
 from . import calls
 
 _WINDOWS = f"{imports.__package__}.windows"
 _iterations: dict[int, int] = {}  # by loader
+_MOST = 64  # loaders whose data set and first batch are looked at
+_looked: dict[str, set[int]] = {"dataset": set(), "batch": set()}
 _look = {"due": 0}  # when windows are seen to again
 _pinning = _thread._local()  # depth of pin_memory on this thread; the queue that it empties
 
@@ -22,6 +35,8 @@ def install() -> None:
     imports.when_imported("torch.utils.data.dataloader", _watch)
     imports.when_imported("torchdata.stateful_dataloader.stateful_dataloader", _watch_stateful)
     imports.when_imported("torch.utils.data._utils.pin_memory", _watch_pinning)
+    _forget()
+    recorder.on_child(_forget)
 
 
 def _watch(module: Any) -> None:
@@ -74,6 +89,8 @@ def _after_iter(state: tuple[int, Any] | None, args: tuple, result: Any, raised:
     number = recorder.fact("loader", loader, loaderfacts.values(loader))
     if raised is None:
         _know(result, number)
+        if number not in _looked["dataset"]:
+            _tell("dataset", number, datasets.values, loader)
     count = _iterations.get(number, 0)
     _iterations[number] = count + 1
     if start is not None:
@@ -106,6 +123,22 @@ def _know(iterator: Any, number: int) -> None:
         recorder.alias("queue", queue, number)
 
 
+def _tell(noun: str, number: int, values: Callable[[Any], Any], thing: Any) -> None:
+    """Write, once a loader, what its data set or its first batch is like."""
+    known = _looked[noun]
+    if len(known) >= _MOST:
+        return
+    known.add(number)
+    frame = {"noun": noun, "id": number, "file": None, "line": None, "function": None}
+    recorder.write(wire.FACT, {**frame, "values": values(thing)})
+
+
+def _forget() -> None:
+    """Tell it again: another log begins."""
+    for known in _looked.values():
+        known.clear()
+
+
 # ── A batch ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -124,7 +157,7 @@ def _marked_next(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         if hook.on:
             try:
-                _handed(self, position, start, None)
+                _handed(self, position, start, None, result)
             except BaseException as error:
                 if hook.failed(error):
                     raise
@@ -133,7 +166,9 @@ def _marked_next(original: Callable[..., Any]) -> Callable[..., Any]:
     return calls.transparent(following)
 
 
-def _handed(iterator: Any, position: int, start: int, raised: BaseException | None) -> None:
+def _handed(
+    iterator: Any, position: int, start: int, raised: BaseException | None, batch: Any = None
+) -> None:
     end = recorder.now()
     number = recorder.identify("loader", iterator)
     flags = 0
@@ -142,6 +177,8 @@ def _handed(iterator: Any, position: int, start: int, raised: BaseException | No
     recorder.mark(wire.NEXT, start, end, wire.NOBODY if number is None else number, position, flags)
     if number is not None and raised is None:
         stepping.handed_over(number, start, end)
+        if number not in _looked["batch"]:
+            _tell("batch", number, batchfacts.values, batch)
     else:
         recorder.flush_when_due(end)
     if end >= _look["due"]:

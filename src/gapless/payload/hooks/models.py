@@ -207,6 +207,7 @@ def facts(module: Any, *, compiled: bool = False) -> Any:
         "device": devices.most_common(1)[0][0] if devices else None,
         "devices": dict(devices),
         "channels_last": _channels_last(parameters),
+        "convolutions": sum(one.dim() == 4 for one in parameters),  # noqa: PLR2004 - images
         "compiled": compiled or getattr(module, "_compiled_call_impl", None) is not None,
     }
 

@@ -123,6 +123,7 @@ def _values(optimizer: Any) -> dict[str, Any]:
         "groups": len(groups),
         "tensors": len(tensors),
         "parameters": sum(one.numel() for one in tensors),
+        "device": str(tensors[0].device) if tensors else None,
     }
     for name in ("foreach", "fused", "capturable", "differentiable"):
         values[name] = first.get(name)

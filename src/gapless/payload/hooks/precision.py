@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from .. import imports, patching, places, recorder
+from .. import imports, patching, places, recorder, surroundings
 from . import calls
 
 _AGAIN = 10_000_000_000  # ns between looks, after the first ones
@@ -192,4 +192,5 @@ def machine(torch: Any) -> Any:
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "cpus_of_machine": os.cpu_count(),
         "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        **surroundings.values(torch),
     }

@@ -1,0 +1,95 @@
+"""Calls that are counted, not marked: they say what an edit could change.
+
+Backward passes (how many make a step), emptied caches, gradients set to zero, activations that are
+computed again, DDP told not to exchange. Written as a fact of noun "calls" now and then.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .. import imports, patching, recorder
+from . import calls
+
+_SECOND = 1_000_000_000
+_DENSE = 200  # seconds in which it is told each second; later as many times again each time as long
+_LOOKS = (1, 2, 3, 10)
+
+
+class _Counts:
+    """The counts of a process, as a thing that facts can be about."""
+
+
+_COUNTS = _Counts()
+_counts: dict[str, int] = {}
+_state = {"edges": 0, "first": 0, "last": 0, "passes": 0, "steps": -1}
+
+
+def install() -> None:
+    """Wait for torch, whole; tell at step edges."""
+    imports.when_imported("torch", _torch)
+    imports.when_imported("torch.utils.checkpoint", _checkpoint)
+    begin()
+    recorder.on_edge(edge, seldom=True)
+    recorder.on_child(begin)
+
+
+def begin() -> None:
+    """Count from 0: another log begins."""
+    for name in list(_counts):
+        _counts[name] = 0
+    _state.update(edges=0, first=0, last=0, passes=0, steps=-1)
+
+
+def _torch(torch: Any) -> None:
+    patching.replace(torch.autograd, "backward", _make("backward"))
+    memory = sys.modules.get("torch.cuda.memory")
+    calls.replace_everywhere((memory, torch.cuda), "empty_cache", _make("empty_cache"))
+    _counts.update(zero_grad_to_zero=0, checkpointing=0)
+    for owner in (torch.optim.Optimizer, torch.nn.Module):
+        patching.replace(owner, "zero_grad", calls.around("counts", _zeroing))
+    patching.replace(torch.nn.parallel.DistributedDataParallel, "no_sync", _make("no_sync"))
+
+
+def _checkpoint(module: Any) -> None:
+    """Count where its two ways lead through: compilers know ``checkpoint`` itself by identity."""
+    make = _make("checkpointing")
+    if callable(getattr(module, "_checkpoint_without_reentrant_generator", None)):
+        patching.replace(module, "_checkpoint_without_reentrant_generator", make)
+    patching.replace(module.CheckpointFunction, "forward", make)
+
+
+def _make(name: str) -> Any:
+    _counts.setdefault(name, 0)
+
+    def count(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
+        _counts[name] += 1
+
+    return calls.around("counts", count)
+
+
+def _zeroing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    given = kwargs.get("set_to_none", args[1] if len(args) > 1 else True)
+    if given is False:
+        _counts["zero_grad_to_zero"] += 1
+
+
+@patching.guarded("counts")
+def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
+    """Tell the counts at the first edges, then once a second, and more and more seldom."""
+    state = _state
+    state["edges"] += 1
+    state["first"] = state["first"] or end
+    due = max(_SECOND, (end - state["first"]) // _DENSE)
+    if state["edges"] not in _LOOKS and end - state["last"] < due:
+        return
+    state["last"] = end
+    passes = _counts.get("backward", 0)
+    if state["steps"] < 0 or number < state["steps"]:
+        state.update(steps=number, passes=passes)
+    values: dict[str, Any] = {name: count for name, count in _counts.items() if name != "backward"}
+    # Between two ends of steps, so that their ratio is that of whole steps.
+    values["steps"] = number - state["steps"]
+    values["passes"] = passes - state["passes"]
+    recorder.fact("calls", _COUNTS, values, None)
