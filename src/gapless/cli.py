@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
+from keyword import iskeyword
+from types import ModuleType
 from typing import Final, NoReturn
 
 from gapless.errors import GaplessError, UsageError
@@ -93,7 +95,12 @@ def _run(argv: list[str]) -> int:
     parser = _parser(COMMANDS if argv[0].startswith("-") else (argv[0],))
     own, command_line = _parted(argv)
     arguments = parser.parse_args(own, argparse.Namespace(command_line=command_line))
-    return import_module(f"gapless.commands.{arguments.command}").main(arguments)
+    return module_of(arguments.command).main(arguments)
+
+
+def module_of(command: str) -> ModuleType:
+    """Give the module of a command; what is a word of Python's has a "_" behind it."""
+    return import_module(f"gapless.commands.{command}{'_' * iskeyword(command)}")
 
 
 def _parted(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -103,7 +110,7 @@ def _parted(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """
     command = argv[0]
     if command in COMMANDS and "--" in argv:
-        sign = getattr(import_module(f"gapless.commands.{command}"), "COMMAND_AFTER", None)
+        sign = getattr(module_of(command), "COMMAND_AFTER", None)
         if sign is not None:
             at = argv.index(sign)
             return argv[:at], tuple(argv[at + 1 :])
@@ -124,7 +131,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
         prog=parser.prog, dest="command", metavar="COMMAND", required=True
     )
     for name in names:
-        module = import_module(f"gapless.commands.{name}")
+        module = module_of(name)
         below = commands.add_parser(
             name,
             help=module.SUMMARY,

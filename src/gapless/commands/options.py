@@ -44,6 +44,19 @@ def positive(text: str) -> int:
     return int(text[:10])
 
 
+def budget(text: str) -> float:
+    """Read a time: 90, 90s, 4m, 1h. Gives seconds; raises what argparse turns into an error."""
+    scale = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:])
+    number = text if scale is None else text[:-1]
+    try:
+        seconds = float(number) * (scale or 1.0)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; for example 90s or 4m")
+    return seconds
+
+
 def asked(arguments: argparse.Namespace) -> "Options":
     """Give what the options ask of the study. Raises ``UsageError``."""
     from gapless.study import Options

@@ -28,13 +28,16 @@ SUMMARY = "run a training briefly with and without an edit, in turns: what it is
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless try``."""
-    from gapless.commands.options import budget, positive
+    from gapless.commands.options import budget
 
     parser.allow_abbrev = False  # --s may be an option of the command's
-    what = parser.add_argument_group("what to try; each is tried by itself, those joined by + are one")
-    what.add_argument("--fix", metavar="NAME", nargs="+", action="extend", default=[], help="edits by name")
-    what.add_argument("--set", metavar="TARGET=VALUE", nargs="+", action="extend", default=[], help="a setting")
-    what.add_argument("--ceilings", action="store_true", help="what data, copies and tails cost at most")
+    what = parser.add_argument_group("what to try", "each by itself; those joined by + as one")
+    for name, sign, words in (
+        ("--fix", "NAME", "edits by name (--list)"),
+        ("--set", "TARGET=VALUE", "any setting of torch's"),
+    ):
+        what.add_argument(name, metavar=sign, nargs="+", action="extend", default=[], help=words)
+    what.add_argument("--ceilings", action="store_true", help="the most that could be gained")
     what.add_argument("--together", action="store_true", help="all that is named, as one edit")
     what.add_argument("--list", action="store_true", help="list the edits, and which fit the run")
     allowed = parser.add_argument_group("what may change")
@@ -48,7 +51,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     allowed.add_argument("--yes", action="store_true", help="ask nothing")
     how = parser.add_argument_group("how")
     how.add_argument("--budget", metavar="TIME", type=budget, default=240.0, help="90s, 4m (4m)")
-    how.add_argument("--steps", metavar="N", type=positive, help="steps of an arm (as needed)")
     how.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
     how.add_argument("--out", metavar="DIR", type=Path, help="where the arms' records go")
     how.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")

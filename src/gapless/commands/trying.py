@@ -1,0 +1,169 @@
+"""What ``gapless try`` does: the run, the permission, the trial, what is printed."""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gapless.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gapless.model.edit import Proposal
+    from gapless.model.recording import Recording
+    from gapless.verify.trying import Tried
+    from gapless.verify.wishes import Wish
+
+
+def listed(arguments: argparse.Namespace) -> int:
+    """List the edits, and what each would do in the run; without a run: what each is for."""
+    from gapless.catalogue.declare import spoken
+    from gapless.catalogue.listing import FIXES
+    from gapless.study.recorded.facts import facts
+    from gapless.verify.wishes import survey
+
+    try:
+        recording, _, _ = _subject(arguments)
+    except NotFoundError:
+        recording = None
+    if recording is None:
+        for one in FIXES:
+            print(f"{one.name:26} {one.summary}")
+        return 0
+    for proposal in survey(facts(recording)):
+        print(f"{proposal.fix:26} {spoken(proposal)}")
+    return 0
+
+
+def tried(arguments: argparse.Namespace) -> int:
+    """Try what is asked for, print it, and keep it with the run."""
+    from gapless.commands.options import progress
+    from gapless.verify import trying, wishes
+
+    wish = _wish(arguments)
+    wishes.check(wish)
+    recording, command, folder = _subject(arguments)
+    private = _permitted(arguments, recording, folder)
+    asked = trying.Asked(
+        wish, command, folder, _home(arguments), private, arguments.budget, arguments.out
+    )
+    with progress() as say:
+        found = trying.attempt(asked, recording, say)
+    _print(found, arguments)
+    return 0
+
+
+def _wish(arguments: argparse.Namespace) -> "Wish":
+    from gapless.verify.wishes import Wish
+
+    nothing = not arguments.fix and not arguments.set
+    return Wish(
+        fixes=tuple(arguments.fix),
+        settings=tuple(arguments.set),
+        ceilings=arguments.ceilings or nothing,
+        together=arguments.together,
+        strict=arguments.strict,
+        risky=arguments.risky,
+        override=arguments.override,
+    )
+
+
+def _home(arguments: argparse.Namespace) -> Path:
+    from gapless.store import runs
+
+    return (arguments.place or runs.home()).absolute()
+
+
+def _subject(
+    arguments: argparse.Namespace,
+) -> "tuple[Recording | None, tuple[str, ...], Path]":
+    """Give the recorded run, the command, and the folder it works in.
+
+    A command is known if it was recorded here before. Raises ``GaplessError``.
+    """
+    from gapless.store import runs
+    from gapless.store.recordings import load
+
+    home = _home(arguments)
+    if arguments.command_line:
+        if arguments.run is not None:
+            raise UsageError("a RUN has its own command; leave out RUN, or what follows --")
+        command = arguments.command_line
+        known = next(
+            (
+                one
+                for one in runs.listed(home)
+                if one.manifest.command == command and one.manifest.folder == str(Path.cwd())
+            ),
+            None,
+        )
+        return (None if known is None else load(known.path)), command, Path.cwd()
+    given = Path(arguments.run or runs.LAST)
+    try:
+        path = given if given.is_dir() else runs.find(home, str(given))
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}; or name a command: gapless try -- python train.py") from None
+    recording = load(path)
+    if not recording.manifest.command:
+        raise UsageError(f"{path} does not tell its command; name it behind --")
+    folder = Path(recording.manifest.folder)
+    if not folder.is_dir():
+        raise UsageError(f"the run's working folder {folder} is not here; go there, and use --")
+    return recording, recording.manifest.command, folder
+
+
+def _permitted(arguments: argparse.Namespace, recording: "Recording | None", folder: Path) -> bool:
+    """Say what arms may touch, and ask; tell whether they have a view of their own.
+
+    Raises ``UsageError`` where that was not permitted.
+    """
+    from gapless.launch import outside, sandbox
+
+    known = outside.nothing_known(folder) if recording is None else outside.touched(recording)
+    why = sandbox.available(folder, known.inside)
+    needed = outside.needs_permission(known, arguments.allow_writes, sandboxed=why is None)
+    if needed and not arguments.yes:
+        for line in outside.told(known, why_no_view=why):
+            print(f"gapless: {line}", file=sys.stderr)
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UsageError("; ".join(outside.refusal(needed)))
+        print(
+            f"gapless: arms may touch {', '.join(needed)}; go on? [y/N] ", end="", file=sys.stderr
+        )
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise UsageError("not started")
+    return why is None
+
+
+def _print(found: "Tried", arguments: argparse.Namespace) -> None:
+    from gapless.report.trials import print_trial
+    from gapless.store import trials
+
+    if found.trial is not None:
+        trials.write(found.trial, Path(found.recording.path))
+    if arguments.json:
+        _print_json(found)
+    elif found.trial is not None:
+        print_trial(found.trial)
+    else:
+        print("nothing was tried")
+        for line in _reasons(found.proposals):
+            print(line)
+
+
+def _print_json(found: "Tried") -> None:
+    from gapless.report.document import study_json
+    from gapless.study import study_recording
+
+    study = study_recording(found.recording)
+    trials = () if found.trial is None else (found.trial,)
+    sys.stdout.write(study_json(replace(study, trials=trials, proposals=found.proposals)))
+
+
+def _reasons(proposals: "Sequence[Proposal]") -> list[str]:
+    from gapless.catalogue.declare import spoken
+
+    return [f"  {one.fix}: {spoken(one)}" for one in proposals]

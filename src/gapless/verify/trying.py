@@ -1,0 +1,151 @@
+"""A whole trial of a command: what is known of it, what is tried, the arms, the result."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from gapless.errors import GaplessError, UsageError
+from gapless.launch import offline
+from gapless.model.edit import Proposal
+from gapless.model.facts import Facts
+from gapless.model.recording import Recording
+from gapless.model.trial import Trial
+from gapless.store.recordings import load
+from gapless.study.recorded.facts import facts as facts_of
+from gapless.verify import arm, cold
+from gapless.verify.plan import conduct
+from gapless.verify.wanted import UNEDITED, Job, Order, RunArm, TrialSettings
+from gapless.verify.wishes import Chosen, Wish, choose
+
+_SCOUT_STEPS: Final = 40  # of a command that was never recorded, to know its facts
+_SCOUT_S: Final = 15.0
+_BLOCKED: Final = 0.02  # of a fetch: above that, reads of the disk are part of what is measured
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be tried of which command, where, and for how long."""
+
+    wish: Wish
+    command: tuple[str, ...]
+    folder: Path  # working folder
+    home: Path  # of runs
+    private: bool  # arms see the working folder through a view of their own
+    budget_s: float
+    out: Path | None = None  # where the arms' records go
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A trial, the run that it is about, and all that was proposed for it."""
+
+    recording: Recording
+    trial: Trial | None  # None: nothing could be tried
+    proposals: tuple[Proposal, ...]
+
+
+def attempt(asked: Asked, recording: Recording | None, say: Say) -> Tried:
+    """Try what is asked for; a command that was never recorded is run once before.
+
+    Raises ``GaplessError`` where it does not train, or a name is not known.
+    """
+    known = recording or scout(asked, say)
+    found = facts_of(known)
+    chosen = choose(asked.wish, found)
+    if not chosen.candidates:
+        return Tried(known, None, chosen.proposals)
+    place = asked.out or Path(known.path) / "trials" / _new_id(Path(known.path))
+    plan = _plan(asked, place, _cold_files(known, found))
+    offline.make(place / "offline")
+    trial = conduct(chosen.candidates, _settings(asked, known, found, plan), _logged(plan), say)
+    return Tried(known, _told(trial, chosen), chosen.proposals)
+
+
+def scout(asked: Asked, say: Say) -> Recording:
+    """Run a command that was never recorded for some steps; it is a run like others.
+
+    Raises ``GaplessError`` where nothing was recorded of it.
+    """
+    say("running the command once, to know it")
+    plan = _plan(asked, asked.home, ())
+    order = Order(UNEDITED, 0, (), _SCOUT_STEPS, _SCOUT_S)
+    ran, recording = arm.run(plan, order)
+    if ran.failed is not None or recording is None or ran.folder is None:
+        where = "" if ran.folder is None else f"; what it printed is in {ran.folder}/{arm.OUTPUT}"
+        raise GaplessError(f"the command cannot be tried: {ran.failed or 'no record'}{where}")
+    return load(ran.folder)
+
+
+def _plan(asked: Asked, out: Path, files: tuple[Path, ...]) -> arm.ArmPlan:
+    return arm.ArmPlan(
+        command=asked.command,
+        out=out,
+        private=asked.folder if asked.private else None,
+        variables=offline.variables(os.environ, out / "offline"),
+        cold=files,
+    )
+
+
+def _logged(plan: arm.ArmPlan) -> RunArm:
+    """Give what runs an arm, with loggers kept in the trial's folder on both sides."""
+    run = arm.runner(plan)
+    quiet = [
+        one
+        for one in offline.edits({}, plan.out / "offline")
+        if one.__struct_config__.tag == "wrap"
+    ]
+    return lambda order: run(replace(order, edits=(*quiet, *order.edits)))
+
+
+def _settings(asked: Asked, known: Recording, found: Facts, plan: arm.ArmPlan) -> TrialSettings:
+    return TrialSettings(
+        id=plan.out.name,
+        command=asked.command,
+        run=known.manifest.id,
+        job=_job(known, found),
+        budget_s=asked.budget_s,
+        cache="cold" if plan.cold else "warm",
+    )
+
+
+def _job(known: Recording, found: Facts) -> Job | None:
+    """Give how long the recorded run was; ``None`` where it was cut short."""
+    whole = known.manifest.exit_code == 0 and known.manifest.stopped_by is None
+    if not whole or found.world.steps == 0:
+        return None
+    turns = max((one.iterations - 1 for one in found.loaders if one.trains), default=0)
+    return Job(found.world.steps, max(0, turns))
+
+
+def _cold_files(known: Recording, found: Facts) -> tuple[Path, ...]:
+    """Give the files to drop from memory before each arm: where the run waited for its disk."""
+    waits = any((one.blocked or 0.0) > _BLOCKED for one in found.loaders if one.trains)
+    read = any(
+        (process.batches.columns["bytes_from_disk"] > 0).any()
+        for process in known.processes
+        if len(process.batches)
+    )
+    return cold.files(known) if waits and read else ()
+
+
+def _told(trial: Trial, chosen: Chosen) -> Trial:
+    """Add what was asked for and not tried."""
+    notes = [f"not tried: {one.fix}: {one.refused}" for one in chosen.proposals if one.refused]
+    notes += [
+        f"nothing to change: {one.fix}: {one.summary}"
+        for one in chosen.proposals
+        if one.refused is None and not one.edits
+    ]
+    return replace(trial, notes=(*trial.notes, *notes))
+
+
+def _new_id(run: Path) -> str:
+    """Give the name of the next trial of a run."""
+    for number in range(1, 10_000):
+        if not (run / "trials" / f"{number:02d}").exists():
+            return f"{number:02d}"
+    raise UsageError(f"{run}/trials holds too many trials; delete some")

@@ -1,0 +1,130 @@
+"""From what was asked for to what is tried: names and settings become candidates, or a reason."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gapless.catalogue import free, listing
+from gapless.catalogue.declare import is_nothing, worst
+from gapless.model.edit import Applicability, Edit, Proposal
+from gapless.model.facts import Facts
+from gapless.verify.wanted import Candidate
+
+TAILS: Final = ("no-logging", "no-checkpoint", "no-evaluation")
+_STRICT: Final = frozenset({Applicability.SAME, Applicability.TRIAL})
+_USUAL: Final = _STRICT | {Applicability.EQUIVALENT}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asks for; each of ``groups`` is tried by itself, its members together."""
+
+    fixes: tuple[str, ...] = ()  # "more-workers=2+one-thread"
+    settings: tuple[str, ...] = ()  # "DataLoader.num_workers=8"
+    ceilings: bool = False
+    together: bool = False
+    strict: bool = False
+    risky: bool = False
+    override: bool = False
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is tried, and all that was proposed, refusals included."""
+
+    candidates: tuple[Candidate, ...]
+    proposals: tuple[Proposal, ...]
+
+
+def choose(wish: Wish, facts: Facts) -> Chosen:
+    """Decide for one run what is tried. Raises ``UsageError`` for a name that nobody knows."""
+    groups = [_named(one, facts, wish) for one in wish.fixes]
+    groups += [_set(one, facts) for one in wish.settings]
+    if wish.together and len(groups) > 1:
+        groups = [[one for group in groups for one in group]]
+    if wish.ceilings:
+        groups += _ceilings(facts)
+    groups = [[_gated(one, wish) for one in group] for group in groups]
+    candidates = tuple(filter(None, map(_candidate, groups)))
+    return Chosen(candidates, tuple(one for group in groups for one in group))
+
+
+def check(wish: Wish) -> None:
+    """Raise ``UsageError`` for a name that nobody knows, before anything is run."""
+    for one in wish.fixes:
+        for name in one.split("+"):
+            listing.asked(name)
+    for one in wish.settings:
+        free.parse(one)
+
+
+def survey(facts: Facts) -> tuple[Proposal, ...]:
+    """Give what every fix says of a run."""
+    return tuple(one for fix in listing.FIXES for one in fix(facts))
+
+
+def _named(text: str, facts: Facts, wish: Wish) -> list[Proposal]:
+    return [
+        one
+        for name in text.split("+")
+        for one in listing.propose(name, facts, override=wish.override)
+    ]
+
+
+def _set(text: str, facts: Facts) -> list[Proposal]:
+    return [free.proposal(text, facts)]
+
+
+def _ceilings(facts: Facts) -> list[list[Proposal]]:
+    """Give the ablations: data, copies (the cached batch on the device), and the tails as one."""
+    found = listing.ceilings(facts)
+    tails = [one for one in found if one.fix in TAILS]
+    return [*([one] for one in found if one.fix not in TAILS), *([tails] if tails else [])]
+
+
+def _gated(one: Proposal, wish: Wish) -> Proposal:
+    """Refuse what changes more than was allowed."""
+    if one.refused is not None or not one.edits:
+        return one
+    allowed = set(_STRICT if wish.strict else _USUAL)
+    if wish.risky:
+        allowed.add(Applicability.RISKY)
+    if wish.override:
+        allowed.add(Applicability.MANUAL)
+    if one.applicability in allowed:
+        return one
+    return replace(one, refused=f"{_class(one)}: {_way(one.applicability)}")
+
+
+def _class(one: Proposal) -> str:
+    return one.applicability.value + (f" ({one.risk})" if one.risk else "")
+
+
+def _way(applicability: Applicability) -> str:
+    if applicability is Applicability.RISKY:
+        return "--risky tries it all the same"
+    if applicability is Applicability.MANUAL:
+        return "--override tries it all the same"
+    return "not with --strict"
+
+
+def _candidate(group: Sequence[Proposal]) -> Candidate | None:
+    """Join proposals that are tried together; ``None`` if one of its fixes cannot be."""
+    wanted = {one.fix for one in group if not is_nothing(one)}
+    able = [one for one in group if one.refused is None and one.edits]
+    if not able or {one.fix for one in able} != wanted:
+        return None
+    return Candidate(
+        fixes=tuple(dict.fromkeys(one.fix for one in able)),
+        summary=", ".join(dict.fromkeys(one.summary for one in able)),
+        edits=_distinct(edit for one in able for edit in one.edits),
+        applicability=worst(*(one.applicability for one in able)),
+    )
+
+
+def _distinct(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Leave out edits that are there already; their order stays."""
+    kept: dict[str, Edit] = {}
+    for edit in edits:
+        kept.setdefault(repr(edit), edit)
+    return tuple(kept.values())
