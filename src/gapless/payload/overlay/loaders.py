@@ -1,14 +1,82 @@
-"""What edits must know of DataLoaders: arguments that go together, and which loaders are meant."""
+"""SetArgument for DataLoaders: all edits of one are set together, so that they go together.
+
+Without workers there is no prefetching, and what is set for workers is left out; a loader that
+cannot have what is set (a batch size beside a batch sampler) is left as it is, untold. Loaders that
+torch makes for itself are not the training's.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import weakref
 from typing import Any
 
 from .. import places
+from . import targets, telling, where
+from .signatures import Argument
 
 LOADER = "torch.utils.data.DataLoader"
 STATEFUL = "torchdata.stateful_dataloader.StatefulDataLoader"  # repeats torch's __init__
 ONLY_WITH_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
+
+_layers: Any = weakref.WeakKeyDictionary()  # by class of loaders
+
+
+class _Edit:
+    """One edit of the arguments of loaders."""
+
+    def __init__(self, number: int, edit: Any, function: Any) -> None:
+        self.number, self.target = number, f"{edit['target']}.{edit['name']}"
+        self.argument = Argument(function, edit["name"], edit["value"])
+        self.meant = where.matcher(edit.get("where"))
+
+    def tell(self, old: Any) -> None:
+        """Tell that a loader was made with it."""
+        telling.told(self.number, self.target, old, self.argument.value)
+
+
+class _Layer:
+    """All edits of one class of loaders, and what its ``__init__`` may be given."""
+
+    def __init__(self, kind: type) -> None:
+        self.edits: list[_Edit] = []
+        self.function = kind.__init__
+        self.workers = Argument(self.function, "num_workers")
+        self.batches = Argument(self.function, "batch_sampler")
+        self.only_with_workers = [self._usual(name) for name in ONLY_WITH_WORKERS]
+        self.undo = targets.replace(kind, "__init__", self._make)
+
+    def _usual(self, name: str) -> Argument:
+        """Give an argument with its default as the value that it gets."""
+        argument = Argument(self.function, name)
+        argument.value = argument.default
+        return argument
+
+    def _make(self, original: Any, switch: targets.Switch) -> Any:
+        @functools.wraps(original)
+        def constructed(*args: Any, **kwargs: Any) -> Any:
+            if switch.on and not places.callers_is_torch():
+                args, kwargs = self.edited(args, kwargs)
+            return original(*args, **kwargs)
+
+        return constructed
+
+    def edited(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Give the arguments of a loader with all edits that are meant for it."""
+        applied: list[tuple[_Edit, Any]] = []
+        batches = self.batches.get(args, kwargs)
+        for edit in self.edits:
+            if edit.meant() and (edit.argument.name != "batch_size" or batches is None):
+                applied.append((edit, edit.argument.get(args, kwargs)))
+                args, kwargs = edit.argument.put(args, kwargs)
+        if applied and not self.workers.get(args, kwargs):
+            for argument in self.only_with_workers:
+                args, kwargs = argument.put(args, kwargs)
+        for edit, old in applied:
+            if edit.argument.get(args, kwargs) == edit.argument.value:
+                edit.tell(old)
+        return args, kwargs
 
 
 def also(target: str) -> tuple[str, ...]:
@@ -16,17 +84,27 @@ def also(target: str) -> tuple[str, ...]:
     return (target, STATEFUL) if target == LOADER else (target,)
 
 
-def fitting(kind: type) -> Any:
-    """Give what sets an argument of this class so that the others go with it; None: no need."""
+def is_one(kind: type) -> bool:
+    """Tell whether a class is one of loaders that is constructed as torch's is."""
     names = [f"{one.__module__}.{one.__qualname__}" for one in kind.__mro__]
-    return _fit if "torch.utils.data.dataloader.DataLoader" in names else None
+    if "__init__" not in vars(kind) or "torch.utils.data.dataloader.DataLoader" not in names:
+        return False
+    given = inspect.signature(kind.__init__).parameters
+    return {"num_workers", "batch_sampler", *ONLY_WITH_WORKERS} <= set(given)
 
 
-def _fit(argument: Any, args: Any, kwargs: Any) -> Any:
-    """Give the arguments of a loader with one set; None: torch makes this loader for itself."""
-    if places.callers_is_torch(1):
-        return None
-    args, kwargs = argument.put(args, kwargs)
-    if argument.name == "num_workers" and not argument.value:
-        kwargs = {name: one for name, one in kwargs.items() if name not in ONLY_WITH_WORKERS}
-    return args, kwargs
+def lay(number: int, edit: Any, kind: type) -> targets.Undo:
+    """Lay an edit on a class of loaders; give what takes it off."""
+    laid = _Edit(number, edit, kind.__init__)
+    layer = _layers.get(kind)
+    if layer is None:
+        layer = _layers[kind] = _Layer(kind)
+    layer.edits.append(laid)
+
+    def undo() -> None:
+        layer.edits.remove(laid)
+        if not layer.edits:
+            layer.undo()
+            _layers.pop(kind, None)
+
+    return undo

@@ -1,0 +1,102 @@
+"""Let the batches of a loader come from elsewhere, while its iterators stay what they are.
+
+An iterator of torch's takes each batch from its ``_next_data``; one that is set on the iterator
+itself goes before its class's. So it is still the iterator's own ``__next__`` that gives each
+batch, and all that is recorded of it. What was begun is brought to its end when an edit comes off.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import weakref
+from typing import Any, Callable
+
+from . import loaders, targets, where
+
+Plain = Callable[[], Any]
+
+
+class Meant:
+    """The loaders that an edit is about: made at a line of the user's, or all of them."""
+
+    def __init__(self, edit: Any) -> None:
+        self.all = edit.get("where") is None
+        self.from_there = where.matcher(edit.get("where"))
+        self.loaders: Any = weakref.WeakSet()
+
+    def lay(self, number: int, target: str) -> targets.Undo:
+        """Take note of the loaders that are made there."""
+        return targets.when_there(number, target, self._watch)
+
+    def _watch(self, owner: Any, name: str) -> targets.Undo:
+        return targets.replace(getattr(owner, name), "__init__", self._noting)
+
+    def _noting(self, original: Any, switch: targets.Switch) -> Any:
+        @functools.wraps(original)
+        def constructed(loader: Any, *args: Any, **kwargs: Any) -> Any:
+            if switch.on and self.from_there():
+                self.loaders.add(loader)
+            return original(loader, *args, **kwargs)
+
+        return constructed
+
+    def __contains__(self, loader: Any) -> bool:
+        return self.all or loader in self.loaders
+
+
+def lay(number: int, edit: Any, make: Callable[[Any, targets.Switch], Any]) -> targets.Undo:
+    """Replace ``_get_iterator`` of the loaders that an edit is about; give what undoes it.
+
+    ``make(original, switch)`` gives what is called for them, with the loader.
+    """
+    meant = Meant(edit)
+
+    def choosing(original: Any, switch: targets.Switch) -> Any:
+        ours = make(original, switch)
+
+        @functools.wraps(original)
+        def get_iterator(loader: Any) -> Any:
+            return ours(loader) if switch.on and loader in meant else original(loader)
+
+        return get_iterator
+
+    def replace(owner: Any, name: str) -> targets.Undo:
+        return targets.replace(getattr(owner, name), "_get_iterator", choosing)
+
+    undos: list[targets.Undo] = []
+    for target in loaders.also(edit["target"]):
+        if not meant.all:
+            undos.append(meant.lay(number, target))
+        undos.append(targets.when_there(number, target, replace))
+    return functools.partial(targets.undo_all, undos)
+
+
+def feed(iterator: Any, begin: Callable[[Plain], Plain]) -> None:
+    """Let an iterator's batches come from ``begin(plain)()``; ``plain()`` gives its own next one.
+
+    ``begin`` is called anew when the iterator is reset for another epoch. Nothing here keeps the
+    iterator alive.
+    """
+    reference, kind = weakref.ref(iterator), type(iterator)
+    before = vars(iterator).get("_next_data")
+    reset_before = vars(iterator).get("_reset")
+
+    def plain() -> Any:
+        return before() if before is not None else kind._next_data(reference())
+
+    def reset(*args: Any, **kwargs: Any) -> Any:
+        itself = reference()
+        if reset_before is not None:
+            result = reset_before(*args, **kwargs)
+        else:
+            result = kind._reset(itself, *args, **kwargs)
+        vars(itself)["_next_data"] = begin(plain)
+        return result
+
+    vars(iterator).update(_next_data=begin(plain), _reset=reset)
+
+
+def part(name: str) -> Any:
+    """Give a module of ``parts``, which is beside the payload under whatever name both go by."""
+    return importlib.import_module(f"...parts.{name}", __package__)

@@ -1,0 +1,60 @@
+"""Know which loaders train: between two of their batches, something was trained."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .. import imports
+from . import gradients, targets
+
+_KEY = "gapless overlay"  # among torch's hooks, whose keys are numbers
+_state: dict[str, Any] = {"count": 0, "users": 0, "undos": []}
+
+
+def count() -> int:
+    """Give how many backward passes and optimizer steps there have been."""
+    return _state["count"]
+
+
+def watch() -> targets.Undo:
+    """Begin to count; give what ends it."""
+    _state["users"] += 1
+    if _state["users"] == 1:
+        _state["undos"].append(gradients.around_backward(_backward))
+        _state["undos"].append(_watch_steps())
+
+    def undo() -> None:
+        _state["users"] -= 1
+        if not _state["users"]:
+            targets.undo_all(_state["undos"])
+
+    return undo
+
+
+def _backward(original: Any, args: Any, kwargs: Any) -> Any:
+    result = original(*args, **kwargs)
+    _state["count"] += 1
+    return result
+
+
+def _watch_steps() -> targets.Undo:
+    switch = targets.Switch()
+
+    def found(module: Any) -> None:
+        if switch.on:
+            module._global_optimizer_post_hooks[_KEY] = _stepped
+
+    def undo() -> None:
+        switch.on = False
+        module = sys.modules.get("torch.optim.optimizer")
+        if module is not None:
+            module._global_optimizer_post_hooks.pop(_KEY, None)
+
+    imports.when_imported("torch.optim.optimizer", found)
+    return undo
+
+
+def _stepped(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    if not sys.modules["torch"].compiler.is_compiling():
+        _state["count"] += 1

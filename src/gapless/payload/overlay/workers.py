@@ -1,0 +1,63 @@
+"""Do something in each worker of a loader, as it begins: after the user's ``worker_init_fn``."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from . import iterations, targets
+
+_ITERATORS = (
+    ("torch.utils.data.DataLoader", "torch.utils.data.dataloader._MultiProcessingDataLoaderIter"),
+    (
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+        "torchdata.stateful_dataloader.stateful_dataloader._StatefulMultiProcessingDataLoaderIter",
+    ),
+)
+
+
+class Beginning:
+    """A ``worker_init_fn`` after which something else is done. Spawned workers get it pickled."""
+
+    def __init__(self, users: Any, act: Callable[..., None], values: tuple[Any, ...]) -> None:
+        self.users, self.act, self.values = users, act, values
+
+    def __call__(self, worker: int) -> None:
+        """Begin a worker."""
+        if self.users is not None:
+            self.users(worker)
+        self.act(*self.values)
+
+
+def in_each(
+    number: int, edit: Any, act: Callable[..., None], values: tuple[Any, ...]
+) -> targets.Undo:
+    """Call ``act(*values)`` in each worker that begins; give what ends that.
+
+    The act is a function of a module, the values can be pickled. Torch seeds workers before it.
+    """
+    meant = iterations.Meant(edit)
+    undos: list[targets.Undo] = []
+
+    def beginning(original: Any, switch: targets.Switch) -> Any:
+        @functools.wraps(original)
+        def begin(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
+            if not switch.on or loader not in meant:
+                return original(iterator, loader, *args, **kwargs)
+            users = loader.worker_init_fn
+            loader.worker_init_fn = Beginning(users, act, values)
+            try:
+                return original(iterator, loader, *args, **kwargs)
+            finally:
+                loader.worker_init_fn = users
+
+        return begin
+
+    def replace(owner: Any, name: str) -> targets.Undo:
+        return targets.replace(getattr(owner, name), "__init__", beginning)
+
+    for loader, iterator in _ITERATORS:
+        if not meant.all:
+            undos.append(meant.lay(number, loader))
+        undos.append(targets.when_there(number, iterator, replace))
+    return functools.partial(targets.undo_all, undos)

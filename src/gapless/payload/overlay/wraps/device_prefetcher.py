@@ -1,0 +1,97 @@
+"""device-prefetcher: batches of a loader that trains come by way of ``parts.DevicePrefetcher``.
+
+Options: ``device`` (the training's current one, if not given) and ``ahead`` (1). The first batch
+of all comes as ever: only after it is it known that the loader trains.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any, Callable
+
+from .. import iterations, targets, telling, training
+
+
+class _Edit:
+    """The edit, the loaders known to train, and the CUDA streams that copies run on."""
+
+    def __init__(self, number: int, edit: Any) -> None:
+        options = edit.get("options") or {}
+        self.number, self.target = number, f"{edit['target']}: device prefetcher"
+        self.device, self.ahead = options.get("device"), int(options.get("ahead") or 1)
+        self.train: Any = weakref.WeakSet()
+        self.lanes: dict[Any, Any] = {}
+
+    def prefetching(self, plain: Callable[[], Any]) -> Any:
+        """Give an iteration whose batches are copied ahead; as they come, without CUDA."""
+        part = iterations.part("device_prefetcher")
+        device = part.cuda_device(self.device)
+        if device is None:
+            telling.refused(self.number, self.target, "there is no CUDA device")
+            return None
+        if device not in self.lanes:
+            self.lanes[device] = part.Lane(device)
+        return part.Prefetching(_Source(plain), self.lanes[device], self.ahead)
+
+    def tell(self) -> None:
+        """Tell that a batch came by way of the prefetcher."""
+        telling.told(self.number, self.target, 0, self.ahead)
+
+
+class _Source:
+    """An iterator over what a function gives."""
+
+    def __init__(self, plain: Callable[[], Any]) -> None:
+        self.plain = plain
+
+    def __iter__(self) -> _Source:
+        return self
+
+    def __next__(self) -> Any:
+        return self.plain()
+
+
+def lay(number: int, edit: Any) -> targets.Undo:
+    """Lay an edit; give what takes it off."""
+    laid = _Edit(number, edit)
+    telling.laid(number, laid.target)
+    undos = [training.watch(), iterations.lay(number, edit, functools.partial(_make, laid))]
+    return functools.partial(targets.undo_all, undos)
+
+
+def _make(edit: _Edit, original: Any, switch: targets.Switch) -> Callable[[Any], Any]:
+    def get_iterator(loader: Any) -> Any:
+        iterator = original(loader)
+        begin = functools.partial(_following, edit, switch, weakref.ref(loader))
+        iterations.feed(iterator, begin)
+        return iterator
+
+    return get_iterator
+
+
+def _following(
+    edit: _Edit, switch: targets.Switch, loader: Any, plain: Callable[[], Any]
+) -> Callable[[], Any]:
+    """Give the batches of an iteration: prefetched as soon as the loader is known to train."""
+    trains, looked = loader() in edit.train, False
+    given, count = False, training.count()
+    iteration: Any = None
+
+    def following() -> Any:
+        nonlocal trains, looked, given, count, iteration
+        trains = trains or (given and training.count() > count)
+        if trains and switch.on and not looked:
+            looked, iteration = True, edit.prefetching(plain)
+            if loader() is not None:
+                edit.train.add(loader())
+        if iteration is None:
+            result = plain()
+        else:
+            iteration.ahead = edit.ahead if switch.on else 0  # what is on its way still comes
+            result = next(iteration)
+            edit.tell()
+        given, count = True, training.count()
+        return result
+
+    return following

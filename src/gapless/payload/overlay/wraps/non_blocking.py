@@ -1,0 +1,86 @@
+"""non-blocking: copies of pinned CPU tensors to a CUDA device do not make the CPU wait.
+
+``Tensor.to`` and ``Tensor.cuda`` get ``non_blocking=True`` where the call says nothing of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from ... import recorder
+from .. import targets, telling, where
+
+TARGET = "torch.Tensor.to"
+
+
+class _Edit:
+    """The edit, and what it has to do with."""
+
+    def __init__(self, number: int, edit: Any) -> None:
+        self.number = number
+        self.from_there = where.matcher(edit.get("where"))
+
+    def wants(self, source: Any, args: Any, kwargs: Any) -> bool:
+        """Tell whether a copy goes from pinned memory to a CUDA device, and says no more."""
+        if "non_blocking" in kwargs or any(isinstance(one, bool) for one in args):
+            return False
+        if not source.is_cpu or not self.from_there():
+            return False
+        if source.is_pinned():
+            telling.told(self.number, TARGET, False, True)  # noqa: FBT003
+            return True
+        recorder.unseen("non-blocking copy", "the source is not pinned")
+        return False
+
+
+def lay(number: int, edit: Any) -> targets.Undo:
+    """Lay an edit; give what takes it off."""
+    laid = _Edit(number, edit)
+    telling.laid(number, TARGET)
+    undos = [
+        targets.when_there(number, TARGET, _replacing(laid, _to_cuda)),
+        targets.when_there(number, "torch.Tensor.cuda", _replacing(laid, _always)),
+    ]
+    return functools.partial(targets.undo_all, undos)
+
+
+def _replacing(edit: _Edit, goes: Any) -> Any:
+    def replace(owner: Any, name: str) -> targets.Undo:
+        return targets.replace(owner, name, functools.partial(_make, edit, goes))
+
+    return replace
+
+
+def _make(edit: _Edit, goes: Any, original: Any, switch: targets.Switch) -> Any:
+    tracing = sys.modules["torch"].compiler.is_compiling
+    plain = _classes()
+
+    @functools.wraps(original)
+    def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if tracing() or not switch.on or type(self) not in plain:
+            return original(self, *args, **kwargs)
+        if goes(args, kwargs) and edit.wants(self, args, kwargs):
+            kwargs = {**kwargs, "non_blocking": True}
+        return original(self, *args, **kwargs)
+
+    return copy
+
+
+def _classes() -> tuple[Any, ...]:
+    torch = sys.modules["torch"]
+    return (torch.Tensor, torch.nn.Parameter)
+
+
+def _to_cuda(args: Any, kwargs: Any) -> bool:
+    """Tell whether the arguments of ``Tensor.to`` name a CUDA device, or a tensor on one."""
+    to = args[0] if args else kwargs.get("device", kwargs.get("other"))
+    if isinstance(to, str):
+        return to.startswith("cuda")
+    kind = getattr(to, "type", None)  # of a device; a tensor's is a method
+    return kind == "cuda" or getattr(to, "is_cuda", False) is True or type(to) is int
+
+
+def _always(_args: Any, _kwargs: Any) -> bool:
+    return True

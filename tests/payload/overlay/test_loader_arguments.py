@@ -1,0 +1,184 @@
+"""Arguments of DataLoaders are set as the training makes them, and are the user's again after."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
+
+from gapless.model.edit import SetArgument, Where
+from tests.payload.laying import laid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOADER = "torch.utils.data.DataLoader"
+
+
+class Numbers(Dataset[Any]):
+    """Samples that tell which process made them."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401
+        return index, os.getpid()
+
+
+def setting(name: str, value: Any, where: Where | None = None) -> SetArgument:  # noqa: ANN401
+    return SetArgument(LOADER, name, value, where)
+
+
+def processes(loader: DataLoader[Any]) -> set[int]:
+    """Give the processes that made the samples."""
+    return {int(process) for _, made in loader for process in made}
+
+
+def indices(loader: DataLoader[Any]) -> list[int]:
+    return [int(index) for index, _ in loader for index in index]
+
+
+def test_workers_make_the_samples_of_a_loader_that_had_none_and_then_do_not() -> None:
+    before = DataLoader.__init__
+    with laid(setting("num_workers", 2)) as told:
+        loader = DataLoader(Numbers(), 2)
+        made = processes(loader)
+        assert len(made) == 2
+        assert os.getpid() not in made
+        assert told.times() == 1
+        assert told.values[0] | {"times": 0} == {
+            "edit": 0,
+            "target": f"{LOADER}.num_workers",
+            "old": 0,
+            "new": 2,
+            "times": 0,
+        }
+    assert DataLoader.__init__ is before
+    assert processes(DataLoader(Numbers(), 2)) == {os.getpid()}
+
+
+MADE_WITH_WORKERS: list[Callable[[], DataLoader[Any]]] = [
+    lambda: DataLoader(Numbers(), 2, num_workers=2, prefetch_factor=4, persistent_workers=True),
+    lambda: DataLoader(Numbers(), 2, num_workers=1, timeout=60, multiprocessing_context="spawn"),
+    lambda: DataLoader(Numbers(), 2, None, None, None, 1, None, False, False, 60, None, "fork"),
+]
+
+
+@pytest.mark.parametrize("make", MADE_WITH_WORKERS)
+def test_without_workers_what_is_meant_for_them_is_left_out(
+    make: Callable[[], DataLoader[Any]],
+) -> None:
+    with laid(setting("num_workers", 0)) as told:
+        assert processes(make()) == {os.getpid()}
+        assert told.times() == 1
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_edits_of_one_loader_go_together_in_any_order(reverse: bool) -> None:
+    edits = [setting("num_workers", 2), setting("prefetch_factor", 1)]
+    edits += [setting("persistent_workers", True)]  # noqa: FBT003
+    with laid(*(edits[::-1] if reverse else edits)) as told:
+        loader = DataLoader(Numbers(), 1)
+        iterator: Any = iter(loader)
+        assert len(iterator._task_info) == 2  # noqa: SLF001 - asked of workers ahead: 2 × 1
+        assert [told.times(number) for number in range(3)] == [1, 1, 1]
+        first = processes(loader)
+        assert processes(loader) == first
+        del iterator
+        loader._iterator._shutdown_workers()  # type: ignore[union-attr]  # noqa: SLF001
+
+
+def test_a_loader_without_workers_cannot_prefetch_and_is_left_as_it_is() -> None:
+    with laid(setting("prefetch_factor", 4)) as told:
+        assert processes(DataLoader(Numbers(), 2)) == {os.getpid()}
+        assert told.times() == 0
+        iterator: Any = iter(DataLoader(Numbers(), 1, num_workers=1))
+        assert len(iterator._task_info) == 4  # noqa: SLF001
+        assert told.times() == 1
+        iterator._shutdown_workers()  # noqa: SLF001
+
+
+class WaitsForTheSecond(Numbers):
+    """The first sample is there only after the second one has come."""
+
+    def __init__(self) -> None:
+        self.second: Any = multiprocessing.get_context("fork").Event()
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401
+        if index == 0:
+            assert self.second.wait(30)
+        return super().__getitem__(index)
+
+
+def test_batches_come_in_the_order_in_which_they_are_ready() -> None:
+    with laid(setting("in_order", False)) as told:  # noqa: FBT003
+        data = WaitsForTheSecond()
+        loader = DataLoader(data, 1, num_workers=2)
+        seen: list[int] = []
+        for index, _ in loader:
+            seen.append(int(index))
+            data.second.set()
+        assert seen[0] == 1
+        assert sorted(seen) == list(range(8))
+        assert told.times() == 1
+    assert indices(DataLoader(Numbers(), 1, num_workers=2)) == list(range(8))
+
+
+def test_batches_are_of_another_size_unless_a_sampler_makes_them() -> None:
+    with laid(setting("batch_size", 4)) as told:
+        assert len(next(iter(DataLoader(Numbers(), batch_size=2)))[0]) == 4
+        sampler = BatchSampler(SequentialSampler(Numbers()), 2, drop_last=False)
+        assert len(next(iter(DataLoader(Numbers(), batch_sampler=sampler)))[0]) == 2
+        assert told.times() == 1
+    assert len(next(iter(DataLoader(Numbers(), batch_size=2)))[0]) == 2
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="torch says so without one")
+def test_batches_are_to_be_pinned() -> None:
+    with laid(setting("pin_memory", True)) as told:  # noqa: FBT003
+        loader = DataLoader(Numbers(), 2)
+        with pytest.warns(UserWarning, match="pin_memory"):
+            iter(loader)
+        assert told.times() == 1
+
+
+def test_only_the_loader_of_that_line_is_edited() -> None:
+    line = where_made().line
+    for at in (line, line + 1):  # the call goes over two lines
+        with laid(setting("batch_size", 4, Where(__file__, at))) as told:
+            first, second = two_loaders()
+            assert (len(first), len(second)) == (2, 4)
+            assert told.times() == 1
+
+
+def two_loaders() -> tuple[DataLoader[Any], DataLoader[Any]]:
+    first = DataLoader(Numbers(),
+                       batch_size=2)  # fmt: skip
+    second = DataLoader(Numbers(), batch_size=2)
+    return first, second
+
+
+def where_made() -> Where:
+    return Where(__file__, two_loaders.__code__.co_firstlineno + 1)
+
+
+def test_loaders_of_a_class_of_the_users_are_edited_too() -> None:
+    class Mine(DataLoader[Any]):
+        def __init__(self, size: int) -> None:
+            super().__init__(Numbers(), batch_size=size)
+
+    with laid(setting("batch_size", 4)):
+        assert len(Mine(2)) == 2
+    assert len(Mine(2)) == 4
+
+
+def test_an_argument_that_this_torch_does_not_have_is_told_of() -> None:
+    with laid(setting("no_such_thing", 4)) as told:
+        assert len(DataLoader(Numbers(), 2)) == 4
+        assert told.times() == 0
+        assert len(told.unseen) == 1
+        assert "no_such_thing" in told.unseen[0]
