@@ -5,11 +5,11 @@ A copy of a scalar, in the order of the device's own work: nothing waits for it.
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
 from .. import imports, patching, recorder
-from ..hooks import calls
 
 _kept: list[Any] = []
 _state: dict[str, Any] = {"most": 0, "passes": 0, "scaled": False}
@@ -21,7 +21,6 @@ def begin(most: int) -> None:
     _state["most"] = most
     if most > 0:
         imports.when_imported("torch", _watch)
-        imports.when_imported("torch.amp.grad_scaler", _watch_scaler)
 
 
 def forget() -> None:
@@ -36,11 +35,28 @@ def observed() -> dict[str, Any]:
 
 
 def _watch(torch: Any) -> None:
-    patching.replace(torch.autograd, "backward", calls.around("losses", _backward))
+    patching.replace(torch.autograd, "backward", _before(torch, _backward))
+    patching.replace(torch.amp.GradScaler, "scale", _before(torch, _scales))
 
 
-def _watch_scaler(module: Any) -> None:
-    patching.replace(module.GradScaler, "scale", calls.around("losses", _scales))
+def _before(torch: Any, look: Any) -> Any:
+    """Give a make-function: ``look(args, kwargs)`` before each call, but not in what is compiled.
+
+    Not that of the hooks, which keeps to one wrapper where several are wanted.
+    """
+    switch, tracing = patching.hook("losses"), torch.compiler.is_compiling
+
+    def make(original: Any) -> Any:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not tracing():
+                switch.call(look, args, kwargs)
+            return original(*args, **kwargs)
+
+        call.__code__ = call.__code__.replace(co_filename=patching.SKIPPED)
+        return call
+
+    return make
 
 
 def _scales(args: tuple, _kwargs: dict) -> None:
