@@ -1,0 +1,211 @@
+"""One case: recorded, its menu resolved and measured, both kept."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib import util
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from benchmarks import machine
+from benchmarks.menus.blocks import BASE, Block, gain, noise, smallest_seen
+from benchmarks.menus.recording import ROOT, RecordingError, command, keep, record, remove
+from benchmarks.menus.resolve import UNEDITED, Line, lines
+from gapless.model.facts import Facts
+from gapless.model.trial import Interval
+from gapless.store.recordings import load
+from tests.zoo.cases import Case
+from tests.zoo.menus import CEILING
+
+VERSION: Final = 1
+WORTH: Final = 0.02  # a gain that counts
+_START_S: Final = 90.0  # a process that measures may take so long until it begins, and to end
+Say = Callable[[str], None]
+
+
+class MeasuringError(Exception):
+    """A case could not be measured."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the cases are measured, and where the records go."""
+
+    device: str
+    out: Path
+    place: Path  # for what is in the making
+    rounds: int
+    block_s: float
+    limit_s: float
+    recorded_s: float
+
+
+def measure_case(case: Case, asked: Asked, say: Say) -> str:
+    """Record and measure a case; give a line that tells its result. Raises ``MeasuringError``."""
+    place = asked.place / case.name
+    place.mkdir(parents=True)
+    say("recording")
+    try:
+        run = record(case, asked.device, asked.recorded_s, place)
+    except (RecordingError, subprocess.TimeoutExpired) as error:
+        raise MeasuringError(str(error)) from error
+    menu = lines(case, _facts(run))
+    found = _measured(case, asked, menu, place, say)
+    folder = asked.out / case.name
+    folder.mkdir(parents=True, exist_ok=True)
+    left_out = keep(run, folder / "run.tar.zst")
+    told = _told(case, asked, menu, found, left_out)
+    unfinished = folder / "menu.json.part"
+    unfinished.write_text(json.dumps(told, indent=1) + "\n")
+    unfinished.rename(folder / "menu.json")  # last: with it, the case is done
+    remove(place)
+    return _in_short(told)
+
+
+def _facts(run: Path) -> Facts | None:
+    if util.find_spec("gapless.study.recorded.facts") is None:
+        return None
+    from gapless.study.recorded.facts import facts
+
+    return facts(load(run))
+
+
+def _measured(
+    case: Case, asked: Asked, menu: tuple[Line, ...], place: Path, say: Say
+) -> dict[str, Any]:
+    """Let a process of its own measure the menu, passing on what it says."""
+    plan = {
+        "case": case.name,
+        "device": asked.device,
+        "sides": [UNEDITED, *(line.side() for line in menu)],
+        "rounds": asked.rounds,
+        "most_rounds": asked.rounds + 1,
+        "block_s": asked.block_s,
+        "limit_s": asked.limit_s,
+    }
+    (place / "plan.json").write_text(json.dumps(plan))
+    start = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
+    measure = ["-m", "benchmarks.menus.measure", str(place / "plan.json"), str(place / "out.json")]
+    line = [sys.executable, *(start if case.ranks > 1 else []), *measure]
+    with (
+        (place / "errors").open("w+") as errors,
+        subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True) as child,
+    ):
+        end = time.monotonic() + asked.limit_s + _START_S
+        for text in _until(child, end):
+            say(text)
+        child.terminate()
+    if not (place / "out.json").exists():
+        raise MeasuringError((place / "errors").read_text()[-3000:])
+    return json.loads((place / "out.json").read_text())
+
+
+def _until(child: "subprocess.Popen[str]", end: float) -> Iterator[str]:
+    """Give the lines that a process prints, until it ends or its time is over."""
+    if child.stdout is None:
+        return
+    os.set_blocking(child.stdout.fileno(), False)
+    while child.poll() is None and time.monotonic() < end:
+        yield from (text.rstrip() for text in child.stdout)
+        time.sleep(0.2)
+
+
+def _told(
+    case: Case,
+    asked: Asked,
+    menu: tuple[Line, ...],
+    found: Mapping[str, Any],
+    left_out: tuple[str, ...],
+) -> dict[str, Any]:
+    """Put a case and what was measured of it into the form that is kept."""
+    blocks = [Block(**one) for one in found["blocks"]]
+    base = [block.step_ns for block in blocks if block.side == BASE]
+    told = [_line(line, blocks, found) for line in menu]
+    first = case.ranks == 1
+    return {
+        "version": VERSION,
+        "case": case.name,
+        "family": case.family,
+        "size": case.size,
+        "kind": case.kind,
+        "planted": list(case.planted),
+        "truth": truth(told),
+        "options": dict(case.options),
+        "ranks": case.ranks,
+        "seed": 0,
+        "command": ["python", *command(case, asked.device, asked.recorded_s)[1:]],
+        "run": "run.tar.zst",
+        "windows_left_out": list(left_out),
+        "machine": {
+            **machine.machine(),
+            "torch": found["torch"],
+            "threads": found["threads"],
+            "device": found["device"],
+            "host_kind": platform.machine() if first else f"{platform.machine()}, one host",
+        },
+        "measured_unix_s": round(time.time()),
+        "spent_s": found["spent_s"],
+        "block_s": asked.block_s,
+        "step_ns": round(median(base)),
+        "noise": noise(blocks),
+        "menu": told,
+        "blocks": [asdict(block) for block in blocks],
+        "repeated": [],
+    }
+
+
+def _line(line: Line, blocks: list[Block], found: Mapping[str, Any]) -> dict[str, Any]:
+    name = line.choice.name
+    failed = found["failed"].get(name)
+    speedup = None if failed else gain(blocks, name)
+    times = [block.step_ns for block in blocks if block.side == name]
+    return {
+        "name": name,
+        "role": line.choice.role,
+        "fix": line.choice.fix,
+        "variant": line.choice.variant,
+        "edits": list(line.edits),
+        "summary": line.summary,
+        "refused": line.refused,
+        "speedup": None if speedup is None else asdict(speedup),
+        "smallest_seen": None if speedup is None else round(smallest_seen(speedup), 4),
+        "step_ns": round(median(times)) if times else None,
+        "took_effect": found["effects"].get(name),
+        "failed": failed,
+    }
+
+
+def truth(menu: list[dict[str, Any]]) -> str:
+    """Say what a menu has shown: "faulty" if something on it is worth 2 %, "sound" if nothing is.
+
+    Ceilings are no remedies. Where an interval leaves it open: "undecided".
+    """
+    found = [
+        Interval(**line["speedup"])
+        for line in menu
+        if line["role"] != CEILING and line["speedup"] is not None
+    ]
+    if any(one.low > 1 + WORTH for one in found):
+        return "faulty"
+    if found and all(one.high < 1 + WORTH for one in found):
+        return "sound"
+    return "undecided"
+
+
+def _in_short(told: Mapping[str, Any]) -> str:
+    """Give the result of a case in a line."""
+    parts = [f"{told['truth']}, {told['step_ns'] / 1e6:.2f} ms a step"]
+    for line in told["menu"]:
+        found = line["speedup"]
+        if found is None:
+            parts.append(f"{line['name']} {line['failed'] or 'not measured'}")
+        else:
+            half = (found["high"] - found["low"]) / 2
+            parts.append(f"{line['name']} ×{found['mid']:.3f} ±{half:.3f}")
+    return ", ".join(parts)

@@ -1,0 +1,119 @@
+"""Record a case as any training is recorded, and keep it as one small file."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import zstandard
+from isal import igzip
+
+from gapless import wire
+from gapless.store.logs import open_log
+from gapless.store.pack import pack
+from tests.zoo.cases import Case
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+LARGEST: Final = 2_000_000  # bytes of a record
+PATIENCE_S: Final = 180
+_LEVEL: Final = 12
+
+
+class RecordingError(Exception):
+    """The training of a case could not be recorded."""
+
+
+def command(case: Case, device: str, seconds: float) -> list[str]:
+    """Give the command line that trains a case."""
+    script = ["tests/zoo/run.py", case.name, "--device", device]
+    if case.ranks > 1:
+        steps = str(case.steps or 200)
+        start = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
+        return [sys.executable, *start, *script, "--steps", steps]
+    return [sys.executable, *script, "--steps", "1000000", "--seconds", f"{seconds:g}"]
+
+
+def record(case: Case, device: str, seconds: float, out: Path) -> Path:
+    """Record a training of a case; give its run folder. Raises ``RecordingError``."""
+    ours = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(out), "--"]
+    done = subprocess.run(
+        [*ours, *command(case, device, seconds)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    found = sorted(one.parent for one in out.glob("*/run.json"))
+    if done.returncode or not found:
+        raise RecordingError(f"{case.name}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+    return found[-1]
+
+
+def keep(run: Path, target: Path) -> tuple[str, ...]:
+    """Write a run into one file of at most 2 MB, and give the windows that had no room in it.
+
+    Folders of this machine are called /project, /venv and /python in it, the machine "host".
+    """
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / run.name
+        left = _tidied(run, copy)
+        while True:
+            target.unlink(missing_ok=True)
+            pack(copy, target)
+            windows = sorted((copy / "windows").glob("*"), key=_worth)
+            if target.stat().st_size <= LARGEST or not windows:
+                return tuple(left)
+            left.append(windows[-1].name)
+            windows[-1].unlink()
+
+
+def _worth(window: Path) -> tuple[bool, int, str]:
+    """Order windows: the earlier first, those with stacks (which name lines only) last."""
+    step = re.search(r"step(\d+)", window.name)
+    return "stacks" in window.name, int(step[1]) if step else 0, window.name
+
+
+def _tidied(run: Path, copy: Path) -> list[str]:
+    """Copy a run without the names of this machine."""
+    (copy / "logs").mkdir(parents=True)
+    (copy / "windows").mkdir()
+    (copy / "run.json").write_bytes(_hidden((run / "run.json").read_bytes()))
+    for log in (run / "logs").glob("*.log"):
+        (copy / "logs" / log.name).write_bytes(b"".join(_frames(log)))
+    for window in (run / "windows").glob("rank*.json.gz"):
+        packed = zstandard.compress(_hidden(igzip.decompress(window.read_bytes())), _LEVEL)
+        (copy / "windows" / window.with_suffix(".zst").name).write_bytes(packed)
+    return []
+
+
+def _frames(log: Path) -> Iterator[bytes]:
+    for kind, body in open_log(log).frames:
+        whole = bytes(body)
+        yield wire.frame(kind, whole if kind in wire.PACKED else _hidden(whole))
+
+
+def _hidden(text: bytes) -> bytes:
+    """Put other names for this machine and its folders."""
+    names = {str(ROOT): "/project", sys.prefix: "/venv", sys.base_prefix: "/python"}
+    for folder in sorted(names, key=len, reverse=True):
+        end = rb"(?=[/\"' :\\])"
+        if folder not in {"/", "/usr"}:
+            text = re.sub(re.escape(folder.encode()) + end, names[folder].encode(), text)
+    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111  as the store does
+    if home.count("/") > 1 or home == "/root":
+        text = re.sub(re.escape(home.encode()) + rb"(?=[/\"])", b"~", text)
+    host = re.escape(json.dumps(socket.gethostname())[1:-1].encode())
+    return re.sub(rb'("host(?:_?name)?":\s*)"' + host + rb'"', rb'\1"host"', text)
+
+
+def remove(folder: Path) -> None:
+    """Delete a run that was kept elsewhere."""
+    shutil.rmtree(folder, ignore_errors=True)

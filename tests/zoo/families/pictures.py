@@ -1,0 +1,183 @@
+"""A: a residual network on a folder of JPEG files, epoch by epoch."""
+# pyright: basic, reportMissingImports=false, reportCallIssue=false
+
+import time
+from argparse import Namespace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, relu
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+from tests.zoo.families import jpeg
+from tests.zoo.job import Job, Steps
+
+USUAL = {
+    "workers": 0,
+    "prefetch": None,
+    "pin": False,
+    "persistent": False,
+    "threads": None,  # of the training itself
+    "worker_threads": None,
+    "in_memory": False,  # pictures are decoded once, before
+    "decodes": 1,  # how often each is decoded
+    "spin_ms": 0.0,  # a slow augmentation
+    "storage_ms": 0.0,  # until storage answers
+    "tail_ms": 0.0,  # what one in a hundred takes longer
+    "slow_collate": False,
+    "length": None,  # samples of an epoch; None: very many
+    "non_blocking": False,
+    "amp": False,
+    "channels_last": False,
+    "benchmark": False,
+}
+SIZES = {
+    "c": {"side": 32, "stored": 96, "count": 256, "batch": 16, "wide": 8, "depth": (1, 1, 1)},
+    "g": {
+        "side": 224,
+        "stored": 320,
+        "count": 2048,
+        "batch": 64,
+        "wide": 64,
+        "depth": (3, 4, 6, 3),
+    },
+}
+
+
+class Block(nn.Module):
+    """A bottleneck with a way around it."""
+
+    def __init__(self, into: int, wide: int, stride: int) -> None:
+        super().__init__()
+        out = 4 * wide
+        self.conv1 = nn.Conv2d(into, wide, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(wide)
+        self.conv2 = nn.Conv2d(wide, wide, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(wide)
+        self.conv3 = nn.Conv2d(wide, out, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(out)
+        self.around = None
+        if stride != 1 or into != out:
+            self.around = nn.Sequential(
+                nn.Conv2d(into, out, 1, stride, bias=False), nn.BatchNorm2d(out)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = relu(self.bn1(self.conv1(x)))
+        y = relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        return relu(y + (x if self.around is None else self.around(x)))
+
+
+class ResNet(nn.Module):
+    """A residual network for pictures."""
+
+    def __init__(self, wide: int, depth: tuple[int, ...], classes: int = 100) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, wide, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        )
+        blocks: list[nn.Module] = []
+        into = wide
+        for stage, number in enumerate(depth):
+            for at in range(number):
+                out = wide * 2**stage
+                blocks.append(Block(into, out, 2 if at == 0 and stage else 1))
+                into = 4 * out
+        self.blocks = nn.Sequential(*blocks)
+        self.head = nn.Linear(into, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.blocks(self.stem(x)).mean((2, 3)))
+
+
+class Pictures(Dataset[tuple[Tensor, int]]):
+    """JPEG files, decoded when they are asked for; or pictures in memory."""
+
+    def __init__(self, options: Namespace) -> None:
+        self.options = options
+        self.paths = jpeg.folder(options.count, options.stored)
+        self.decoded: list[Tensor] | None = None
+        if options.in_memory:
+            self.decoded = [jpeg.read(path, options.side, 0) for path in self.paths]
+
+    def __len__(self) -> int:
+        return self.options.length or 5000 * self.options.batch
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        number = index % self.options.count
+        if self.decoded is not None:
+            return self.decoded[number], number % 100
+        picture = jpeg.read(self.paths[number], self.options.side, self.options.storage_ms)
+        for _ in range(self.options.decodes - 1):
+            picture = jpeg.read(self.paths[number], self.options.side, 0)
+        return self.augment(picture, index), number % 100
+
+    def augment(self, picture: Tensor, index: int) -> Tensor:
+        until = time.perf_counter() + self.options.spin_ms / 1000
+        if self.options.tail_ms and index % 100 == 0:
+            until += self.options.tail_ms / 1000
+        while time.perf_counter() < until:
+            pass
+        return picture.flip(1) if index % 2 else picture
+
+
+def collate_by_hand(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+    """Put the samples of a batch together, number by number."""
+    pictures = [torch.tensor(picture.flatten().tolist()) for picture, _ in samples]
+    shape = samples[0][0].shape
+    batch = torch.stack(pictures).view(len(samples), *shape).to(torch.uint8)
+    return batch, torch.tensor([label for _, label in samples])
+
+
+def set_worker_threads(_worker: int) -> None:
+    """Let each worker compute with as many threads as the options say."""
+    torch.set_num_threads(8)
+
+
+def make(options: Namespace, device: torch.device) -> Job:
+    torch.manual_seed(0)
+    model = ResNet(options.wide, tuple(options.depth)).to(device)
+    if options.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+    loader = {
+        "batch_size": options.batch,
+        "shuffle": True,
+        "drop_last": True,
+        "num_workers": options.workers,
+        "pin_memory": options.pin,
+        "persistent_workers": options.persistent,
+        "collate_fn": collate_by_hand if options.slow_collate else default_collate,
+    }
+    if options.prefetch is not None:
+        loader["prefetch_factor"] = options.prefetch
+    if options.worker_threads is not None:
+        loader["worker_init_fn"] = set_worker_threads
+    period = (options.length or options.batch) // options.batch
+    return Job(model, Pictures(options), device, options, train, loader, period)
+
+
+def train(job: Job) -> Steps:
+    options, device, model = job.options, job.device, job.model
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    torch.backends.cudnn.benchmark = options.benchmark
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
+    loader = DataLoader(job.data, **job.loader)
+    model.train()
+    while True:
+        for pictures, labels in loader:
+            images = pictures.to(device, non_blocking=options.non_blocking)
+            targets = labels.to(device, non_blocking=options.non_blocking)
+            images = images.permute(0, 3, 1, 2).float().div_(255)
+            if not options.channels_last:
+                images = images.contiguous()
+            optimizer.zero_grad()
+            with torch.autocast(device.type, torch.bfloat16, enabled=options.amp):
+                loss = cross_entropy(model(images), targets)
+            loss.backward()
+            optimizer.step()
+            yield

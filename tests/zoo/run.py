@@ -1,0 +1,49 @@
+"""Train a case of the zoo, as anybody would: ``python tests/zoo/run.py CASE --steps 100``.
+
+``--variant NAME`` trains it without the fault that its source has. Cases of two ranks are
+started by torchrun, or ``python -m torch.distributed.run --nproc-per-node 2``.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+
+def main() -> None:
+    from tests.zoo.cases import CASES
+    from tests.zoo.making import make
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", choices=sorted(CASES))
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--seconds", type=float, help="stop after so long, too")
+    parser.add_argument("--variant", help="the name of one of the case's variants")
+    options = parser.parse_args()
+    job = make(CASES[options.case], options.device, options.variant)
+    begun = time.perf_counter()
+    steps = job.train(job)
+    number = 0
+    while number < options.steps:
+        next(steps)
+        number += 1
+        if options.seconds and time.perf_counter() - begun > options.seconds:
+            break
+    steps.close()
+    print(f"{number} steps in {time.perf_counter() - begun:.1f} s")
+    end()
+
+
+def end() -> None:
+    """Take leave of the other ranks."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
