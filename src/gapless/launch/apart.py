@@ -29,7 +29,8 @@ from gapless.model.recording import Unseen
 _KEEPER: Final = Path(keeper.__file__)
 _LOOK_S: Final = 0.1
 _OTHERS_S: Final = 20.0  # for the other ranks, once one has left as planned
-_HELPERS_S: Final = 2.0  # for processes that clean up when the training is gone
+_MOMENT_S: Final = 0.3  # for processes that clean up when the training is gone
+_HELPERS_S: Final = 2.0  # likewise, once they were told to end
 _KEEPER_S: Final = 15.0
 _KILLED: Final = -int(signal.SIGKILL)
 
@@ -202,6 +203,7 @@ def _accompany(order: Order, spool: Path, kept: _Kept) -> threads.Beside:
     number = kept.keeper.pid
     members = tree.Tree(number, spool)  # who loses its parent comes to the keeper
     beside = threads.Beside(order, spool, kept.pid or number, kept.started, Journal(spool), members)
+    beside.sightings.pass_over(number)
     threads.start(beside)
     return beside
 
@@ -235,11 +237,10 @@ def _end(kept: _Kept) -> None:
     kept.ended = kept.ended or time.monotonic_ns()
     for number, started in _chain(kept).items():
         checking.send(number, started, signal.SIGKILL)
-    until = time.monotonic() + _HELPERS_S
-    while _below(kept) and time.monotonic() < until:
-        kept.listen(_LOOK_S / 5)
+    _wait_for_helpers(kept, _MOMENT_S)
     for number, started in _below(kept).items():
         checking.send(number, started, signal.SIGTERM)
+    _wait_for_helpers(kept, _HELPERS_S)
     kept.close_life()
     until = time.monotonic() + _KEEPER_S
     while not kept.gone and time.monotonic() < until:
@@ -249,6 +250,12 @@ def _end(kept: _Kept) -> None:
     kept.keeper.wait()
     for number, started in tree.left(kept.spool).items():  # the keeper was killed
         checking.send(number, started, signal.SIGKILL)
+
+
+def _wait_for_helpers(kept: _Kept, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while _below(kept) and time.monotonic() < until:
+        kept.listen(_LOOK_S / 5)
 
 
 def _chain(kept: _Kept) -> dict[int, int]:

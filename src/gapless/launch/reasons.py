@@ -32,6 +32,10 @@ class Sightings:
     _lines: dict[int, str] = field(default_factory=dict[int, str])
     _looks: dict[int, int] = field(default_factory=dict[int, int])
 
+    def pass_over(self, number: int) -> None:
+        """Never examine a process: it is ours."""
+        self._looks[number] = _LOOKS
+
     def look(self, tree: Tree) -> None:
         """Examine the processes that run now; again if one has become another program."""
         running = [each for each in tree.members if self._looks.get(each, 0) < _LOOKS]

@@ -1,0 +1,186 @@
+"""One arm of a trial, from its start to its values; files out of the page cache."""
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from gapless.cli import main
+from gapless.launch import sandbox
+from gapless.model.edit import SetArgument, SetEnv
+from gapless.model.recording import Recording
+from gapless.verify import cold
+from gapless.verify.arm import NO_STEPS, ArmPlan, run, runner
+from gapless.verify.wanted import OUT_OF_MEMORY, Order
+
+EDITS = (SetArgument("torch.utils.data.DataLoader", "num_workers", 1), SetEnv("MADE", "1"))
+UNEDITED = Order("A", 3, (), stop=12, seconds=60.0)
+TRAINING = """
+import os, torch
+from torch.utils.data import DataLoader
+print("made", os.environ.get("MADE"))
+open("written", "w").close()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for epoch in range(100):
+    for batch in DataLoader(torch.randn(64, 4).split(1)):
+        model(batch).sum().backward()
+        optimizer.step()
+"""
+
+
+def plan(folder: Path, code: str, **more: float) -> ArmPlan:
+    made = ArmPlan((sys.executable, "-c", code), folder / "arms", close=False)
+    return replace(made, **more)
+
+
+@pytest.mark.parametrize(
+    ("code", "failed"),
+    [
+        ("raise SystemExit('torch.OutOfMemoryError: CUDA out of memory. Tried …')", OUT_OF_MEMORY),
+        ("raise MemoryError", OUT_OF_MEMORY),
+        ("print('one'); raise ValueError('no such file')", "ValueError: no such file"),
+        ("import os; os._exit(4)", "it ended with exit code 4"),
+        ("import os; os.kill(os.getpid(), 15)", "ended by signal 15"),
+        ("pass", NO_STEPS),
+    ],
+)
+def test_an_arm_that_does_not_count_says_why(tmp_path: Path, code: str, failed: str) -> None:
+    arm, recording = run(plan(tmp_path, code), UNEDITED)
+    assert arm.failed == failed
+    assert (arm.side, arm.order, arm.steps, arm.step_ns) == ("A", 3, 0, None)
+    assert recording is not None
+    assert recording.manifest.exit_code == arm.code
+
+
+def test_an_arm_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    slow = plan(tmp_path, "import time; time.sleep(1000)", deadline_s=0.4)
+    assert run(slow, UNEDITED)[0].failed == "it was not done after 0 s"
+
+
+def test_an_arm_with_edits_gives_its_recording_and_writes_into_its_own_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    private = here if sandbox.available(here) is None else None
+    edited = replace(UNEDITED, side="B", edits=EDITS)
+    arm, recording = run(replace(plan(tmp_path, TRAINING), private=private), edited)
+    assert (here / "written").exists() is (private is None)
+    assert (arm.failed, arm.code) == (None, 0)
+    assert arm.foreign is not None
+    assert 0 <= arm.foreign <= 1
+    assert arm.folder is not None
+    assert (Path(arm.folder) / "output.txt").read_text() == "made 1\n"
+    assert recording is not None
+    (training,) = [one for one in recording.processes if one.role == "training"]
+    assert training.trial is not None
+    assert (training.trial.stopped, len(training.trial.losses)) == (12, 12)
+    (edit,) = [one for one in training.facts if one.noun == "edit"]
+    assert (edit.values["old"], edit.values["new"]) == (0, 1)
+
+
+@pytest.mark.slow
+def test_the_arm_with_a_window_has_an_account(tmp_path: Path) -> None:
+    ran = runner(plan(tmp_path, TRAINING))(replace(UNEDITED, window=True))
+    assert ran.failed is None
+    assert ran.account is not None
+    assert ran.recording is not None
+    (window,) = [one for each in ran.recording.processes for one in each.windows]
+    assert window.path is not None
+    assert window.first_step > UNEDITED.stop, "after the steps that are measured"
+
+
+@pytest.mark.slow
+def test_an_edit_that_cannot_be_laid_makes_an_arm_that_does_not_count(tmp_path: Path) -> None:
+    wrong = SetArgument("torch.utils.data.NoSuchThing", "num_workers", 1)
+    training = TRAINING.replace("range(100)", "range(1)")
+    arm, _ = run(plan(tmp_path, training), replace(UNEDITED, edits=(wrong,)))
+    assert arm.failed is not None
+    assert "NoSuchThing" in arm.failed
+
+
+# ── Cold files ──────────────────────────────────────────────────────────────────────────────────
+
+
+def recording(folder: Path, read: Mapping[str, int]) -> Recording:
+    """Give what `cold.files` asks of a recording."""
+    process, manifest = SimpleNamespace(read=read), SimpleNamespace(folder=str(folder))
+    return cast("Recording", SimpleNamespace(processes=(process,), manifest=manifest))
+
+
+def test_the_files_of_the_data_are_those_read_and_their_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    for name in ("images/0.jpg", "images/1.jpg", "images/notes.txt", "table.bin", "other.txt"):
+        (tmp_path / name).write_bytes(b"1")
+    read = {"images/0.jpg": 2, str(tmp_path / "table.bin"): 1, "images/gone.jpg": 1, "": 5}
+    found = cold.files(recording(tmp_path, read))
+    assert [str(path.relative_to(tmp_path)) for path in found] == [
+        "images/0.jpg",
+        "images/1.jpg",
+        "table.bin",
+    ]
+
+
+def test_files_are_dropped_from_the_page_cache(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(1 << 20))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    path.read_bytes()
+    if is_cached(path) is not True:
+        pytest.skip("this file system does not tell what is cached, or caches nothing")
+    dropped = cold.drop([path, tmp_path / "gone"])
+    assert (dropped.files, dropped.bytes, dropped.left) == (1, 1 << 20, 1)
+    assert is_cached(path) is False
+    assert path.stat().st_size == 1 << 20
+    assert cold.drop([path], seconds=-1.0) == cold.Dropped(0, 0, 1)
+
+
+def is_cached(path: Path) -> bool | None:
+    """Tell whether a read needs not wait; ``None`` where it cannot be asked."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.preadv(file, [bytearray(4096)], 512 << 10, os.RWF_NOWAIT)
+    except OSError as error:
+        return False if error.errno == errno.EAGAIN else None
+    finally:
+        os.close(file)
+    return True
+
+
+# ── run --with ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("text", ["{", "3", '[{"kind": "none"}]', '[{"kind": "skip"}]'])
+def test_a_file_without_edits_is_the_users_mistake(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "edits.json"
+    path.write_text(text)
+    assert code_of("run", "--with", str(path), "true") == 2
+    assert f"{path} is no list of edits" in capsys.readouterr().err
+
+
+def test_edits_are_laid_over_a_whole_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "edits.json"
+    path.write_text(json.dumps([{"kind": "set_env", "name": "MADE", "value": "1"}]))
+    out = ("--quiet", "--out", str(tmp_path / "runs"))
+    assert code_of("run", *out, "--with", str(path), "sh", "-c", "echo $MADE") == 0
+    assert capfd.readouterr().out == "1\n"
+
+
+def code_of(*words: str) -> int:
+    """Give the exit code of a command of gapless."""
+    try:
+        return main(words)
+    except SystemExit as end:
+        return int(end.code or 0)
