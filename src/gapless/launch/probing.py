@@ -72,6 +72,7 @@ class _Heard:
     methods: dict[str, str] = field(default_factory=dict[str, str])
     parts: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
+    foreign: dict[str, float] = field(default_factory=dict[str, float])  # processors, by part
     begun: str | None = None  # a part that has not ended
     ended: bool = False
     whole: bool = True
@@ -103,7 +104,7 @@ def measure(python: str, asked: Asked, say: Say) -> Constants:
         measured_unix_s=now,
         took_s=time.monotonic() - began,
         methods=heard.methods,
-        notes=(*_busy(heard.place), *heard.notes),
+        notes=(*_busy(heard), *dict.fromkeys(heard.notes)),
         why=why,
         whole=heard.whole and why is None,
     )
@@ -133,7 +134,7 @@ def _run(
             return f"{command[0]} cannot be started: {error}"
         try:
             in_time = _listen(probe, time.monotonic() + patience_s, heard, say)
-            code = _ended(probe)
+            code = _ended(probe) if in_time else None
         finally:
             _end(probe)
         if not in_time:
@@ -191,16 +192,19 @@ def _understand(told: dict[str, Any], heard: _Heard, say: Say) -> None:
         heard.methods.update(dict.fromkeys(units, str(told["method"])))
         heard.parts.append(told["part"])
         heard.whole = heard.whole and not told["late"]
-        foreign = told["foreign"]
-        if foreign is not None and foreign > _BUSY:
-            heard.notes.append(f"others kept {foreign:.1f} processors busy during {told['part']}")
+        foreign = max(told["foreign"] or 0.0, heard.foreign.get(told["part"], 0.0))
+        heard.foreign[told["part"]] = foreign
         heard.begun = None
     elif "ended" in told:
         heard.ended = True
 
 
-def _busy(place: Place | None) -> Iterator[str]:
-    """Say who else was there before the probe."""
+def _busy(heard: _Heard) -> Iterator[str]:
+    """Say who else was there before the probe, and meanwhile."""
+    for part, foreign in heard.foreign.items():
+        if foreign > _BUSY:
+            yield f"others kept up to {foreign:.1f} processors busy while {part} was measured"
+    place = heard.place
     if place is None:
         return
     if place.load is not None and place.load > place.processors:

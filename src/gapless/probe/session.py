@@ -112,7 +112,7 @@ def _measure(
     warnings.simplefilter("ignore")
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     wanted = [one for one in MEASUREMENTS if not options.part or one.part in options.part]
-    state = _prepare(options, identity, any(one.torch for one in wanted), tell)
+    state = _prepare(options, identity, wanted, tell)
     if options.device is not None:
         tell({"machine": {**identity, "gpu": {**identity["gpu"], "why": state.gpu}}})
     now = time.monotonic()
@@ -126,23 +126,23 @@ def _measure(
 def _prepare(
     options: argparse.Namespace,
     identity: dict[str, Any],
-    wanted: bool,  # noqa: FBT001 - torch, by any
+    wanted: Sequence[Measurement],
     tell: Callable[[dict[str, Any]], None],
 ) -> _State:
     """Import torch and look at the GPU; say why not, where they cannot be used."""
-    largest = _LARGEST if options.device is None else _LARGEST_GPU
-    torch, began = None, time.monotonic()
-    if wanted:
+    torch, gpu, began = None, _refused(identity["gpu"], options.least_free), time.monotonic()
+    largest = _LARGEST if gpu else _LARGEST_GPU
+    if any(one.torch and not (one.gpu and gpu) for one in wanted):
         tell({"begin": "torch"})
         try:
             import torch as _  # noqa: F401
         except Exception as error:
             torch = reason(error)
     import_s = time.monotonic() - began
-    gpu = torch or _refused(identity["gpu"], options.least_free)
-    if gpu is None:
+    gpu = gpu or torch
+    if gpu is None and any(one.torch for one in wanted):
         try:
-            largest = min(largest, _opened(options.device or 0) // _SHARE)
+            largest = min(largest, _opened(options.device) // _SHARE)
         except Exception as error:
             gpu = reason(error)
     largest = min(largest, options.largest or largest, _memory() // _SHARE)
@@ -208,10 +208,10 @@ def _taken(one: Measurement, state: _State, scale: float) -> dict[str, Any]:
 
 
 def _hindrance(one: Measurement, state: _State, now: float) -> str | None:
-    if one.torch and state.torch:
-        return state.torch
     if one.gpu and state.gpu:
         return state.gpu
+    if one.torch and state.torch:
+        return state.torch
     needed = max(state.import_s, one.seconds) if one.imports else 0.0
     return _LATE if now + needed > state.until else None
 

@@ -1,0 +1,166 @@
+"""What the measurements make of clocks and profiles; those of a GPU on made-up spans."""
+
+import ast
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gapless.probe import copies, launches, session, storage
+from gapless.probe.figures import Room, Series, absent, figure, quantile, rounds
+from gapless.probe.launches import Span
+
+PROBE = Path(session.__file__).parent
+MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, if there is one
+NOTHING = Room(None, None, (), 1, 1 << 20, 0.0)
+
+
+def test_acts_take_turns_and_the_first_round_does_not_count() -> None:
+    order: list[str] = []
+
+    def act(name: str) -> float:
+        order.append(name)
+        return len(order)
+
+    found = rounds({"a": lambda: act("a"), "b": lambda: act("b")}, time.monotonic() + 60, most=2)
+    assert order == ["a", "b"] * 3
+    assert (found["a"].values, found["b"].values) == ([3, 5], [4, 6])
+
+
+def test_one_round_counts_however_late_it_is() -> None:
+    found = rounds({"a": lambda: 7.0}, time.monotonic() - 1)
+    assert found["a"].values == [7.0]
+
+
+def test_a_figure_is_the_median_with_tenths_around_it() -> None:
+    found = figure("x", [float(one) for one in range(11)], [0.5] * 11, 4, "note")
+    assert (found.low, found.value, found.high) == (1.0, 5.0, 9.0)
+    assert (found.times, found.spent_s, found.at, found.note, found.why) == (
+        11,
+        5.5,
+        4,
+        "note",
+        None,
+    )
+
+
+def test_one_round_has_no_spread() -> None:
+    found = figure("x", [3.0], 1.0)
+    assert (found.low, found.value, found.high) == (None, 3.0, None)
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [-2.0, -1.0, 5.0]])
+def test_nothing_and_less_is_absent_with_a_reason(values: list[float]) -> None:
+    found = figure("x", values, 1.0)
+    assert found.value is None
+    assert found.why
+
+
+def test_quantiles_lie_between_values_in_proportion() -> None:
+    assert quantile([10.0, 0.0], 0.25) == 2.5
+    assert quantile([4.0], 0.9) == 4.0
+
+
+def test_a_profile_gives_lags_gaps_and_returns() -> None:
+    calls = [
+        Span("cudaLaunchKernel", 0, 10, 1),  # the queue is empty: a lag of 3
+        Span("cudaLaunchKernel", 12, 15, 2),  # launched while the first runs: a gap of 1
+        Span("cudaLaunchKernel", 95, 105, 3),  # begun while the second ran, ended after it: neither
+    ]
+    kernels = [
+        Span("spin_kernel", 13, 60, 1),
+        Span("neg", 61, 100, 2),
+        Span("spin_kernel", 108, 109, 3),
+    ]
+    syncs = [
+        Span("cudaStreamSynchronize", 20, 104, 9),  # the second kernel ends at 100
+        Span("cudaDeviceSynchronize", 110, 112, 9),  # nothing was left to wait for
+    ]
+    found = launches._read(calls, kernels, syncs)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert found == {
+        "launch.lag": [3],
+        "kernel.gap": [1],
+        "kernel.empty": [1],
+        "sync.stream": [4],
+        "sync.event": [],
+        "sync.device": [],
+    }
+
+
+def test_bandwidth_is_the_slope_and_fixed_what_is_left() -> None:
+    by = {size: Series([5000 + size / 10] * 3, [0.1] * 3) for size in (4096, 1 << 20, 1 << 24)}
+    bandwidth, fixed = copies._line("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert bandwidth.value == pytest.approx(1e10)
+    assert fixed.value == pytest.approx(5000)
+
+
+def test_larger_copies_that_take_no_longer_give_no_bandwidth() -> None:
+    by = {size: Series([100.0], [0.1]) for size in (4096, 1 << 20, 1 << 24)}
+    (found,) = copies._line("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert found.value is None
+
+
+@pytest.mark.parametrize(
+    ("gpu", "why"),
+    [
+        (None, "no GPU was asked for"),
+        ({"why": "CUDA shows no GPU 3"}, "CUDA shows no GPU 3"),
+        ({"free_bytes": 3 << 28}, "only 0.8 GiB of the GPU's memory is free"),
+        ({"free_bytes": 3 << 30}, None),
+        ({"free_bytes": None}, None),
+    ],
+)
+def test_a_gpu_with_too_little_free_memory_is_left_alone(
+    gpu: dict[str, object] | None, why: str | None
+) -> None:
+    assert session._refused(gpu, 2 << 30) == why  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.skipif(not Path(MEMORY).is_dir(), reason="no file system in memory")
+def test_what_stays_in_memory_is_not_called_cold() -> None:
+    room = NOTHING._replace(path=MEMORY, until=time.monotonic() + 0.2, largest=2 << 20)
+    found = list(storage.own_file(room))
+    assert {one.name for one in found if one.value} == {
+        "storage.ordered.warm",
+        "storage.random.warm",
+    }
+    assert {one.why for one in found if not one.value} == {"the kernel keeps it in memory"}
+
+
+def test_every_constant_is_declared_once_and_has_a_method() -> None:
+    names = [name for one in session.MEASUREMENTS for name in one.units]
+    assert len(names) == len(set(names))
+    assert all(one.act.__doc__ for one in session.MEASUREMENTS)
+
+
+def test_a_measurement_that_fails_says_why_and_keeps_what_it_had() -> None:
+    def act(_: Room):  # noqa: ANN202 - as the probe's own
+        yield figure("a", [1.0], 1.0)
+        raise OSError(5, "disk on fire")
+
+    one = session.MEASUREMENTS[0]._replace(
+        part="x", act=act, units={"a": "ns", "b": "ns"}, gpu=False, torch=False
+    )
+    state = session._State(None, None, time.monotonic() + 60, NOTHING, 0.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    told = session._taken(one, state, 1.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    kept, lost = told["figures"]
+    assert kept["value"] == 1.0
+    assert lost == absent("b", "OSError: [Errno 5] disk on fire")._asdict()
+
+
+@pytest.mark.parametrize("path", sorted(PROBE.glob("*.py")), ids=lambda path: path.name)
+def test_the_probe_is_written_for_python_3_9_and_needs_torch_alone(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [one.name for one in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom) and not node.level
+            else []
+        )
+    }
+    assert imported <= sys.stdlib_module_names | {"torch", "torchvision", "PIL"}
