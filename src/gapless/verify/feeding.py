@@ -12,7 +12,6 @@ from gapless.model.trace import Int64
 from gapless.study.recorded.batches import fetched
 from gapless.study.recorded.edges import Bool, fact_of, kind_of
 from gapless.study.recorded.training import Training
-from gapless.verify.wanted import Job
 
 _NO_BATCH = wire.EXHAUSTED | wire.RAISED
 _SIZE = ("samples", "count")
@@ -52,22 +51,6 @@ def feed(training: Training, ends: Int64) -> Feed:
         first_ns=_first(marks, mine, handed),
         turned=none,
     )
-
-
-def job_of(training: Training) -> Job | None:
-    """Give how long the job of a recorded training was; ``None`` where it made no steps."""
-    edges = training.edges
-    if not edges.count:
-        return None
-    kind = _feeding(training, edges.ends)
-    if kind is None:
-        return Job(edges.count, 0)
-    marks = training.process.marks
-    begun = len(_rows(marks, _of(training, kind), wire.ITER, without=wire.RAISED))
-    summed = training.sums.calls.of(wire.ITER, thread=edges.thread).without(wire.RAISED)
-    alike = [kind_of(training.process, one) == kind for one in summed.subject.tolist()]
-    begun += int(summed.count[np.array(alike, bool)].sum())
-    return Job(edges.count, max(0, begun - 1))
 
 
 def told(training: Training, noun: str, number: int) -> Mapping[str, object]:

@@ -153,15 +153,13 @@ def _foreign(training: Training, recording: Recording) -> float | None:
     return float(np.array(values)[during].mean()) / _CPU / processors
 
 
-def measured(every: Sequence[tuple[str, Stepped]]) -> Range | None:
-    """Give the range of steps that counts in all arms, by side; ``None`` where none is left.
+def measured(every: Sequence[tuple[str, Stepped]]) -> Range:
+    """Give the range of steps that counts in all of some arms, by side.
 
     It begins where the side with the longest warm-up, the median of its arms, is warm, and holds
     whole blocks: of ten steps at least, of whole rounds of the workers, and of whole periods of
     what recurs, as far as they fit.
     """
-    if not every:
-        return None
     sides = {side for side, _ in every}
     warm = [float(np.median([one.warm for of, one in every if of == side])) for side in sides]
     count = min(len(one.lengths) for _, one in every)
@@ -169,7 +167,7 @@ def measured(every: Sequence[tuple[str, Stepped]]) -> Range | None:
     room = count - first
     longest = max([1, *(one for one in _grains(every) if one <= room)])
     block = min(room, longest * -(-_LEAST // longest))
-    return Range(first, first + room // block * block, block) if block else None
+    return Range(first, first + room // block * block, block)
 
 
 def _grains(every: Sequence[tuple[str, Stepped]]) -> Iterator[int]:

@@ -46,6 +46,7 @@ class TrialSettings:
     cache: str = "warm"  # "cold": arms begin with the files of the data out of memory
     windows: bool = True  # an arm more of each side takes one, for the accounts
     clock: Callable[[], float] = time.monotonic
+    steps: int | None = None  # of an arm, as the user wants them; None: as needed
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Ran:
     code: int | None
     failed: str | None = None  # OUT_OF_MEMORY, or the last line that it wrote; None: it went well
     account: Account | None = None  # of its window
+    foreign: float | None = None  # processors that others took, as a share of all, over the arm
 
 
 RunArm = Callable[[Order], Ran]

@@ -1,0 +1,291 @@
+"""The loop of a trial: which arm is run next, until the intervals are narrow or time is over."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gapless.model.trial import Trial
+from gapless.verify import lengths
+from gapless.verify.judging import foreign, judged
+from gapless.verify.lengths import PAIRS, Known, Length
+from gapless.verify.steady import Stepped, blocks, measured, step_time, stepped
+from gapless.verify.taken import Standing, Taken, own_noise, standing
+from gapless.verify.wanted import (
+    OUT_OF_MEMORY,
+    UNEDITED,
+    Candidate,
+    Order,
+    Ran,
+    RunArm,
+    TrialSettings,
+)
+
+_FOREIGN: Final = 0.1  # of the processors: what others may take of them
+_NOISIER: Final = 3.0  # times the other arms of its side
+_NOISE: Final = 0.02  # and at least so much, relative
+_OTHERS: Final = 2  # arms of its side, to compare its noise with
+_NS: Final = 1e-9
+_FASTER: Final = 2.0  # times as fast as the first arm: others must be longer than it said
+_MORE: Final = 1.2  # than what is just enough
+_TURN: Final = 1000  # groups of a turn, at most
+_SOON_S: Final = 90.0  # time left, below which it is told in seconds
+
+Say = Callable[[str], None]
+
+
+def conduct(
+    wanted: tuple[Candidate, ...],
+    settings: TrialSettings,
+    run_arm: RunArm,
+    say: Say,
+    first: Ran | None = None,
+) -> Trial:
+    """Run arms in turns until each candidate is decided or the budget is spent; give the trial.
+
+    ``run_arm`` runs one; ``first`` is the discarded one, if it was run already. Ctrl-C ends
+    the trial: what was measured so far is judged.
+    """
+    begun = settings.clock()
+    sides = dict(zip(lengths.names(wanted), wanted, strict=True))
+    course = _Course(settings, sides, run_arm, say, begun, [], [])
+    try:
+        _run(course, first)
+    except KeyboardInterrupt:
+        course.notes.append("interrupted: judged by what had been measured until then")
+    found = standing(course.taken)
+    return judged(found, sides, settings, course.notes, settings.clock() - begun)
+
+
+@dataclass(frozen=True)
+class _Course:
+    """A trial under way: what is asked for, and what was run so far."""
+
+    settings: TrialSettings
+    sides: dict[str, Candidate]
+    run_arm: RunArm
+    say: Say
+    begun: float
+    taken: list[Taken]
+    notes: list[str]
+
+    @property
+    def spent_s(self) -> float:
+        return self.settings.clock() - self.begun
+
+    @property
+    def left_s(self) -> float:
+        return self.settings.budget_s - self.spent_s
+
+    @property
+    def now(self) -> Standing:
+        return standing(self.taken)
+
+    def open(self) -> tuple[str, ...]:
+        """Give the sides that need more arms."""
+        now = self.now
+        return tuple(name for name, one in self.sides.items() if not now.over(name, one, PAIRS))
+
+
+def _run(course: _Course, first: Ran | None) -> None:
+    planned = _first(course, first)
+    if planned is None:
+        return
+    planned = _turns(course, planned)
+    if planned is not None and course.sides and course.settings.windows:
+        _windows(course, planned)
+
+
+# ── The first arm, and how long the others are ──────────────────────────────────────────────────
+
+
+def _first(course: _Course, first: Ran | None) -> Length | None:
+    """Run the arm that is discarded; give how long the others are, ``None`` if it failed."""
+    order = lengths.first(course.settings.budget_s)
+    before = course.settings.clock()
+    if first is None:
+        course.say("first arm, not counted: how long a start and a step take")
+        first = course.run_arm(order)
+    one = _taken(order, None, first, course.settings.clock() - before)
+    course.taken.append(replace(one, failed=one.broken or "discarded: the first"))
+    if one.stepped is None or one.broken is not None:
+        course.notes.append(f"the unedited training could not be measured: {one.broken}")
+        return None
+    return _checked(course, _planned(course, one.stepped, one.took_s))
+
+
+def _taken(order: Order, turn: int | None, ran: Ran, took_s: float) -> Taken:
+    steps = None if ran.recording is None else stepped(ran.recording)
+    one = Taken(order, turn, ran, steps, None, took_s)
+    return replace(one, failed=one.broken)
+
+
+def _planned(course: _Course, steps: Stepped, took_s: float) -> Length:
+    stepping_s = float(steps.ends[-1] - steps.ends[0]) * _NS
+    start_s = (steps.start_ns + (steps.exit_ns or 0)) * _NS
+    job = course.settings.job
+    known = Known(
+        stepped=steps,
+        step_ns=_step_ns(steps),
+        beside_s=max(took_s - stepping_s, start_s),
+        left_s=course.left_s,
+        turns=job is not None and job.turns > 0,
+        steps=course.settings.steps,
+    )
+    return lengths.length(known, tuple(course.sides.values()))
+
+
+def _step_ns(steps: Stepped) -> float:
+    """Give the step time of one arm by itself."""
+    return step_time(blocks(steps, measured([(UNEDITED, steps)])))
+
+
+def _checked(course: _Course, found: Length) -> Length:
+    """Say plainly what does not fit."""
+    budget_s = course.settings.budget_s
+    if found.short_s is not None:
+        needed = course.spent_s + found.short_s
+        course.notes.append(
+            f"{PAIRS} pairs of arms need about {spoken(needed)}, more than the budget of "
+            f"{spoken(budget_s)}: --budget {math.ceil(needed * _MORE / 60)}m would do"
+        )
+        course.say(course.notes[-1])
+    course.notes.extend(
+        f"what recurs every {period} steps lies beyond the {found.stop} steps of an arm"
+        for period in found.tails
+    )
+    return found
+
+
+# ── Turns ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _turns(course: _Course, planned: Length, *, anew: bool = True) -> Length | None:
+    """Run turns until all sides are decided or time is over; ``None`` if unedited arms fail.
+
+    If the first arm that counts is twice as fast as the discarded one was, which filled caches,
+    arms are planned ``anew``, longer.
+    """
+    number = 0
+    while sides := course.open():
+        for at, arms in enumerate(lengths.turn(number, sides)):
+            if not _fits(course, planned, arms):
+                return planned
+            for side in arms:
+                if course.now.lost(side):
+                    continue
+                one = _arm(course, planned, side, _TURN * number + at)
+                if course.now.lost(UNEDITED):
+                    course.notes.append(f"unedited arms failed: {one.broken}")
+                    return None
+                if anew and one.stepped and _step_ns(one.stepped) < planned.step_ns / _FASTER:
+                    course.taken[-1] = replace(one, failed="discarded: the first was slower")
+                    longer = _planned(course, one.stepped, one.took_s)
+                    return _turns(course, _checked(course, longer), anew=False)
+                anew = False
+        number += 1
+    return planned
+
+
+def _fits(course: _Course, planned: Length, arms: Sequence[str]) -> bool:
+    """Tell whether some arms fit into the budget; once all have three pairs, windows must, too."""
+    now = course.now
+    needed = sum(_cost(now, planned, side) for side in arms)
+    if course.settings.windows and all(len(now.pairs(side)) >= PAIRS for side in course.sides):
+        needed += sum(_cost(now, planned, side) for side in (UNEDITED, *course.sides))
+    return needed <= course.left_s
+
+
+def _cost(now: Standing, planned: Length, side: str) -> float:
+    """Give what an arm of a side takes: the mean of those that were run, else as planned."""
+    known = [one.took_s for one in now.of(side)]
+    return sum(known) / len(known) if known else planned.arm_s
+
+
+def _arm(course: _Course, planned: Length, side: str, turn: int) -> Taken:
+    """Run an arm, once more if it failed or was disturbed; the second time it counts."""
+    one = _attempt(course, planned, side, turn)
+    why = one.broken or _disturbed(course.now, one)
+    if why is None or one.broken == OUT_OF_MEMORY:
+        return one
+    if not _fits(course, planned, (side,)):
+        course.notes.append(f"no time was left to repeat arm {one.order.order} ({side}): {why}")
+        return one
+    if one.broken is None:
+        course.taken[-1] = replace(one, failed=f"disturbed: {why}")
+    one = _attempt(course, planned, side, turn)
+    again = None if one.broken else _disturbed(course.now, one)
+    if again is not None:
+        course.notes.append(f"arm {one.order.order} ({side}) counts, though {again} again")
+    return one
+
+
+def _attempt(course: _Course, planned: Length, side: str, turn: int | None) -> Taken:
+    """Run an arm; without a turn it is one that takes a window."""
+    edits = course.sides[side].edits if side in course.sides else ()
+    window = turn is None
+    stop = planned.window_stop if window else planned.stop
+    order = Order(side, len(course.taken), edits, stop, planned.seconds, window)
+    course.say(_sentence(course, planned, order))
+    before = course.settings.clock()
+    ran = course.run_arm(order)
+    one = _taken(order, turn, ran, course.settings.clock() - before)
+    course.taken.append(one)
+    return one
+
+
+def _disturbed(now: Standing, one: Taken) -> str | None:
+    """Say what disturbed an arm that counts; ``None``: nothing did."""
+    others = foreign(one)
+    if others is not None and others > _FOREIGN:
+        return f"others took {others:.0%} of the processors"
+    noises = [own_noise(now, other) for other in now.of(one.order.side) if other is not one]
+    known, mine = [value for value in noises if value is not None], own_noise(now, one)
+    if len(known) < _OTHERS or mine is None:
+        return None
+    if mine > max(_NOISE, _NOISIER * statistics.median(known)):
+        return f"its steps vary more than those of its side's other arms (±{mine:.0%})"
+    return None
+
+
+def _windows(course: _Course, planned: Length) -> None:
+    """Run an arm more of each side that was measured, which takes a window."""
+    for side in (UNEDITED, *course.sides):
+        if not course.now.of(side):
+            continue
+        if _cost(course.now, planned, side) > course.left_s:
+            course.notes.append(f"no time was left for a window of side {side}")
+            continue
+        one = _attempt(course, planned, side, None)
+        course.taken[-1] = replace(one, failed=one.broken or "window")
+
+
+# ── Progress ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sentence(course: _Course, planned: Length, order: Order) -> str:
+    """Say which arm begins, and how long the trial still takes."""
+    now = course.now
+    name = "unedited" if order.side == UNEDITED else course.sides[order.side].summary
+    missing = max((PAIRS - len(now.pairs(side)) for side in course.open()), default=0)
+    sides = (UNEDITED, *course.sides)
+    round_s = sum(_cost(now, planned, side) for side in sides if not now.lost(side))
+    windows = 1 if course.settings.windows else 0
+    least = (max(0, missing) + windows) * round_s
+    left = (
+        f"at most {spoken(course.left_s)} left"
+        if least > course.left_s or not missing
+        else f"about {spoken(least)} left, {spoken(course.left_s)} at most"
+    )
+    what = "window, " if order.window else ""
+    return f"arm {order.order + 1}: {what}{order.side}, {name} · {left}"
+
+
+def spoken(seconds: float) -> str:
+    """Say a time: "45 s", "2 min 10 s"."""
+    whole = max(0, round(seconds))
+    if whole < _SOON_S:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"

@@ -1,0 +1,135 @@
+"""The arms that were run: which count, which pair up, what their side's interval is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from gapless.model.trial import Interval, Verdict
+from gapless.verify import compare
+from gapless.verify.compare import Float, Pair
+from gapless.verify.steady import Range, Stepped, blocks, measured
+from gapless.verify.wanted import OUT_OF_MEMORY, UNEDITED, Candidate, Order, Ran
+
+_FAILURES: Final = 2  # of a side, from which it is refused
+_SAME_SAMPLES: Final = 0.01  # a step holds as many
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One arm as it was run; ``turn``: arms of one turn are neighbours and pair up."""
+
+    order: Order
+    turn: int | None  # None: the discarded one, and those of windows
+    ran: Ran
+    stepped: Stepped | None
+    failed: str | None  # why it does not count
+    took_s: float
+
+    @property
+    def broken(self) -> str | None:
+        """Tell why it could not be measured; what was measured and disturbed is not broken."""
+        return self.ran.failed or (None if self.stepped else "it made no two steps")
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether it is measured."""
+        return self.turn is not None and self.failed is None and self.stepped is not None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the arms so far say."""
+
+    taken: tuple[Taken, ...]
+
+    @cached_property
+    def counted(self) -> tuple[Taken, ...]:
+        """Give the arms that count."""
+        return tuple(one for one in self.taken if one.counts)
+
+    @cached_property
+    def range(self) -> Range | None:
+        """Give the steps that count in all of them."""
+        known = [(one.order.side, one.stepped) for one in self.counted if one.stepped is not None]
+        return measured(known) if known else None
+
+    @cached_property
+    def noise(self) -> float | None:
+        """Give the A/A noise."""
+        return compare.noise([self.blocks(one) for one in self.of(UNEDITED)] if self.range else [])
+
+    def of(self, side: str) -> tuple[Taken, ...]:
+        """Give the arms of a side that count."""
+        return tuple(one for one in self.counted if one.order.side == side)
+
+    def blocks(self, one: Taken) -> Float:
+        """Give the mean step time of each block of an arm that counts, in ns."""
+        if one.stepped is None or self.range is None:
+            return np.empty(0)
+        return blocks(one.stepped, self.range)
+
+    def pairs(self, side: str) -> tuple[Pair, ...]:
+        """Give the neighbours of an unedited arm and one of a side; times are for equal samples."""
+        more = self.samples(side)
+        unedited = {one.turn: one for one in self.of(UNEDITED)}
+        return tuple(
+            (self.blocks(unedited[one.turn]), self.blocks(one) / more)
+            for one in self.of(side)
+            if one.turn in unedited and self.range is not None
+        )
+
+    def samples(self, side: str) -> float:
+        """Give how many times as many samples a step of a side holds; 1 where it is not known."""
+        found = [
+            [one.stepped.samples for one in self.of(of) if one.stepped is not None]
+            for of in (UNEDITED, side)
+        ]
+        known = [[one for one in each if one is not None] for each in found]
+        if not all(known):
+            return 1.0
+        ratio = float(np.median(known[1]) / np.median(known[0]))
+        return 1.0 if abs(ratio - 1) <= _SAME_SAMPLES else ratio
+
+    def speedup(self, side: str) -> Interval | None:
+        """Give what a side gains for each step of the unedited runs."""
+        return compare.speedup(self.pairs(side))
+
+    def verdict(self, side: str, candidate: Candidate) -> Verdict:
+        """Give what is proven of a side, its failures included."""
+        why = self.failures(side)
+        if self.lost(side):
+            return Verdict.DOES_NOT_FIT if OUT_OF_MEMORY in why else Verdict.REFUSED
+        return compare.verdict(self.speedup(side), self.noise, candidate.predicted)
+
+    def failures(self, side: str) -> tuple[str, ...]:
+        """Give why arms of a side could not be measured, those of windows apart."""
+        mine = (one for one in self.taken if one.order.side == side and not one.order.window)
+        return tuple(one.broken for one in mine if one.broken is not None)
+
+    def lost(self, side: str) -> bool:
+        """Tell whether a side cannot be measured."""
+        why = self.failures(side)
+        return OUT_OF_MEMORY in why or len(why) >= _FAILURES
+
+    def over(self, side: str, candidate: Candidate, pairs: int) -> bool:
+        """Tell whether a side needs no more arms: it failed, or so many pairs have decided it."""
+        if self.lost(side):
+            return True
+        if len(self.pairs(side)) < pairs:
+            return False
+        decided = self.verdict(side, candidate) is not Verdict.UNDECIDED
+        return decided or compare.narrow(self.speedup(side))
+
+
+def own_noise(standing: Standing, one: Taken) -> float | None:
+    """Give the relative half-width of the interval of an arm's own step time."""
+    found = standing.blocks(one)
+    return compare.own_noise(found) if len(found) else None
+
+
+def standing(taken: Sequence[Taken]) -> Standing:
+    """Give what some arms say."""
+    return Standing(tuple(taken))
