@@ -9,7 +9,7 @@ import pytest
 
 from gapless.model.edit import Edit, as_json
 from gapless.payload import overlay, recorder
-from gapless.payload.overlay import telling
+from gapless.payload.overlay import moments, telling
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -30,6 +30,9 @@ class Told:
         self.values[values["edit"]] = values
         return 0
 
+    def note(self, what: str, why: str) -> None:
+        self.unseen.append(f"{what}: {why}")
+
     def times(self, number: int = 0) -> int:
         """Give how often an edit took effect so far."""
         return telling.times(number)
@@ -49,9 +52,11 @@ def laid(*edits: Edit) -> Generator[Told]:
     """Have edits laid; what they tell is in what is given."""
     told = Told()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recorder, "unseen", lambda what, why: told.unseen.append(f"{what}: {why}"))
+        patch.setattr(recorder, "unseen", told.note)
         patch.setattr(recorder, "fact", told.fact)
         patch.setattr(recorder, "on_edge", told.on_edge)
+        patch.setattr(recorder, "on_stop", lambda _action: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        patch.setitem(moments._state, "watching", False)  # noqa: FBT003, SLF001  # pyright: ignore[reportPrivateUsage]
         try:
             overlay.lay([as_json(edit) for edit in edits])
             yield told

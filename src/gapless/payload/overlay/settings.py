@@ -35,6 +35,7 @@ class _Setting:
             self.setter = getattr(owner, name)
         self.ask = _getter(owner, name, self.target) if self.setter else self._attribute
         self.old = self.now()
+        self.told = True
 
     def _attribute(self) -> Any:
         return getattr(self.owner, self.name)
@@ -66,12 +67,17 @@ class _Setting:
         """Set it for the first time."""
         if not self.is_ours(self.old):
             self.put(self.value)
+        self.told = self.now() is not targets.MISSING
         self.tell(self.old)
 
     def enforce(self) -> None:
-        """Set it again, if it is not ours any more."""
+        """Set it again, if it is not ours any more.
+
+        What torch told before and tells no longer was set by another name for the same (TF32).
+        """
         found = self.now()
-        if found is targets.MISSING or self.is_ours(found) or where.in_worker():
+        gone = found is targets.MISSING and not self.told
+        if gone or self.is_ours(found) or where.in_worker():
             return
         self.put(self.value)
         self.tell(found)

@@ -28,7 +28,7 @@ def _wrap(number: int, options: dict[str, Any], module: Any) -> targets.Undo | N
         return telling.refused(number, TARGET, "it is compiled already")
     try:
         module.compile(**options)
-    except (RuntimeError, ValueError, TypeError) as error:  # of this Python, of these options
+    except Exception as error:  # this Python, these options, warnings that are errors
         return telling.refused(number, TARGET, repr(error)[:300])
     ours = _Compiled(number, options, module, module._compiled_call_impl)
     module._compiled_call_impl = ours

@@ -12,7 +12,6 @@ import sys
 import weakref
 from typing import Any
 
-from ... import imports
 from .. import gradients, optimizers, targets, telling
 
 TARGET = "torch.nn.parallel.DistributedDataParallel.no_sync"
@@ -20,14 +19,11 @@ TARGET = "torch.nn.parallel.DistributedDataParallel.no_sync"
 
 def lay(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; options: "every", the backward passes of a step. Give what takes it off."""
-    telling.laid(number, TARGET)
     accumulating = _Accumulating(number, int(edit["options"]["every"]))
-    imports.when_imported("torch", accumulating.begin)
     undos = [
-        lambda: telling.lifted(number),
+        targets.when_there(number, TARGET, accumulating.begin),
         gradients.around_backward(accumulating.backward),
         gradients.before_clips(accumulating.used),
-        accumulating.end,
     ]
     return functools.partial(targets.undo_all, undos)
 
@@ -47,26 +43,21 @@ class _Accumulating:
     """All models that are spread, and what is done with them."""
 
     def __init__(self, number: int, every: int) -> None:
-        self.number, self.every, self.on = number, every, True
+        self.number, self.every = number, every
         self.spread: list[_Spread] = []
         self.undos: list[targets.Undo] = []
 
-    def begin(self, torch: Any) -> None:
-        """Meet each model that is spread; see what uses gradients."""
-        if not self.on:
-            return
-        scaler = torch.amp.grad_scaler.GradScaler
+    def begin(self, shells: type, _name: str) -> targets.Undo:
+        """Meet each model that is spread; see what uses gradients. Give what ends it."""
+        scaler = sys.modules["torch.amp.grad_scaler"].GradScaler
+        optim = sys.modules["torch.optim.optimizer"]
         self.undos += [
-            targets.replace(torch.nn.parallel.DistributedDataParallel, "__init__", self._spreading),
+            targets.replace(shells, "__init__", self._spreading),
             targets.replace(scaler, "unscale_", self._unscaling),
-            torch.optim.optimizer.register_optimizer_step_pre_hook(self._steps).remove,
-            torch.optim.optimizer.register_optimizer_step_post_hook(self._stepped).remove,
+            optim.register_optimizer_step_pre_hook(self._steps).remove,
+            optim.register_optimizer_step_post_hook(self._stepped).remove,
         ]
-
-    def end(self) -> None:
-        """Take everything off."""
-        self.on = False
-        targets.undo_all(self.undos)
+        return functools.partial(targets.undo_all, self.undos)
 
     def _spreading(self, original: Any, switch: targets.Switch) -> Any:
         @functools.wraps(original)

@@ -1,0 +1,87 @@
+"""Edits of trainings on several processes: the same training, with fewer or other messages."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless.model.edit import Edit, SetArgument, Wrap, as_json
+
+DDP = "torch.nn.parallel.DistributedDataParallel"
+SCRIPT = Path(__file__).with_name("train_on_two_ranks.py")
+USUAL = {
+    "bucket_cap_mb": 25,
+    "static_graph": False,
+    "gradient_as_bucket_view": False,
+    "find_unused_parameters": False,
+    "broadcast_buffers": True,
+}
+WANTED: dict[str, bool | int] = {
+    "bucket_cap_mb": 100,
+    "static_graph": True,
+    "gradient_as_bucket_view": True,
+    "find_unused_parameters": True,
+    "broadcast_buffers": False,
+}
+SIDES: dict[str, list[Edit]] = {
+    "plain": [],
+    "no-sync": [Wrap(DDP, "no-sync", {"every": 4})],
+    "arguments": [SetArgument(DDP, name, value) for name, value in WANTED.items()],
+    "both": [SetArgument(DDP, "static_graph", value=True), Wrap(DDP, "no-sync", {"every": 4})],
+    "after": [],
+}
+
+Found = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
+    """Give what each of two ranks found, side by side."""
+    out = tmp_path_factory.mktemp("ranks") / "out"
+    sides = {name: [as_json(one) for one in edits] for name, edits in SIDES.items()}
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), json.dumps(sides), str(out)]
+    subprocess.run(command, check=True, timeout=100)
+    return [json.loads(Path(f"{out}.{rank}.json").read_text()) for rank in range(2)]
+
+
+def close(one: Any) -> Any:  # noqa: ANN401 - pytest's
+    return pytest.approx(one, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("side", ["no-sync", "arguments", "after"])
+def test_the_training_is_the_same(ranks: list[Found], side: str) -> None:
+    for found in ranks:
+        for plain, edited in zip(found["plain"]["ways"], found[side]["ways"], strict=True):
+            assert edited["losses"] == close(plain["losses"])
+            for ours, theirs in zip(edited["weights"], plain["weights"], strict=True):
+                assert ours == close(theirs)
+        assert found[side]["unseen"] == []
+    first, second = ([way["weights"] for way in found[side]["ways"]] for found in ranks)
+    assert first == second
+
+
+def test_gradients_are_averaged_once_a_step(ranks: list[Found]) -> None:
+    for found in ranks:
+        # 16 micro-batches. Edited: once in each of the three whole steps, and the others before
+        # they are used.
+        assert found["plain"]["reduced"] == [16, 16, 16]
+        assert found["no-sync"]["reduced"] == [3, 3, 3]
+        assert [one["times"] for one in found["no-sync"]["told"]] == [3 * 13]
+        assert found["after"]["reduced"] == [16, 16, 16]
+
+
+def test_arguments_of_ddp_are_ours(ranks: list[Found]) -> None:
+    for found in ranks:
+        assert found["plain"]["ways"][0]["facts"] == USUAL
+        assert found["arguments"]["ways"][0]["facts"] == WANTED
+        assert found["after"]["ways"][0]["facts"] == USUAL
+        assert [one["times"] for one in found["arguments"]["told"]] == [3] * 5
+
+
+def test_a_static_graph_is_averaged_each_time_and_that_is_told(ranks: list[Found]) -> None:
+    for found in ranks:
+        assert found["both"]["told"][1]["times"] == 0
+        assert "static_graph" in found["both"]["unseen"][0]
