@@ -1,0 +1,59 @@
+"""Keep arms from the services that log experiments: what they would send stays in a folder.
+
+Variables of the environment where the loggers listen to them, and a wrap (``redirect-logs``) for
+what the script says in its code. Both sides of a trial get the same. Downloads go on (no
+``HF_HUB_OFFLINE``): a training that fetches its model would break. What is sent in other ways is
+for ``launch.outside``.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from gapless.model.edit import Edit, SetEnv, Wrap
+
+_OFF: Final = frozenset({"disabled", "offline", "dryrun", "debug", "read-only", "local"})
+_MODES: Final = ("WANDB_MODE", "NEPTUNE_MODE", "SWANLAB_MODE")  # offline, unless as quiet already
+_FIXED: Final = {
+    "COMET_START_ONLINE": "0",  # of comet_ml.start(); Experiment() is the wrap's
+    "CLEARML_OFFLINE_MODE": "1",
+    "DVC_STUDIO_OFFLINE": "true",
+    "DVC_EXP_AUTO_PUSH": "false",
+}
+# A run that is to be gone on with is known to the server alone.
+_FORGOTTEN: Final = ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "NEPTUNE_CUSTOM_RUN_ID")
+
+
+def variables(old: Mapping[str, str], folder: Path) -> dict[str, str | None]:
+    """Give what the environment of an arm is to say; ``None``: the variable is not to be there.
+
+    ``folder``: where the loggers write. One whose variable says that it is off already stays so.
+    """
+    modes = {name: "offline" for name in _MODES if old.get(name, "").lower() not in _OFF}
+    places = {
+        "WANDB_DIR": str(folder),
+        "WANDB_DATA_DIR": str(folder),
+        "MLFLOW_TRACKING_URI": _tracking(folder),
+        "MLFLOW_REGISTRY_URI": _tracking(folder),
+        "COMET_OFFLINE_DIRECTORY": str(folder),
+        "SWANLAB_LOG_DIR": str(folder),
+    }
+    return {**modes, **places, **_FIXED, **{name: None for name in _FORGOTTEN if name in old}}
+
+
+def edits(old: Mapping[str, str], folder: Path) -> tuple[Edit, ...]:
+    """Give the same as edits, and what the environment cannot say: to be laid in all arms."""
+    options = {"folder": str(folder), "tracking": _tracking(folder)}
+    return (
+        *(SetEnv(name, value) for name, value in variables(old, folder).items()),
+        Wrap("logging", "redirect-logs", options),
+    )
+
+
+def make(folder: Path) -> None:
+    """Make the folder that the loggers write into. Raises ``OSError``."""
+    folder.mkdir(parents=True, exist_ok=True)  # wandb takes a temporary one where it is missing
+
+
+def _tracking(folder: Path) -> str:
+    return (folder.absolute() / "mlruns").as_uri()

@@ -1,0 +1,123 @@
+"""no-logging: what a training says of itself is not said; or each N-th time a line says it.
+
+``print`` to the terminal, records of ``logging`` and loguru below ERROR, refreshes of tqdm and
+rich, and what sends values to TensorBoard, wandb, mlflow, comet and aim. It begins when an
+optimizer is made, so that what starts a training says all it has to say. Only the calls do
+nothing: what is passed to them was computed before, and ``loss.item()`` waits for its device as
+ever. Output through ``sys.stdout.write`` and into files goes on. An ablation, for trials.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from ... import places
+from .. import moments, several, targets, telling
+
+TARGET = "logging"
+_ERROR = 40  # logging.ERROR
+_ERRORS = ("ERROR", "CRITICAL")
+_VALUES = ("log_metric", "log_metrics", "log_text", "log_image")  # whose results nobody uses
+_PLACES = (
+    (("torch.utils.tensorboard.writer", "SummaryWriter"), ("add_*", "flush")),
+    (("tensorboardX.writer", "SummaryWriter"), ("add_*", "flush")),
+    (("wandb.sdk.wandb_run", "Run"), ("log",)),
+    (("mlflow.tracking.fluent", None), _VALUES),
+    (("mlflow", None), _VALUES),
+    (("tqdm.std", "tqdm"), ("refresh", "write")),
+    (("rich.live", "Live"), ("refresh",)),
+    (("aim.sdk.run", "Run"), ("track",)),
+    (("comet_ml.experiment", "BaseExperiment"), _VALUES),
+    (("comet_ml.experiment", "CometExperiment"), _VALUES),
+)
+
+
+class _Quiet:
+    """Which calls are left out: all from when it begins, or all but each so manyth of a line."""
+
+    def __init__(self, number: int, every: Any) -> None:
+        self.number, self.every = number, every
+        self.on = False
+        self.counts: dict[Any, int] = {}
+
+    def begin(self) -> None:
+        """Leave calls out from now on."""
+        self.on = True
+
+    def leaves_out(self) -> bool:
+        """Tell whether the call whose wrapper asks is to do nothing, and tell of it then."""
+        if not self.on:
+            return False
+        if self.every is not None:
+            caller = places.users_frame(1) or sys._getframe(2)
+            line = caller.f_code, caller.f_lineno
+            self.counts[line] = self.counts.get(line, 0) + 1
+            if self.counts[line] % self.every == 0:
+                return False
+        telling.told(self.number, TARGET, "said", "not said")
+        return True
+
+
+def lay(number: int, edit: Any) -> targets.Undo:
+    """Lay an edit; option "every": each so manyth call of a line is made. Give what undoes it."""
+    quiet = _Quiet(number, edit.get("options", {}).get("every"))
+    found = several.Several(number, TARGET)
+    found.replace(("builtins", None), ("print",), functools.partial(_printing, quiet))
+    for place, is_error in _RECORDS:
+        found.replace(place, ("_log",), functools.partial(_by_level, quiet, is_error))
+    for place, names in _PLACES:
+        found.replace(place, names, functools.partial(_silent, quiet))
+    found.undos.append(moments.at(quiet.begin))
+    return found.off
+
+
+def _silent(quiet: _Quiet, original: Any, switch: targets.Switch) -> Any:
+    @functools.wraps(original)
+    def say(*args: Any, **kwargs: Any) -> Any:
+        if switch.on and quiet.leaves_out():
+            return None
+        return original(*args, **kwargs)
+
+    return say
+
+
+def _by_level(quiet: _Quiet, is_error: Any, original: Any, switch: targets.Switch) -> Any:
+    @functools.wraps(original)
+    def log(self: Any, level: Any, *args: Any, **kwargs: Any) -> Any:
+        if switch.on and not is_error(level) and quiet.leaves_out():
+            return None
+        return original(self, level, *args, **kwargs)
+
+    return log
+
+
+def _is_error(level: Any) -> bool:
+    return isinstance(level, int) and level >= _ERROR
+
+
+def _is_logurus_error(level: Any) -> bool:
+    return level in _ERRORS or _is_error(level)
+
+
+_RECORDS = (
+    (("logging", "Logger"), _is_error),
+    (("loguru._logger", "Logger"), _is_logurus_error),
+)
+
+
+def _printing(quiet: _Quiet, original: Any, switch: targets.Switch) -> Any:
+    @functools.wraps(original)
+    def say(*args: Any, **kwargs: Any) -> None:
+        file = kwargs.get("file")
+        shown = file is None or file is sys.stdout or file is sys.stderr
+        if switch.on and shown and not _tells_of_an_error() and quiet.leaves_out():
+            return
+        original(*args, **kwargs)
+
+    return say
+
+
+def _tells_of_an_error() -> bool:
+    return sys._getframe(2).f_globals.get("__name__") == "traceback"

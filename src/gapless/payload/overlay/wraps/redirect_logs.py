@@ -1,0 +1,88 @@
+"""redirect-logs: what a training's loggers would send, or write elsewhere, stays in a folder.
+
+Where the environment rules (``launch.offline``) nothing is done here; this is for what the script
+says in its code. TensorBoard's event files go to the folder; wandb, neptune and swanlab go offline;
+mlflow has its store there; comet's online experiments are disabled. For both sides of a trial.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from .. import several, signatures, targets, telling
+
+TARGET = "loggers"
+_QUIET = ("disabled", "offline", "dryrun", "debug", "read-only", "local")
+_CLIENT = ("mlflow.tracking.client", "MlflowClient")
+# module and class, function, argument, what it gets (by its name here), values that stay
+_PLACES = (
+    (("torch.utils.tensorboard.writer", "SummaryWriter"), "__init__", "log_dir", "events", ()),
+    (("tensorboardX.writer", "SummaryWriter"), "__init__", "logdir", "events", ()),
+    (("wandb", None), "init", "mode", "offline", (None, *_QUIET)),
+    (("neptune", None), "init_run", "mode", "offline", (None, *_QUIET)),
+    (("swanlab", None), "init", "mode", "offline", (None, *_QUIET)),
+    (("mlflow", None), "set_tracking_uri", "uri", "tracking", ()),
+    (("mlflow", None), "set_registry_uri", "uri", "tracking", ()),
+    (_CLIENT, "__init__", "tracking_uri", "tracking", (None,)),
+    (_CLIENT, "__init__", "registry_uri", "tracking", (None,)),
+    (("comet_ml", "Experiment"), "__init__", "disabled", "yes", ()),
+    (("comet_ml", "ExistingExperiment"), "__init__", "disabled", "yes", ()),
+    (("comet_ml", None), "start", "online", "no", ()),
+)
+
+
+class _Folders:
+    """Folders for event files, a new one for each writer."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.count = 0
+
+    def new(self, old: Any) -> str:
+        """Give the folder in the place of another one."""
+        self.count += 1
+        name = os.path.basename(os.path.normpath(str(old))) if old else "events"
+        return os.path.join(self.folder, "tensorboard", f"{name}-{os.getpid()}-{self.count}")
+
+
+def lay(number: int, edit: Any) -> targets.Undo:
+    """Lay an edit; options: "folder", "tracking" (a URI of mlflow's). Give what undoes it."""
+    options = edit["options"]
+    values = {
+        "events": _Folders(options["folder"]).new,
+        "tracking": lambda _old: options["tracking"],
+        "offline": lambda _old: "offline",
+        "yes": lambda _old: True,
+        "no": lambda _old: False,
+    }
+    found = several.Several(number, TARGET)
+    for place, function, argument, value, kept in _PLACES:
+        one = _Redirection(number, argument, values[value], kept)
+        found.replace(place, (function,), one.make)
+    return found.off
+
+
+class _Redirection:
+    """One argument of a function that gets another value."""
+
+    def __init__(self, number: int, name: str, give: Any, kept: Any) -> None:
+        self.number, self.name, self.give, self.kept = number, name, give, kept
+
+    def make(self, original: Any, switch: targets.Switch) -> Any:
+        """Give the function with it. Raises ``ValueError`` if it has no such argument."""
+        signatures.Argument(original, self.name, None)
+
+        @functools.wraps(original)
+        def redirected(*args: Any, **kwargs: Any) -> Any:
+            argument = signatures.Argument(original, self.name, None)
+            old = argument.get(args, kwargs)
+            if not switch.on or old in self.kept:
+                return original(*args, **kwargs)
+            argument.value = self.give(old)
+            telling.told(self.number, f"{TARGET}: {self.name}", old, argument.value)
+            args, kwargs = argument.put(args, kwargs)
+            return original(*args, **kwargs)
+
+        return redirected
