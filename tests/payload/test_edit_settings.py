@@ -15,8 +15,8 @@ from tests.payload.laying import Told, laid
 MATMUL = "torch.backends.cuda.matmul"
 
 
-def parameters(dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
-    return [torch.ones(3, dtype=dtype, requires_grad=True)]
+def parameters() -> list[torch.Tensor]:
+    return [torch.ones(3, requires_grad=True)]
 
 
 SETTINGS: list[tuple[SetGlobal, Callable[[], object], Callable[[], object]]] = [
@@ -150,6 +150,17 @@ def test_a_class_without_the_argument_is_refused() -> None:
         assert told.times() == 0
         assert len(told.unseen) == 1
         assert "there is no argument 'fused'" in told.unseen[0]
+
+
+def test_what_torch_refuses_is_made_as_it_was_written_and_told() -> None:
+    with laid(SetArgument("torch.optim.AdamW", "fused", value=True)) as told:
+        tensors = [torch.ones(3, device="meta", requires_grad=True)]
+        optimizer = torch.optim.AdamW(tensors, lr=0.5)
+        assert not optimizer.param_groups[0]["fused"]
+        assert optimizer.param_groups[0]["params"][0] is tensors[0]
+        assert len(optimizer.param_groups) == 1
+        assert told.times() == 0
+        assert "`fused=True` requires" in told.unseen[0]
 
 
 def test_gradients_are_dropped() -> None:

@@ -28,22 +28,39 @@ def _replace(number: int, edit: Any, owner: Any, name: str) -> targets.Undo:
         return loaders.lay(number, edit, found)
     if not hasattr(found.__init__, "__code__"):
         raise TypeError("its construction is not Python's")
-    return targets.replace(found, "__init__", make)
+    return targets.replace(found, "__init__", functools.partial(make, again=True))
 
 
 def _edited(
-    number: int, edit: Any, original: Callable[..., Any], switch: targets.Switch
+    number: int,
+    edit: Any,
+    original: Callable[..., Any],
+    switch: targets.Switch,
+    *,
+    again: bool = False,
 ) -> Callable[..., Any]:
-    """Give a function that gets our value."""
+    """Give a function that gets our value.
+
+    ``again``: what it refuses (``fused`` on such a device) is done as it was written, and told.
+    """
     argument = Argument(original, edit["name"], edit["value"])
     meant = where.matcher(edit.get("where"))
     target = f"{edit['target']}.{edit['name']}"
 
     @functools.wraps(original)
     def edited(*args: Any, **kwargs: Any) -> Any:
-        if switch.on and meant():
-            telling.told(number, target, argument.get(args, kwargs), argument.value)
-            args, kwargs = argument.put(args, kwargs)
-        return original(*args, **kwargs)
+        if not switch.on or not meant():
+            return original(*args, **kwargs)
+        old = argument.get(args, kwargs)
+        ours, ours_by_name = argument.put(args, kwargs)
+        try:
+            result = original(*ours, **ours_by_name)
+        except (TypeError, ValueError, RuntimeError) as error:
+            if not again:
+                raise
+            telling.refused(number, target, repr(error)[:300])
+            return original(*args, **kwargs)
+        telling.told(number, target, old, argument.value)
+        return result
 
     return edited
