@@ -30,9 +30,19 @@ _GPU: Final = Machine(
     shm_bytes=64 * _GIB,
     memlock_bytes=None,
     numa_nodes=2,
+    cpu_list="0-15",
 )
-_CPU: Final = replace(
-    _GPU, cpus=2, intra_op_threads=2, device=None, capability=None, devices=None, numa_nodes=1
+_CPU: Final = Machine(
+    cpus=2,
+    intra_op_threads=2,
+    device=None,
+    capability=None,
+    devices=None,
+    memory_bytes=24 * _GIB,
+    shm_bytes=12 * _GIB,
+    memlock_bytes=None,
+    numa_nodes=1,
+    cpu_list="0-1",
 )
 _LOADER: Final = Loader(
     id=0,

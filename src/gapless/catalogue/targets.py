@@ -1,4 +1,4 @@
-"""What the edits of the fixes are about, by qualified name."""
+"""What edits are about, by qualified name, and the short names of what is often set."""
 
 from typing import Final
 
@@ -6,3 +6,77 @@ LOADER: Final = "torch.utils.data.DataLoader"
 MODULE: Final = "torch.nn.Module"
 OPTIMIZER: Final = "torch.optim.Optimizer"
 DDP: Final = "torch.nn.parallel.DistributedDataParallel"
+OPTIMIZERS: Final = (
+    "ASGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "LBFGS",
+    "NAdam",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SGD",
+    "SparseAdam",
+)
+CLASSES: Final = {
+    "DataLoader": LOADER,
+    "DistributedDataParallel": DDP,
+    "DDP": DDP,
+    "FullyShardedDataParallel": "torch.distributed.fsdp.FullyShardedDataParallel",
+    "FSDP": "torch.distributed.fsdp.FullyShardedDataParallel",
+    "DataParallel": "torch.nn.DataParallel",
+    "Module": MODULE,
+    "Optimizer": OPTIMIZER,
+    "autocast": "torch.autocast",
+    "GradScaler": "torch.amp.GradScaler",
+    "SummaryWriter": "torch.utils.tensorboard.SummaryWriter",
+    **{name: f"torch.optim.{name}" for name in OPTIMIZERS},
+}
+ARGUMENTS: Final = {  # of classes of which they are known: others are mistakes
+    LOADER: (
+        "num_workers",
+        "prefetch_factor",
+        "pin_memory",
+        "persistent_workers",
+        "in_order",
+        "timeout",
+        "pin_memory_device",
+        "batch_size",
+        "shuffle",
+        "sampler",
+        "drop_last",
+    ),
+    DDP: (
+        "broadcast_buffers",
+        "bucket_cap_mb",
+        "find_unused_parameters",
+        "gradient_as_bucket_view",
+        "init_sync",
+        "static_graph",
+    ),
+}
+GLOBALS: Final = (
+    "torch.autograd.set_detect_anomaly",
+    "torch.backends.cuda.enable_cudnn_sdp",
+    "torch.backends.cuda.enable_flash_sdp",
+    "torch.backends.cuda.enable_math_sdp",
+    "torch.backends.cuda.enable_mem_efficient_sdp",
+    "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
+    "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+    "torch.backends.cuda.matmul.allow_tf32",
+    "torch.backends.cudnn.allow_tf32",
+    "torch.backends.cudnn.benchmark",
+    "torch.backends.cudnn.deterministic",
+    "torch.backends.cudnn.enabled",
+    "torch.cuda.set_sync_debug_mode",
+    "torch.multiprocessing.set_sharing_strategy",
+    "torch.set_default_dtype",
+    "torch.set_float32_matmul_precision",
+    "torch.set_num_interop_threads",
+    "torch.set_num_threads",
+    "torch.use_deterministic_algorithms",
+)

@@ -6,6 +6,7 @@ from gapless.model.edit import Applicability
 from gapless.model.facts import Facts, Loader
 
 PREFETCH: Final = 2  # what torch prefetches for each worker, unless it is told otherwise
+_OTHERWISE: Final = (3, 14)  # the Python that forks no more by default
 _GIB: Final = 1 << 30
 
 
@@ -18,15 +19,17 @@ def workers(facts: Facts, loader: Loader, many: int, prefetch: int | None = None
             f"{short(loader.dataset)} is an IterableDataset that never asks get_worker_info(): "
             f"each of {many} workers would give every sample once"
         )
-    started = loader.start_method or "fork"
+    python = facts.world.python
+    started = loader.start_method or ("forkserver" if python and python >= _OTHERWISE else "fork")
     if loader.num_workers == 0 and started != "fork" and loader.picklable is False:
         return (
-            f"workers are started by {started}, and {short(loader.dataset)} cannot be pickled for "
-            "them (a lambda, a local class, an open file, a lock or a generator)"
+            f"workers are started by {started}, and {short(loader.dataset)} or its collate "
+            "function cannot be pickled for them (a lambda, a local class, an open file, a lock, "
+            "a generator)"
         )
     if loader.num_workers == 0 and started == "fork" and loader.cuda_in_dataset:
         return (
-            f"{short(loader.dataset)} uses CUDA, which cannot be used in a forked worker: "
+            f"{short(loader.dataset)} names CUDA, which cannot be used in a forked worker: "
             "move to the device in the training loop"
         )
     return crowded(facts, loader, many, prefetch or loader.prefetch_factor or PREFETCH)

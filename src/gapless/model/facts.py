@@ -100,6 +100,8 @@ class Machine:
     memlock_bytes: int | None  # None: unlimited or not known
     numa_nodes: int | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    cpu_list: str | None = None  # which those are: "0-15"
+    device_cpus: str | None = None  # the processors of the device's NUMA node
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ def values(torch: Any) -> dict[str, Any]:
             memlock_bytes=_memlock(),
             memory_bytes=_memory(),
             numa_nodes=_nodes(),
+            cpu_list=_processors(),
         )
     return {**_read, **_device(torch)}
 
@@ -36,7 +37,26 @@ def _device(torch: Any) -> dict[str, Any]:
         "capability": [found.major, found.minor],
         "devices": torch.cuda.device_count(),
         "device_bytes": found.total_memory,
+        "device_cpus": _near(found),
     }
+
+
+def _near(device: Any) -> str | None:
+    """Give the processors near a device; torch tells its place since 2.8."""
+    place = [getattr(device, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
+    if None in place:
+        return None
+    domain, bus, slot = place
+    return _line(f"/sys/bus/pci/devices/{domain:04x}:{bus:02x}:{slot:02x}.0/local_cpulist")
+
+
+def _processors() -> str | None:
+    """Give the processors that this process may use, as the kernel lists them."""
+    with contextlib.suppress(OSError):
+        with open("/proc/self/status") as file:
+            found = re.search(r"^Cpus_allowed_list:\s+(\S+)", file.read(), re.MULTILINE)
+        return found.group(1) if found else None
+    return None
 
 
 def _free(path: str) -> int | None:
@@ -70,10 +90,14 @@ def _memory() -> int | None:
 
 
 def _number(name: str) -> int | None:
-    with contextlib.suppress(OSError):
-        with open(os.path.join(_CGROUP, name)) as file:
-            text = file.read().strip()
-        return int(text) if text.isdecimal() else None
+    text = _line(os.path.join(_CGROUP, name))
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _line(path: str) -> str | None:
+    """Give what stands in a file of one line; None: nothing, or there is no such file."""
+    with contextlib.suppress(OSError), open(path) as file:
+        return file.read().strip() or None
     return None
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import named, optimizers
+from gapless.catalogue.choosing import named, on_cuda, optimizers
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument
 from gapless.model.facts import Facts, Optimizer
@@ -98,7 +98,7 @@ def _refused(facts: Facts, one: Optimizer, which: str) -> str | None:
     have, torch = _HAVE.get(one.name), facts.world.torch
     if have is None:
         return f"{which} has no fused implementation"
-    device = (one.device or "cuda").partition(":")[0]
+    device = (one.device or ("cuda" if on_cuda(facts) else "cpu")).partition(":")[0]
     since = have.get(device)
     if since is None:
         return f"{which} cannot be fused on {device}"

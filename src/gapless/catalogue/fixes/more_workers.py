@@ -69,13 +69,13 @@ _MOST: Final = 16  # workers that are tried first, at most; more must be asked f
         Case(
             "Workers that are spawned, and a data set that holds an open file",
             examples.gpu(examples.loader(start_method="spawn", picklable=False)),
-            "refused: workers are started by spawn, and Images cannot be pickled for them (a "
-            "lambda, a local class, an open file, a lock or a generator)",
+            "refused: workers are started by spawn, and Images or its collate function cannot be "
+            "pickled for them (a lambda, a local class, an open file, a lock, a generator)",
         ),
         Case(
             "Samples that are moved to the device where they are made",
             examples.gpu(examples.loader(cuda_in_dataset=True)),
-            "refused: Images uses CUDA, which cannot be used in a forked worker: move to the "
+            "refused: Images names CUDA, which cannot be used in a forked worker: move to the "
             "device in the training loop",
         ),
         Case(

@@ -44,6 +44,17 @@ _ROUND: Final = 0.02  # so far from a whole number may the mean be: an epoch's l
             "refused: a step has 2.50 backward passes on the mean, so which is the last is not "
             "known",
         ),
+        Case(
+            "Two optimizers",
+            examples.gpu(
+                examples.ddp(),
+                examples.optimizer(),
+                examples.optimizer(id=1),
+                examples.world(ranks=2, micro_batches=2.0),
+            ),
+            "refused: several optimizers step, so which passes belong to one step is not known: "
+            "say how many, by no-sync=N",
+        ),
         Case("No DDP", examples.gpu(), "refused: no model is wrapped in DistributedDataParallel"),
     ],
 )
@@ -62,6 +73,9 @@ def no_sync(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     def make(_one: Parallel) -> Proposal:
         calls = facts.calls.get("no_sync")
         mean = facts.world.micro_batches
+        if len(facts.optimizers) > 1 and option.value is None:
+            why = "several optimizers step, so which passes belong to one step is not known: say "
+            return no_sync.refusal(f"{why}how many, by no-sync=N")
         if calls:
             return no_sync.nothing(f"the script calls no_sync() already ({calls} times)")
         if mean is None and option.value is None:

@@ -14,13 +14,13 @@ from gapless.model.facts import Facts
         Case(
             "The host waits in each step",
             examples.gpu(synchronize=624),
-            "risky: torch.cuda.synchronize() does nothing (624 calls)",
+            "risky: torch.cuda.synchronize() does nothing (624 waits were seen)",
             edits=(Skip("torch.cuda.synchronize"),),
         ),
         Case(
             "It never does",
             examples.gpu(synchronize=0),
-            "nothing to change: torch.cuda.synchronize() was not called",
+            "nothing to change: no call that waits for the device was seen",
         ),
         Case("No device", examples.cpu(), "refused: no CUDA device was used"),
     ],
@@ -41,8 +41,8 @@ def no_synchronize(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
         return (no_synchronize.refusal("no CUDA device was used"),)
     calls = facts.calls.get("synchronize")
     if calls == 0:
-        return (no_synchronize.nothing("torch.cuda.synchronize() was not called"),)
-    many = "" if calls is None else f" ({calls} calls)"
+        return (no_synchronize.nothing("no call that waits for the device was seen"),)
+    many = "" if calls is None else f" ({calls} waits were seen)"
     return (
         no_synchronize.proposal(
             f"torch.cuda.synchronize() does nothing{many}",

@@ -1,0 +1,193 @@
+"""``--set``: what a text means as an edit, and what it may change of a run."""
+
+import re
+
+import pytest
+
+from gapless.catalogue import examples, free, judging
+from gapless.catalogue.declare import is_nothing, spoken
+from gapless.errors import UsageError
+from gapless.model.edit import (
+    Applicability,
+    Edit,
+    SetArgument,
+    SetEnv,
+    SetGlobal,
+    Skip,
+    Where,
+)
+
+LOADER = "torch.utils.data.DataLoader"
+DDP = "torch.nn.parallel.DistributedDataParallel"
+
+
+@pytest.mark.parametrize(
+    ("text", "edit"),
+    [
+        ("DataLoader.num_workers=8", SetArgument(LOADER, "num_workers", 8)),
+        (
+            "DataLoader@src/train.py:41.num_workers=8",
+            SetArgument(LOADER, "num_workers", 8, Where("src/train.py", 41)),
+        ),
+        ("torch.utils.data.DataLoader.timeout=1.5", SetArgument(LOADER, "timeout", 1.5)),
+        ("DataLoader.prefetch_factor=None", SetArgument(LOADER, "prefetch_factor", None)),
+        ("SGD.fused=True", SetArgument("torch.optim.SGD", "fused", value=True)),
+        (
+            "Optimizer.zero_grad.set_to_none=true",
+            SetArgument("torch.optim.Optimizer.zero_grad", "set_to_none", value=True),
+        ),
+        (
+            "DistributedDataParallel.bucket_cap_mb=50",
+            SetArgument(DDP, "bucket_cap_mb", 50),
+        ),
+        ("DDP.static_graph=True", SetArgument(DDP, "static_graph", value=True)),
+        (
+            "torch.nn.functional.dropout(p)=0.1",
+            SetArgument("torch.nn.functional.dropout", "p", 0.1),
+        ),
+        ("models.vit.Attention.heads=4", SetArgument("models.vit.Attention", "heads", 4)),
+        (
+            "torch.backends.cudnn.benchmark=True",
+            SetGlobal("torch.backends.cudnn.benchmark", value=True),
+        ),
+        ("cudnn.benchmark=True", SetGlobal("torch.backends.cudnn.benchmark", value=True)),
+        ("torch.set_num_threads=1", SetGlobal("torch.set_num_threads", 1)),
+        ("set_num_threads=1", SetGlobal("torch.set_num_threads", 1)),
+        (
+            "torch.set_float32_matmul_precision='high'",
+            SetGlobal("torch.set_float32_matmul_precision", "high"),
+        ),
+        ("settings.CACHE=7", SetGlobal("settings.CACHE", 7)),
+        ("env.OMP_NUM_THREADS=1", SetEnv("OMP_NUM_THREADS", "1")),
+        ("env.A=b=c", SetEnv("A", "b=c")),
+        ("env.CUDA_LAUNCH_BLOCKING=", SetEnv("CUDA_LAUNCH_BLOCKING", None)),
+        ("skip.torch.cuda.empty_cache", Skip("torch.cuda.empty_cache")),
+        ("skip.torch.save=10", Skip("torch.save", 10)),
+        (
+            "skip.torch.cuda.synchronize@train.py:50",
+            Skip("torch.cuda.synchronize", None, Where("train.py", 50)),
+        ),
+    ],
+)
+def test_a_text_means_an_edit(text: str, edit: Edit) -> None:
+    assert free.parse(text) == edit
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("DataLoader.num_worker=8", "DataLoader has no argument 'num_worker'.*mean num_workers"),
+        ("DataLoader.x=8", "has no argument 'x' that could be set: num_workers, prefetch_factor"),
+        ("Dataloader.num_workers=8", "Dataloader is not a class.*did you mean DataLoader"),
+        ("Lion.fused=True", "Lion is not a class that is known: give its qualified name"),
+        ("DataLoader.num_workers", "there is no =VALUE; forms are"),
+        ("cudnn.benchmrk=True", "no setting cudnn.benchmrk; did you mean cudnn.benchmark"),
+        ("torch.backends.cudnn.benchmrk=1", "did you mean torch.backends.cudnn.benchmark"),
+        ("allow_tf32=True", "may be torch.backends.cuda.matmul.allow_tf32 or torch.*cudnn"),
+        ("quick=1", "there is no setting quick; forms are"),
+        ("DataLoader@train.py.num_workers=8", "a line is meant so: DataLoader@train.py:41"),
+        ("torch.set_num_threads@train.py:4=8", "is no argument, so it has no line"),
+        ("env.1=2", "'1' is no name of a variable"),
+        ("env.GAPLESS_SPOOL=x", "that variable is gapless's own"),
+        ("skip.torch.save=0", "every so manyth call goes through"),
+        ("a b=3", "'a b' is no name"),
+    ],
+)
+def test_a_mistake_is_told_with_what_was_meant(text: str, error: str) -> None:
+    with pytest.raises(UsageError, match=error):
+        free.parse(text)
+
+
+def test_classes_of_the_run_are_known_by_their_short_names() -> None:
+    facts = examples.gpu(examples.optimizer(name="lion_pytorch.lion.Lion"))
+    edit = free.parse("Lion.foreach=True", facts)
+    assert edit == SetArgument("lion_pytorch.lion.Lion", "foreach", value=True)
+
+
+def said(text: str, facts: examples.Facts, *, override: bool = False) -> str:
+    return spoken(judging.propose(text, facts, override=override))
+
+
+def test_what_a_fix_would_do_is_judged_as_the_fix_does() -> None:
+    found = judging.propose("DataLoader.num_workers=8", examples.gpu())
+    assert found.applicability == Applicability.EQUIVALENT
+    assert found.edits == (SetArgument(LOADER, "num_workers", 8),)
+    assert found.risk == "each worker draws from a random stream of its own"
+    assert found.summary == "torch.utils.data.DataLoader.num_workers=8"
+    assert found.fix == "DataLoader.num_workers=8"
+
+
+def test_a_trap_of_any_loader_that_is_meant_refuses_it() -> None:
+    stream = examples.loader(
+        id=1, where=examples.OPTIMIZER_LINE, iterable=True, asks_worker_info=False, trains=False
+    )
+    facts = examples.gpu(examples.loader(), stream)
+    assert re.match(
+        "refused: .*never asks get_worker_info", said("DataLoader.num_workers=4", facts)
+    )
+    assert said("DataLoader@train.py:41.num_workers=4", facts).startswith("equivalent: ")
+
+
+def test_a_line_is_found_as_the_run_recorded_it() -> None:
+    where = Where("/project/train.py", 41, "main")
+    facts = examples.gpu(examples.loader(where=where))
+    found = judging.propose("DataLoader@train.py:41.num_workers=4", facts)
+    assert found.edits == (SetArgument(LOADER, "num_workers", 4, where),)
+    with pytest.raises(UsageError, match=r"made at train\.py:40: .*train\.py:41"):
+        judging.propose("DataLoader@train.py:40.num_workers=4", facts)
+
+
+def test_no_workers_need_no_prefetching() -> None:
+    found = judging.propose("DataLoader.num_workers=0", examples.gpu(examples.fed()))
+    assert [(edit.name, edit.value) for edit in found.edits if isinstance(edit, SetArgument)] == [
+        ("num_workers", 0),
+        ("prefetch_factor", None),
+        ("persistent_workers", False),
+    ]
+
+
+def test_what_is_so_already_changes_nothing() -> None:
+    found = judging.propose("DataLoader.num_workers=8", examples.gpu(examples.fed()))
+    assert is_nothing(found)
+    assert found.summary == "num_workers is already 8 at train.py:41"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DataLoader.shuffle=False",
+        "DataLoader.batch_size=128",
+        "AdamW.lr=0.1",
+        "torch.use_deterministic_algorithms=False",
+        "torch.autograd.set_detect_anomaly=False",
+    ],
+)
+def test_what_carries_meaning_needs_to_be_overridden(text: str) -> None:
+    facts = examples.gpu()
+    assert said(text, facts).startswith("refused: ")
+    assert "--override" in said(text, facts)
+    found = judging.propose(text, facts, override=True)
+    assert found.applicability in {Applicability.MANUAL, Applicability.RISKY}
+    assert len(found.edits) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("AdamW.fused=True", "equivalent: "),
+        ("SGD.fused=True", "risky: "),  # there is none in the run
+        ("DDP.bucket_cap_mb=50", "risky: "),
+        ("cudnn.benchmark=True", "equivalent: "),
+        ("cudnn.benchmark=False", "risky: "),
+        ("torch.set_num_threads=1", "equivalent: "),
+        ("torch.set_num_threads=8", "nothing to change: intra-op threads are already 8"),
+        ("env.OMP_NUM_THREADS=1", "equivalent: "),
+        ("env.OTHER=1", "risky: env.OTHER=1"),
+        ("skip.torch.cuda.empty_cache", "same: skip.torch.cuda.empty_cache"),
+        ("skip.torch.cuda.empty_cache=3", "risky: skip.torch.cuda.empty_cache=3"),
+        ("DataLoader.timeout=3", "risky: "),
+        ("DataLoader.pin_memory=False", "risky: "),
+    ],
+)
+def test_each_setting_has_its_class(text: str, expected: str) -> None:
+    assert said(text, examples.gpu()).startswith(expected)
