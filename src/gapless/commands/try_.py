@@ -28,8 +28,9 @@ SUMMARY = "run a training briefly with and without an edit, in turns: what it is
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless try``."""
-    from gapless.commands.options import budget
+    from gapless.commands.options import budget, positive
 
+    parser.usage = "gapless try [RUN] [options] [-- COMMAND ...]"
     parser.allow_abbrev = False  # --s may be an option of the command's
     what = parser.add_argument_group("what to try", "each by itself; those joined by + as one")
     for name, sign, words in (
@@ -51,6 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     allowed.add_argument("--yes", action="store_true", help="ask nothing")
     how = parser.add_argument_group("how")
     how.add_argument("--budget", metavar="TIME", type=budget, default=240.0, help="90s, 4m (4m)")
+    how.add_argument("--steps", metavar="N", type=positive, help="steps of an arm (as needed)")
     how.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
     how.add_argument("--out", metavar="DIR", type=Path, help="where the arms' records go")
     how.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")

@@ -47,7 +47,14 @@ def tried(arguments: argparse.Namespace) -> int:
     recording, command, folder = _subject(arguments)
     private = _permitted(arguments, recording, folder)
     asked = trying.Asked(
-        wish, command, folder, _home(arguments), private, arguments.budget, arguments.out
+        wish=wish,
+        command=command,
+        folder=folder,
+        home=_home(arguments),
+        private=private,
+        budget_s=arguments.budget,
+        out=arguments.out,
+        steps=arguments.steps,
     )
     with progress() as say:
         found = trying.attempt(asked, recording, say)

@@ -12,11 +12,10 @@ from gapless.model.edit import Proposal
 from gapless.model.facts import Facts
 from gapless.model.recording import Recording
 from gapless.model.trial import Trial
-from gapless.store.recordings import load
 from gapless.study.recorded.facts import facts as facts_of
 from gapless.verify import arm, cold
 from gapless.verify.plan import conduct
-from gapless.verify.wanted import UNEDITED, Job, Order, RunArm, TrialSettings
+from gapless.verify.wanted import UNEDITED, Job, Order, Ran, RunArm, TrialSettings
 from gapless.verify.wishes import Chosen, Wish, choose
 
 _SCOUT_STEPS: Final = 40  # of a command that was never recorded, to know its facts
@@ -37,6 +36,15 @@ class Asked:
     private: bool  # arms see the working folder through a view of their own
     budget_s: float
     out: Path | None = None  # where the arms' records go
+    steps: int | None = None  # of an arm; None: as needed
+
+
+@dataclass(frozen=True)
+class Scouted:
+    """A command's first run, which is the trial's discarded arm as well."""
+
+    recording: Recording
+    ran: Ran
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,13 @@ def attempt(asked: Asked, recording: Recording | None, say: Say) -> Tried:
 
     Raises ``GaplessError`` where it does not train, or a name is not known.
     """
-    known = recording or scout(asked, say)
+    if recording is None:
+        scouted = scout(asked, say)
+        return _attempted(asked, scouted.recording, scouted.ran, say)
+    return _attempted(asked, recording, None, say)
+
+
+def _attempted(asked: Asked, known: Recording, first: Ran | None, say: Say) -> Tried:
     found = facts_of(known)
     chosen = choose(asked.wish, found)
     if not chosen.candidates:
@@ -61,23 +75,23 @@ def attempt(asked: Asked, recording: Recording | None, say: Say) -> Tried:
     place = asked.out or Path(known.path) / "trials" / _new_id(Path(known.path))
     plan = _plan(asked, place, _cold_files(known, found))
     offline.make(place / "offline")
-    trial = conduct(chosen.candidates, _settings(asked, known, found, plan), _logged(plan), say)
+    settings = _settings(asked, known, found, plan)
+    trial = conduct(chosen.candidates, settings, _logged(plan), say, first)
     return Tried(known, _told(trial, chosen), chosen.proposals)
 
 
-def scout(asked: Asked, say: Say) -> Recording:
+def scout(asked: Asked, say: Say) -> Scouted:
     """Run a command that was never recorded for some steps; it is a run like others.
 
     Raises ``GaplessError`` where nothing was recorded of it.
     """
     say("running the command once, to know it")
-    plan = _plan(asked, asked.home, ())
     order = Order(UNEDITED, 0, (), _SCOUT_STEPS, _SCOUT_S)
-    ran, recording = arm.run(plan, order)
-    if ran.failed is not None or recording is None or ran.folder is None:
+    ran, recording = arm.run(_plan(asked, asked.home, ()), order)
+    if ran.failed is not None or recording is None:
         where = "" if ran.folder is None else f"; what it printed is in {ran.folder}/{arm.OUTPUT}"
         raise GaplessError(f"the command cannot be tried: {ran.failed or 'no record'}{where}")
-    return load(ran.folder)
+    return Scouted(recording, Ran(recording, ran.code, foreign=ran.foreign))
 
 
 def _plan(asked: Asked, out: Path, files: tuple[Path, ...]) -> arm.ArmPlan:
@@ -109,6 +123,7 @@ def _settings(asked: Asked, known: Recording, found: Facts, plan: arm.ArmPlan) -
         job=_job(known, found),
         budget_s=asked.budget_s,
         cache="cold" if plan.cold else "warm",
+        steps=asked.steps,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gapless.catalogue import free, listing
+from gapless.catalogue import free, judging, listing
 from gapless.catalogue.declare import is_nothing, worst
 from gapless.model.edit import Applicability, Edit, Proposal
 from gapless.model.facts import Facts
@@ -38,13 +38,16 @@ class Chosen:
 
 def choose(wish: Wish, facts: Facts) -> Chosen:
     """Decide for one run what is tried. Raises ``UsageError`` for a name that nobody knows."""
-    groups = [_named(one, facts, wish) for one in wish.fixes]
-    groups += [_set(one, facts) for one in wish.settings]
+    groups = [[_gated(one, wish) for one in _named(text, facts, wish)] for text in wish.fixes]
+    plain = replace(wish, risky=True)  # who writes a setting out means it
+    groups += [
+        [_gated(judging.propose(one, facts, override=wish.override), plain)]
+        for one in wish.settings
+    ]
     if wish.together and len(groups) > 1:
         groups = [[one for group in groups for one in group]]
     if wish.ceilings:
         groups += _ceilings(facts)
-    groups = [[_gated(one, wish) for one in group] for group in groups]
     candidates = tuple(filter(None, map(_candidate, groups)))
     return Chosen(candidates, tuple(one for group in groups for one in group))
 
@@ -69,10 +72,6 @@ def _named(text: str, facts: Facts, wish: Wish) -> list[Proposal]:
         for name in text.split("+")
         for one in listing.propose(name, facts, override=wish.override)
     ]
-
-
-def _set(text: str, facts: Facts) -> list[Proposal]:
-    return [free.proposal(text, facts)]
 
 
 def _ceilings(facts: Facts) -> list[list[Proposal]]:
