@@ -154,12 +154,22 @@ def test_a_class_without_the_argument_is_refused() -> None:
 
 def test_what_torch_refuses_is_made_as_it_was_written_and_told() -> None:
     with laid(SetArgument("torch.optim.AdamW", "fused", value=True)) as told:
-        tensors = [torch.ones(3, device="meta", requires_grad=True)]
-        optimizer = torch.optim.AdamW(tensors, lr=0.5)
+        optimizer = torch.optim.AdamW(parameters(), differentiable=True)  # refused at once
         assert not optimizer.param_groups[0]["fused"]
-        assert optimizer.param_groups[0]["params"][0] is tensors[0]
         assert len(optimizer.param_groups) == 1
         assert told.times() == 0
+        assert "`fused` does not support `differentiable`" in told.unseen[0]
+
+
+def test_tensors_that_cannot_be_fused_are_stepped_as_it_was_written_and_told() -> None:
+    with laid(SetArgument("torch.optim.AdamW", "fused", value=True)) as told:
+        tensors = [torch.ones(3, dtype=torch.complex64, requires_grad=True)]
+        optimizer = torch.optim.AdamW(tensors, lr=0.5)
+        for _ in range(2):
+            tensors[0].grad = torch.ones(3, dtype=torch.complex64)
+            optimizer.step()
+        assert (tensors[0].real < 1).all()
+        assert len(told.unseen) == 1
         assert "`fused=True` requires" in told.unseen[0]
 
 

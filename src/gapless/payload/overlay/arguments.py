@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable
 
-from . import loaders, targets, telling, where
+from . import fused, loaders, targets, telling, where
 from .signatures import Argument
 
 
@@ -61,6 +61,8 @@ def _edited(
             telling.refused(number, target, repr(error)[:300])
             return original(*args, **kwargs)
         telling.told(number, target, old, argument.value)
+        if again and argument.name == "fused":
+            fused.check(number, target, args[0], old)
         return result
 
     return edited
