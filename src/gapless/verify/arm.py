@@ -86,7 +86,7 @@ def runner(plan: ArmPlan) -> RunArm:
         arm, recording = run(plan, order)
         wanted = order.window and arm.failed is None and recording is not None
         account = _account(recording) if wanted and recording is not None else None
-        return Ran(recording, arm.code, arm.failed, account)
+        return Ran(recording, arm.code, arm.failed, account, arm.foreign)
 
     return run_arm
 
