@@ -91,7 +91,7 @@ def test_what_is_saved_into_memory_is_saved_and_told_of() -> None:
             buffer.seek(0)
             assert torch.load(buffer) == step
         assert told.times() == 0
-        assert told.unseen == ["edit: 0: saved into memory or an open file"] * 2
+        assert told.unseen == ["no checkpoint: saved into memory or an open file: it was saved"] * 2
 
 
 def test_a_save_that_fails_fails_as_ever(tmp_path: Path) -> None:

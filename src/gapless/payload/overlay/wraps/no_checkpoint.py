@@ -4,9 +4,10 @@ Of each line and kind of object (its class, and the keys of a dictionary) the fi
 written in earnest. A later one to a path where a file is leaves that file, with a new time; to a
 path where none is, it becomes a second name (a hard link) of the first, wherever that was moved
 to. So code that renames, lists, loads, uploads or deletes checkpoints finds a whole one of the
-right kind, though an old one. Where no such name can be made, because the first was deleted or
-the file system has no links, the checkpoint is written again. What is saved into memory or an
-open file is left as it is, and told of. An ablation, for trials: it writes less than it should.
+right kind, though an old one; only a rename onto another name of the same file leaves both. Where
+no such name can be made, because the first was deleted or the file system has no links, the
+checkpoint is written again. What is saved into memory or an open file is saved as ever, and told
+of. An ablation, for trials: it writes less than it should.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _to_file(found: _Checkpoints, argument: Any, original: Any, switch: targets.
         path = _path(kwargs.get(name, args[position] if len(args) > position else None))
         with found.outermost():
             if path is None:
-                recorder.unseen("edit", f"{found.number}: saved into memory or an open file")
+                recorder.unseen("no checkpoint", "saved into memory or an open file: it was saved")
                 return original(*args, **kwargs)
             key = _key(args[position - 1] if len(args) >= position else None)
             if not found.due(key) and found.saved[key].name(path):
