@@ -43,7 +43,7 @@ def indices(loader: DataLoader[Any]) -> list[int]:
 
 
 def test_workers_make_the_samples_of_a_loader_that_had_none_and_then_do_not() -> None:
-    before = DataLoader.__init__
+    before: Any = vars(DataLoader)["__init__"]
     with laid(setting("num_workers", 2)) as told:
         loader = DataLoader(Numbers(), 2)
         made = processes(loader)
@@ -57,14 +57,16 @@ def test_workers_make_the_samples_of_a_loader_that_had_none_and_then_do_not() ->
             "new": 2,
             "times": 0,
         }
-    assert DataLoader.__init__ is before
+    assert vars(DataLoader)["__init__"] is before
     assert processes(DataLoader(Numbers(), 2)) == {os.getpid()}
 
 
+# As far as the context for workers.
+POSITIONAL: Any = (Numbers(), 2, None, None, None, 1, None, False, False, 60, None, "fork")
 MADE_WITH_WORKERS: list[Callable[[], DataLoader[Any]]] = [
     lambda: DataLoader(Numbers(), 2, num_workers=2, prefetch_factor=4, persistent_workers=True),
     lambda: DataLoader(Numbers(), 2, num_workers=1, timeout=60, multiprocessing_context="spawn"),
-    lambda: DataLoader(Numbers(), 2, None, None, None, 1, None, False, False, 60, None, "fork"),
+    lambda: DataLoader(*POSITIONAL),
 ]
 
 

@@ -42,10 +42,16 @@ class _Waiting:
         found = resolve(self.parts)
         if found is not None:
             self.begin(*found)
-        elif depth + 1 < len(self.parts):
+        elif depth + 1 < len(self.parts) and self._may_come(depth):
             self.wait(depth + 1)
         else:
             telling.refused(self.number, self.target, "there is no such thing")
+
+    def _may_come(self, depth: int) -> bool:
+        """Tell whether the next part may be a module: it is no other thing of this one's."""
+        module = sys.modules.get(".".join(self.parts[:depth]))
+        thing = getattr(module, "__dict__", {}).get(self.parts[depth])
+        return thing is None or isinstance(thing, types.ModuleType)
 
     def begin(self, owner: Any, name: str) -> None:
         """Do what was to be done with the target."""

@@ -21,14 +21,15 @@ class _Edit:
     """The edit, and the loaders that it is laid on."""
 
     def __init__(self, number: int, edit: Any) -> None:
-        self.number = number
+        self.number, self.on = number, True
         self.device = bool((edit.get("options") or {}).get("device"))
         self.target = f"{edit['target']}: cached batch" + (", on the device" if self.device else "")
         self.caches: Any = weakref.WeakKeyDictionary()  # by loader
 
     def tell(self) -> None:
         """Tell that a batch was given again."""
-        telling.told(self.number, self.target, "batches", "the first batch")
+        if self.on:
+            telling.told(self.number, self.target, "batches", "the first batch")
 
 
 class _Cache:
@@ -71,6 +72,7 @@ def lay(number: int, edit: Any) -> targets.Undo:
     undos = [training.watch(), iterations.lay(number, edit, functools.partial(_make, laid))]
 
     def undo() -> None:
+        laid.on = False
         targets.undo_all(undos)
         for loader in list(laid.caches):
             if isinstance(loader._iterator, tuple(_kinds)):

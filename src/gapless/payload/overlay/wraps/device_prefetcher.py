@@ -90,7 +90,8 @@ def _following(
         else:
             iteration.ahead = edit.ahead if switch.on else 0  # what is on its way still comes
             result = next(iteration)
-            edit.tell()
+            if switch.on:
+                edit.tell()
         given, count = True, training.count()
         return result
 

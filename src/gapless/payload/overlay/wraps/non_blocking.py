@@ -9,10 +9,11 @@ import functools
 import sys
 from typing import Any
 
-from ... import recorder
+from ... import imports, recorder
 from .. import targets, telling, where
 
 TARGET = "torch.Tensor.to"
+_KEEPS_CLASSES = "torchvision.tv_tensors._torch_function_helpers"
 
 
 class _Edit:
@@ -48,9 +49,16 @@ def lay(number: int, edit: Any) -> targets.Undo:
 
 def _replacing(edit: _Edit, goes: Any) -> Any:
     def replace(owner: Any, name: str) -> targets.Undo:
+        method = getattr(owner, name)
+        imports.when_imported(_KEEPS_CLASSES, functools.partial(_know, method))
         return targets.replace(owner, name, functools.partial(_make, edit, goes))
 
     return replace
+
+
+def _know(method: Any, module: Any) -> None:
+    """Let torchvision know the method, by which its tensors keep their class, beside ours."""
+    module._FORCE_TORCHFUNCTION_SUBCLASS.add(method)
 
 
 def _make(edit: _Edit, goes: Any, original: Any, switch: targets.Switch) -> Any:

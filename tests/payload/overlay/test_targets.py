@@ -1,0 +1,175 @@
+"""What an edit is about is found once it is imported, by every name, and then put back."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import sys
+import types
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from gapless.model.edit import SetArgument, SetGlobal, Skip, Where
+from tests.payload.laying import laid
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+LIBRARY = """
+def asked(x, size=1, *rest, **more):
+    return x, size, rest, more
+
+class Thing:
+    def __init__(self, size=1):
+        self.size = size
+    @staticmethod
+    def still(size=1):
+        return size
+    def method(self, size=1):
+        return size
+
+class Child(Thing):
+    def __init__(self, size):
+        super().__init__(size)
+
+colour = "red"
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
+    """Give the name of a package that can be imported, but is not."""
+    package = tmp_path / "a_library"
+    (package / "inner").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "inner" / "__init__.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "a_library.inner"
+    for name in [name for name in sys.modules if name.startswith("a_library")]:
+        del sys.modules[name]
+
+
+def imported(name: str) -> Any:  # noqa: ANN401
+    __import__(name)
+    return sys.modules[name]
+
+
+def own(kind: Any, name: str) -> Any:  # noqa: ANN401
+    return kind.__dict__[name]
+
+
+def test_it_waits_for_the_import(library: str) -> None:
+    with laid(SetArgument(f"{library}.asked", "size", 5)) as told:
+        assert library not in sys.modules
+        module = imported(library)
+        assert module.asked(1) == (1, 5, (), {})
+        assert module.asked(1, 2, 3, a=4) == (1, 5, (3,), {"a": 4})
+        assert module.asked(x=1, size=2) == (1, 5, (), {})
+        assert told.times() == 3
+        assert told.values[0]["old"] == 1
+    assert module.asked(1, 2) == (1, 2, (), {})
+
+
+def test_what_was_never_imported_is_told_as_never_done(library: str) -> None:
+    with laid(SetArgument(f"{library}.asked", "size", 5)) as told:
+        assert told.values[0]["times"] == 0
+    assert imported(library).asked(1) == (1, 1, (), {})
+
+
+@pytest.mark.parametrize(("name", "call"), [("Thing.still", "still"), ("Thing.method", "method")])
+def test_methods_are_edited(library: str, name: str, call: str) -> None:
+    kind: Any = imported(library).Thing
+    before: Any = own(kind, call)
+    with laid(SetArgument(f"{library}.{name}", "size", 5)):
+        assert getattr(kind(), call)(2) == 5
+        assert type(own(kind, call)) is type(before)
+    assert own(kind, call) is before
+
+
+def test_a_class_is_edited_as_it_is_made_and_its_children_too(library: str) -> None:
+    module = imported(library)
+    before: Any = own(module.Thing, "__init__")
+    with laid(SetArgument(f"{library}.Thing", "size", 5)) as told:
+        assert (module.Thing(2).size, module.Child(3).size) == (5, 5)
+        assert str(inspect.signature(module.Thing)) == "(size=1)"
+        assert told.times() == 2
+    assert own(module.Thing, "__init__") is before
+
+
+def test_a_value_of_a_module_is_set_again_for_the_training(library: str) -> None:
+    module = imported(library)
+    with laid(SetGlobal(f"{library}.colour", "blue")) as told:
+        assert module.colour == "blue"
+        module.colour = "green"
+        torch.optim.SGD([torch.zeros(1)], 0.1)
+        assert module.colour == "blue"
+        module.colour = "green"
+        told.edge()
+        assert module.colour == "blue"
+        assert told.times() == 3
+    assert module.colour == "red"
+
+
+@pytest.mark.parametrize("name", ["inner.nothing", "inner.Thing.nothing", "inner.asked.nothing"])
+def test_what_is_not_there_is_told(library: str, name: str) -> None:
+    imported(library)
+    with laid(SetArgument(f"a_library.{name}", "size", 5)) as told:
+        assert told.unseen == [f"edit: 0: a_library.{name}: there is no such thing"]
+
+
+def test_functions_are_found_by_every_name_that_they_were_imported_by(tmp_path: Path) -> None:
+    other: Any = types.ModuleType("of_the_users")
+    other.save = torch.save
+    sys.modules["of_the_users"] = other
+    before, signature = torch.save, inspect.signature(torch.save)
+    try:
+        with laid(SetArgument("torch.save", "_use_new_zipfile_serialization", False)):  # noqa: FBT003
+            for number, save in enumerate((torch.save, torch.serialization.save, other.save)):
+                save(torch.zeros(1), tmp_path / f"{number}.pt")
+                assert not zipfile.is_zipfile(tmp_path / f"{number}.pt")
+            assert pickle.loads(pickle.dumps(torch.save)) is torch.save  # noqa: S301
+            assert inspect.signature(torch.save) == signature
+    finally:
+        del sys.modules["of_the_users"]
+    assert torch.save is torch.serialization.save is before
+    torch.save(torch.zeros(1), tmp_path / "plain.pt")
+    assert zipfile.is_zipfile(tmp_path / "plain.pt")
+
+
+def test_who_keeps_an_edited_function_has_the_plain_one_after(tmp_path: Path) -> None:
+    with laid(Skip("torch.save")):
+        kept = torch.save
+        assert kept(1, tmp_path / "no.pt") is None
+    kept(1, tmp_path / "yes.pt")
+    assert [path.name for path in tmp_path.iterdir()] == ["yes.pt"]
+
+
+def test_each_third_call_is_made(library: str) -> None:
+    module = imported(library)
+    with laid(Skip(f"{library}.asked", every=3)) as told:
+        made = [module.asked(number) is not None for number in range(7)]
+        assert made == [False, False, True, False, False, True, False]
+        assert told.times() == 5
+
+
+def test_calls_of_another_line_are_made(library: str) -> None:
+    module = imported(library)
+
+    def here() -> Any:  # noqa: ANN401
+        return module.asked(1)
+
+    where = Where(__file__, here.__code__.co_firstlineno + 1)
+    with laid(Skip(f"{library}.asked", where=where)):
+        assert here() is None
+        assert module.asked(1) is not None
+
+
+def test_a_class_cannot_be_skipped(library: str) -> None:
+    imported(library)
+    with laid(Skip(f"{library}.Thing")) as told:
+        assert imported(library).Thing().size == 1
+        assert "a class" in told.unseen[0]

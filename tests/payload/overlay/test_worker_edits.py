@@ -1,0 +1,212 @@
+"""Threads and processors of workers, and those of the training: neither gets into the other."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+from gapless import wire
+from gapless.model.edit import SetArgument, SetGlobal, Where, Wrap, as_json
+from tests.payload.laying import laid
+from tests.payload.loading import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOADER = "torch.utils.data.DataLoader"
+THREADS = Wrap(LOADER, "worker-threads", {"threads": 2})
+CPUS = sorted(os.sched_getaffinity(0))
+# Torch warns of more workers than processors, as it would under ``taskset``.
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+both = pytest.mark.skipif(len(CPUS) < 2, reason="one processor is no choice")
+
+
+class Asked(Dataset[Any]):
+    """Samples are what an answer in the worker is."""
+
+    def __init__(self, question: Any) -> None:  # noqa: ANN401
+        self.question = question
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401
+        return self.question()
+
+
+def answers(question: Any, **settings: Any) -> list[Any]:  # noqa: ANN401
+    """Ask in each of two workers."""
+    given: dict[str, Any] = {"num_workers": 2, **settings}
+    return list(DataLoader(Asked(question), None, **given))
+
+
+def seeded() -> int:
+    info: Any = get_worker_info()
+    return info.seed - torch.initial_seed() + torch.randint(1000, ()).item()
+
+
+def test_workers_compute_with_so_many_threads_and_then_with_one() -> None:
+    before = torch.get_num_threads()
+    with laid(THREADS) as told:
+        assert answers(torch.get_num_threads) == [2, 2]
+        assert torch.get_num_threads() == before
+        assert told.times() == 0  # here: workers tell in their own logs
+    assert answers(torch.get_num_threads) == [1, 1]
+
+
+def test_the_users_own_function_is_called_first_and_kept() -> None:
+    def begin(worker: int) -> None:
+        torch.set_num_threads(3 + worker)
+        sys.modules["of_the_users"] = types.ModuleType("of_the_users")
+
+    def asked() -> list[int]:
+        return ["of_the_users" in sys.modules, torch.get_num_threads()]
+
+    with laid(THREADS):
+        loader = DataLoader(Asked(asked), None, num_workers=2, worker_init_fn=begin)
+        assert list(loader) == [[1, 2]] * 2
+        assert loader.worker_init_fn is begin
+    assert sorted(loader) == [[1, 3], [1, 4]]
+
+
+def test_only_workers_of_that_line_are_meant() -> None:
+    def make() -> DataLoader[Any]:
+        return DataLoader(Asked(torch.get_num_threads), None, num_workers=1)
+
+    where = Where(__file__, make.__code__.co_firstlineno + 1)
+    with laid(Wrap(LOADER, "worker-threads", {"threads": 2}, where)):
+        assert list(make()) == [2, 2]
+        assert answers(torch.get_num_threads) == [1, 1]
+
+
+def test_libraries_of_the_workers_are_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = types.ModuleType("cv2")
+    asked: list[int] = []
+    library.setNumThreads = asked.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cv2", library)
+    with laid(THREADS):
+        assert answers(lambda: list(asked)) == [[2], [2]]
+    assert asked == []
+
+
+def test_seeds_of_workers_are_what_they_were() -> None:
+    def drawn() -> list[Any]:
+        torch.manual_seed(3)
+        return [*answers(seeded), torch.rand(()).item()]
+
+    before = drawn()
+    with laid(THREADS, Wrap(LOADER, "affinity", {"cpus": str(CPUS[0])})):
+        assert drawn() == before
+    assert drawn() == before
+
+
+def test_threads_of_the_training_are_not_those_of_its_workers() -> None:
+    before, setter = torch.get_num_threads(), torch.set_num_threads
+    with laid(SetGlobal("torch.set_num_threads", 3)):
+        assert torch.get_num_threads() == 3
+        torch.set_num_threads(1)
+        assert torch.get_num_threads() == 3
+        assert answers(torch.get_num_threads) == [1, 1]
+        assert answers(torch.get_num_threads, worker_init_fn=two_threads) == [2, 2]
+    assert torch.set_num_threads is setter
+    assert torch.get_num_threads() == before
+
+
+def two_threads(_worker: int) -> None:
+    torch.set_num_threads(2)
+
+
+def processors() -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
+@both
+def test_training_and_workers_run_where_they_are_told_to() -> None:
+    first, second = str(CPUS[0]), str(CPUS[1])
+    ready, done = threading.Event(), threading.Event()
+    seen: list[list[int]] = []
+
+    def other() -> None:
+        ready.set()
+        done.wait(30)
+        seen.append(processors())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait(30)
+    with laid(Wrap(LOADER, "affinity", {"cpus": first, "workers": second})) as told:
+        assert processors() == [CPUS[0]]
+        assert answers(processors) == [[CPUS[1]]] * 2
+        assert (told.values[0]["new"], told.times()) == (first, 1)
+        done.set()
+        thread.join()
+    assert seen == [[CPUS[0]]]
+    assert processors() == CPUS
+    assert answers(processors) == [CPUS] * 2
+
+
+def test_processors_that_are_not_allowed_are_refused() -> None:
+    with laid(Wrap(LOADER, "affinity", {"cpus": "4096-5000"})) as told:
+        assert processors() == CPUS
+        assert told.times() == 0
+        assert "none of 4096-5000 is allowed" in told.unseen[0]
+
+
+def test_without_workers_own_they_run_where_the_training_does() -> None:
+    with laid(Wrap(LOADER, "affinity", {"cpus": str(CPUS[0])})):
+        assert answers(processors) == [[CPUS[0]]] * 2
+
+
+DRAWING = """
+import random
+class Drawn(Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        return torch.rand(2), index, torch.get_num_threads()
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    random.seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    loader = DataLoader(Drawn(), 2, shuffle=True, num_workers=1, multiprocessing_context="spawn")
+    threads = set()
+    for batch, index, used in loader:
+        threads.update(used.tolist())
+        optimizer.zero_grad()
+        loss = model(batch).sum()
+        loss.backward()
+        optimizer.step()
+        print(loss.item(), index.tolist(), random.random(), torch.rand(()).item())
+    print(*threads, torch.get_num_threads(), file=sys.stderr)
+"""
+
+
+def test_numbers_drawn_by_a_training_are_the_same_with_edits_and_workers_are_spawned(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "edited").mkdir()
+    edits = [
+        THREADS,
+        SetArgument(LOADER, "prefetch_factor", 1),
+        SetGlobal("torch.set_num_threads", 3),
+        SetGlobal("torch.backends.cudnn.benchmark", True),  # noqa: FBT003
+        Wrap("torch.Tensor.to", "non-blocking"),
+    ]
+    plain = run(tmp_path / "plain", DRAWING.replace("spawn", "fork"), recorded=False)
+    edited = run(tmp_path / "edited", DRAWING, edits=[as_json(edit) for edit in edits])
+    assert plain.out == edited.out
+    assert plain.error.split() == ["1", "1"]
+    assert edited.error.split() == ["2", "3"]
+    assert [one for one in edited.texts(wire.UNSEEN) if one["what"] == "edit"] == []
+    told = [one["values"] for one in edited.texts(wire.FACT) if one["noun"] == "edit"]
+    assert {one["edit"] for one in told if one["times"]} >= {0, 1, 2, 3}
