@@ -13,7 +13,7 @@ from gapless.probe.launches import Span
 
 PROBE = Path(session.__file__).parent
 MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, if there is one
-NOTHING = Room(None, None, (), 1, 1 << 20, 0.0)
+NOTHING = Room(None, None, (), 1, 1 << 20, 0.0, 1.5)
 
 
 def test_acts_take_turns_and_the_first_round_does_not_count() -> None:
@@ -142,7 +142,7 @@ def test_a_measurement_that_fails_says_why_and_keeps_what_it_had() -> None:
     one = session.MEASUREMENTS[0]._replace(
         part="x", act=act, units={"a": "ns", "b": "ns"}, gpu=False, torch=False
     )
-    state = session._State(None, None, time.monotonic() + 60, NOTHING, 0.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    state = session._State(None, None, time.monotonic() + 60, NOTHING)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     told = session._taken(one, state, 1.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     kept, lost = told["figures"]
     assert kept["value"] == 1.0

@@ -145,8 +145,8 @@ MEASUREMENTS = (
             **{f"{kind}.bandwidth": BYTES for kind in _KINDS},
             **{f"{kind}.fixed": NS for kind in _KINDS},
         },
-        2.5,
+        1.8,
         gpu=True,
     ),
-    Measurement("copies", on_the_host, {"copy.call": NS, "copy.pin": NS}, 0.5, gpu=True),
+    Measurement("copies", on_the_host, {"copy.call": NS, "copy.pin": NS}, 0.3, gpu=True),
 )

@@ -112,6 +112,6 @@ def _drawn() -> list[bytes]:
 
 
 MEASUREMENTS = (
-    Measurement("decode", pillow, {"decode.pillow": EACH}, 0.5, torch=False),
-    Measurement("decode", torchvision, {"decode.torchvision": EACH}, 0.5),
+    Measurement("decode", pillow, {"decode.pillow": EACH}, 0.4, torch=False),
+    Measurement("decode", torchvision, {"decode.torchvision": EACH}, 0.4),
 )

@@ -24,6 +24,7 @@ class Room(NamedTuple):
     ranks: int  # processes that reduce together
     largest: int  # bytes that one buffer may take
     until: float  # seconds of ``time.monotonic``: no further round is begun then
+    import_s: float  # that this process took to import torch
 
 
 class Figure(NamedTuple):
@@ -49,7 +50,7 @@ class Measurement(NamedTuple):
     seconds: float  # that it may take, about
     gpu: bool = False
     torch: bool = True
-    imports: bool = False  # torch, in a fresh process: as long as that takes
+    imports: bool = False  # torch, in fresh processes: needs as long as that took here
 
 
 class Series(NamedTuple):

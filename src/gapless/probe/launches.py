@@ -189,9 +189,9 @@ MEASUREMENTS = (
         "launches",
         calls,
         dict.fromkeys(("launch.call", "launch.op", "launch.round", "sync.item"), NS),
-        0.8,
+        0.5,
         gpu=True,
     ),
-    Measurement("launches", period, {"kernel.period": NS}, 0.4, gpu=True),
+    Measurement("launches", period, {"kernel.period": NS}, 0.3, gpu=True),
     Measurement("launches", timeline, _TIMELINE, 2.0, gpu=True),
 )

@@ -28,7 +28,7 @@ def products(room: Room) -> Iterator[Figure]:
     """Host clock around one product of square matrices of random numbers (``at``: threads).
 
     cpu.gemm.fp32 with one thread, and with twice as many up to all that this process may use;
-    fp64 and bf16 with all. Matrices are as large as take about 15 ms (``note``). Formats and
+    fp64 and bf16 with all. Matrices are as large as would take about 15 ms (``note``). Formats and
     threads in turns; a small product goes before each, for threads to be there.
     """
     import torch
@@ -67,9 +67,10 @@ def _matrices(name: str, width: int) -> tuple[Any, Any]:
 
 
 def _width(name: str, threads: int, largest: int) -> int:
+    """Choose a width by what one thread takes: several may wait for a processor of others."""
     first = _matrices(name, _FIRST)
-    _product(*first, threads)
-    took = min(_product(*first, threads) for _ in range(_TRIES))
+    _product(*first, 1)
+    took = min(_product(*first, 1) for _ in range(_TRIES)) / threads
     wanted = int(_FIRST * (_AIM_NS / took) ** (1 / 3)) // _STEP * _STEP
     most = min(_WIDEST, int((largest / 8) ** 0.5) // _STEP * _STEP)
     return max(_STEP, min(wanted, most))
@@ -113,7 +114,7 @@ def memory(room: Room) -> Iterator[Figure]:
 
 MEASUREMENTS = (
     Measurement(
-        "cpu", products, {f"cpu.gemm.{name}": FLOPS for name in ("fp32", "fp64", "bf16")}, 1.2
+        "cpu", products, {f"cpu.gemm.{name}": FLOPS for name in ("fp32", "fp64", "bf16")}, 1.0
     ),
-    Measurement("cpu", memory, {"cpu.memory.triad": BYTES}, 0.6),
+    Measurement("cpu", memory, {"cpu.memory.triad": BYTES}, 0.4),
 )

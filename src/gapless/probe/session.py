@@ -43,10 +43,10 @@ MEASUREMENTS = (  # in this order: the last ones suffer if time runs out, or a d
     *copies.MEASUREMENTS,
     *arithmetic.MEASUREMENTS,
     *processors.MEASUREMENTS,
+    *collectives.MEASUREMENTS,
     *decoding.MEASUREMENTS,
     *processes.QUICK,
     *storage.MEASUREMENTS,
-    *collectives.MEASUREMENTS,
     *processes.SLOW,
 )
 _SECONDS, _SECONDS_GPU = 12.0, 25.0
@@ -65,7 +65,6 @@ class _State(NamedTuple):
     gpu: str | None
     until: float
     room: Room
-    import_s: float  # that importing torch took
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -147,8 +146,8 @@ def _prepare(
             gpu = reason(error)
     largest = min(largest, options.largest or largest, _memory() // _SHARE)
     device = options.device if gpu is None else None
-    room = Room(device, options.path, tuple(options.file), options.ranks, largest, 0.0)
-    return _State(torch, gpu, 0.0, room, import_s)
+    room = Room(device, options.path, tuple(options.file), options.ranks, largest, 0.0, import_s)
+    return _State(torch, gpu, 0.0, room)
 
 
 def _refused(gpu: dict[str, Any] | None, least: int) -> str | None:
@@ -212,7 +211,7 @@ def _hindrance(one: Measurement, state: _State, now: float) -> str | None:
         return state.gpu
     if one.torch and state.torch:
         return state.torch
-    needed = max(state.import_s, one.seconds) if one.imports else 0.0
+    needed = max(state.room.import_s, one.seconds) if one.imports else 0.0
     return _LATE if now + needed > state.until else None
 
 

@@ -207,7 +207,7 @@ MEASUREMENTS = (
         "storage",
         own_file,
         {name: BYTES if "ordered" in name else NS for name in _OWN},
-        1.8,
+        1.6,
         torch=False,
     ),
     Measurement("storage", given_files, dict.fromkeys(_GIVEN, NS), 1.0, torch=False),

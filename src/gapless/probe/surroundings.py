@@ -125,7 +125,7 @@ def gpu(device: int | None) -> dict[str, Any] | None:
         return {"why": f"CUDA shows no GPU {device}"}
     name = ctypes.create_string_buffer(_TEXT)
     number = ctypes.create_string_buffer(_UUID)
-    asked = getattr(cuda, "cuDeviceGetUuid_v2", cuda.cuDeviceGetUuid)
+    asked = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid
     if cuda.cuDeviceGetName(name, _TEXT, handle) or asked(number, handle):
         return {"why": f"GPU {device} gives no name"}
     text = number.raw.hex()
