@@ -30,6 +30,7 @@ from gapless.report.run_words import (
 from gapless.report.summary import health_lines
 from gapless.report.terminal import Wanted, section, tables
 from gapless.report.text import clean, pad, shorten
+from gapless.report.trials import verdict_line
 from gapless.report.wrap import fold
 
 _NAME: Final = 22  # cells of a series' name
@@ -93,6 +94,7 @@ def sections(study: Study, recorded: Recorded) -> Iterator[tuple[str, Sequence[s
     yield "lines", list(line_lines(recorded))
     yield from footprint_sections(recorded.footprint)
     yield "spent", list(spent_lines(recorded))
+    yield "tried", [verdict_line(side) for trial in study.trials for side in trial.sides]
 
 
 def window_lines(study: Study, recorded: Recorded) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from gapless import wire
@@ -13,6 +14,7 @@ from gapless.model.recording import Recording, Unseen
 from gapless.model.run import Cost, Recorded, RunLife, StepAccount
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
+from gapless.store import trials
 from gapless.study.options import Options, Say
 from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.footprint import footprint
@@ -65,7 +67,12 @@ def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
         others=others(recording.samples, _processors(every)),
         optimizers=other_optimizers(stepping_ones),
     )
-    return replace(base, run=_run(recording, every, base.run), recorded=recorded)
+    return replace(
+        base,
+        run=_run(recording, every, base.run),
+        recorded=recorded,
+        trials=trials.of(Path(recording.path)),
+    )
 
 
 def _chosen(every: Sequence[Training], options: Options) -> tuple[Training, ...]:
