@@ -7,6 +7,7 @@ Format: docs/zoo-format.md. How it is measured: benchmarks/menus/measure.py.
 
 import argparse
 import fnmatch
+import functools
 import os
 import queue
 import sys
@@ -16,10 +17,12 @@ import time
 from pathlib import Path
 
 from benchmarks.menus.case import Asked, MeasuringError, measure_case
+from benchmarks.menus.repeating import repeat
 from tests.zoo.cases import CASES, Case
 
 RECORDS = Path(__file__).resolve().parents[1] / "tests" / "zoo" / "records"
 PATIENCE_S = 60.0  # beside the limit of a menu: imports, models, the recorded run
+EACH = 10  # of so many menus, one is repeated
 SIZES = {"cpu": "c", "cuda": "g"}
 
 
@@ -126,13 +129,27 @@ def arguments() -> argparse.Namespace:
     add("--block", type=float, default=1.5, help="seconds of a block")
     add("--limit", type=float, default=150.0, help="seconds of a menu")
     add("--budget", type=float, help="seconds of all: no case begins that might not end in time")
+    add("--repeat", action="store_true", help="measure one record in ten again: fresh processes")
     add("--seconds", type=float, default=10.0, help="of the recorded run")
     return parser.parse_args()
+
+
+def repeat_some(options: argparse.Namespace) -> int:
+    """Measure one menu in ten again, with fresh processes."""
+    size = SIZES[options.device]
+    found = sorted(one.parent for one in options.out.glob(f"*-{size}/menu.json"))
+    for record in found[::EACH] if options.cases is None else found:
+        if options.cases is None or any(fnmatch.fnmatch(record.name, p) for p in options.cases):
+            tell = functools.partial(say, record.name)
+            tell(repeat(record, options.device, options.limit, tell))
+    return 0
 
 
 def main() -> int:
     """Measure, and say what was left or failed."""
     options = arguments()
+    if options.repeat:
+        return repeat_some(options)
     cases = chosen(options)
     with tempfile.TemporaryDirectory(prefix="gapless-zoo-") as place:
         asked = Asked(

@@ -8,23 +8,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from importlib import util
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 from benchmarks import machine
 from benchmarks.menus.blocks import BASE, Block, gain, noise, smallest_seen
-from benchmarks.menus.recording import ROOT, RecordingError, command, keep, record, remove
+from benchmarks.menus.recording import ROOT, RecordingError, command, hidden, keep, record, remove
 from benchmarks.menus.resolve import UNEDITED, Line, lines
-from gapless.model.facts import Facts
 from gapless.model.trial import Interval
 from gapless.store.recordings import load
+from gapless.study.recorded.facts import facts
 from tests.zoo.cases import Case
 from tests.zoo.menus import CEILING
 
 VERSION: Final = 1
 WORTH: Final = 0.02  # a gain that counts
+LEAST: Final = 3  # rounds that make a menu
 _START_S: Final = 90.0  # a process that measures may take so long until it begins, and to end
 Say = Callable[[str], None]
 
@@ -55,25 +55,17 @@ def measure_case(case: Case, asked: Asked, say: Say) -> str:
         run = record(case, asked.device, asked.recorded_s, place)
     except (RecordingError, subprocess.TimeoutExpired) as error:
         raise MeasuringError(str(error)) from error
-    menu = lines(case, _facts(run))
+    menu = lines(case, facts(load(run)))
     found = _measured(case, asked, menu, place, say)
     folder = asked.out / case.name
     folder.mkdir(parents=True, exist_ok=True)
     left_out = keep(run, folder / "run.tar.zst")
     told = _told(case, asked, menu, found, left_out)
     unfinished = folder / "menu.json.part"
-    unfinished.write_text(json.dumps(told, indent=1) + "\n")
+    unfinished.write_bytes(hidden(json.dumps(told, indent=1).encode()) + b"\n")
     unfinished.rename(folder / "menu.json")  # last: with it, the case is done
     remove(place)
     return _in_short(told)
-
-
-def _facts(run: Path) -> Facts | None:
-    if util.find_spec("gapless.study.recorded.facts") is None:
-        return None
-    from gapless.study.recorded.facts import facts
-
-    return facts(load(run))
 
 
 def _measured(
@@ -103,7 +95,11 @@ def _measured(
         child.terminate()
     if not (place / "out.json").exists():
         raise MeasuringError((place / "errors").read_text()[-3000:])
-    return json.loads((place / "out.json").read_text())
+    told = json.loads((place / "out.json").read_text())
+    rounds = sum(block["side"] == BASE for block in told["blocks"]) - 1
+    if rounds < LEAST:
+        raise MeasuringError(f"{rounds} rounds within {asked.limit_s:g} s: too few")
+    return told
 
 
 def _until(child: "subprocess.Popen[str]", end: float) -> Iterator[str]:

@@ -30,6 +30,7 @@ from tests.zoo.making import make
 
 SETTLE_S = 0.3  # at the start of a block, at least
 WARM_S = 0.5  # at the start of all, after three steps
+START_S = 1.0  # what a block takes beside its steps, about
 LONGEST = 4.0  # times as long as asked for: what a block may take for rare events or many workers
 QUEUES = 3  # full queues of a loader that a block is to span, at least
 
@@ -51,7 +52,7 @@ class Bench:
         self.case, self.plan = case, plan
         self.device = Device(plan["device"])
         self.threads = torch.get_num_threads()
-        self.begun = time.monotonic()
+        self.begun = self.rounds_begun = time.monotonic()
         self.arms: dict[str, Arm] = {}
         self.blocks: list[Block] = []
         self.failed: dict[str, str] = {}
@@ -147,6 +148,7 @@ class Bench:
         self.blocks.clear()  # whatever is still warming up
         self.measure(self.arms[BASE])
         names = [name for name in self.arms if name != BASE]
+        self.rounds_begun = time.monotonic()
         for number in range(self.plan["most_rounds"]):
             if self.over(number):
                 break
@@ -159,8 +161,10 @@ class Bench:
 
     def over(self, rounds: int) -> bool:
         """Say whether enough was measured, or the next round would take too long."""
-        spent = time.monotonic() - self.begun
-        each = spent / (rounds + 2)
+        now = time.monotonic()
+        usual = len(self.arms) * (self.plan["block_s"] + START_S)
+        each = (now - self.rounds_begun) / rounds if rounds else usual
+        spent = now - self.begun
         enough = rounds >= self.plan["rounds"] and narrow(self.blocks)
         return bool(agreed(float(enough or spent + each > self.plan["limit_s"])))
 

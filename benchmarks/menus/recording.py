@@ -85,11 +85,11 @@ def _tidied(run: Path, copy: Path) -> list[str]:
     """Copy a run without the names of this machine."""
     (copy / "logs").mkdir(parents=True)
     (copy / "windows").mkdir()
-    (copy / "run.json").write_bytes(_hidden((run / "run.json").read_bytes()))
+    (copy / "run.json").write_bytes(hidden((run / "run.json").read_bytes()))
     for log in (run / "logs").glob("*.log"):
         (copy / "logs" / log.name).write_bytes(b"".join(_frames(log)))
     for window in (run / "windows").glob("rank*.json.gz"):
-        packed = zstandard.compress(_hidden(igzip.decompress(window.read_bytes())), _LEVEL)
+        packed = zstandard.compress(hidden(igzip.decompress(window.read_bytes())), _LEVEL)
         (copy / "windows" / window.with_suffix(".zst").name).write_bytes(packed)
     return []
 
@@ -97,10 +97,10 @@ def _tidied(run: Path, copy: Path) -> list[str]:
 def _frames(log: Path) -> Iterator[bytes]:
     for kind, body in open_log(log).frames:
         whole = bytes(body)
-        yield wire.frame(kind, whole if kind in wire.PACKED else _hidden(whole))
+        yield wire.frame(kind, whole if kind in wire.PACKED else hidden(whole))
 
 
-def _hidden(text: bytes) -> bytes:
+def hidden(text: bytes) -> bytes:
     """Put other names for this machine and its folders."""
     names = {str(ROOT): "/project", sys.prefix: "/venv", sys.base_prefix: "/python"}
     for folder in sorted(names, key=len, reverse=True):

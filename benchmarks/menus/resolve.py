@@ -29,14 +29,14 @@ class Line:
         return {"name": found.name, "edits": list(self.edits), "variant": found.variant}
 
 
-def lines(case: Case, facts: Facts | None) -> tuple[Line, ...]:
-    """Give the lines of a case's menu; without facts, named fixes by the edits that they name."""
+def lines(case: Case, facts: Facts) -> tuple[Line, ...]:
+    """Give the lines of a case's menu; where the catalogue has no edits, with the case's own."""
     return tuple(_line(choice, facts) for choice in case.menu)
 
 
-def _line(choice: Choice, facts: Facts | None) -> Line:
+def _line(choice: Choice, facts: Facts) -> Line:
     own = tuple(dict(edit) for edit in choice.edits)
-    if choice.fix is None or facts is None:
+    if choice.fix is None:
         return Line(choice, own, None, None)
     try:
         found = propose(choice.fix, facts, override=True)

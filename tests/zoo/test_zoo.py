@@ -1,0 +1,172 @@
+"""The zoo: its trainings train, its menus are edits, its records can be replayed anywhere."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import torch
+
+from gapless.catalogue.listing import find
+from gapless.model.edit import as_json, from_json
+from gapless.model.study import Study
+from gapless.store.unpack import unpack
+from gapless.study import open_run
+from tests.zoo.cases import CASES, DECOY, HEALTHY, Case
+from tests.zoo.making import make
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SCHEMA = json.loads((ROOT / "docs" / "schema" / "zoo-menu.json").read_text())
+RECORDS = sorted(menu.parent for menu in (HERE / "records").glob("*/menu.json"))
+LARGEST = 2_000_000
+IN_WORKERS = {"worker-threads"}  # these take effect, and are counted, where nobody asks
+SMALL = [case for case in CASES.values() if case.size == "c"]
+ALONE = [case for case in SMALL if case.ranks == 1]
+TOGETHER = [case for case in SMALL if case.ranks > 1]
+named = pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
+recorded = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Let small trainings compute on one thread: beside other tests, two are slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def menu_of(record: Path) -> dict[str, Any]:
+    return json.loads((record / "menu.json").read_text())
+
+
+@named
+def test_a_menu_holds_at_most_five_changes_each_of_which_can_be_made(case: Case) -> None:
+    assert 2 <= len(case.menu) <= 5
+    assert len({choice.name for choice in case.menu}) == len(case.menu)
+    for choice in case.menu:
+        assert bool(choice.edits) != (choice.variant is not None)
+        for edit in choice.edits:
+            assert as_json(from_json(edit))["kind"] == edit["kind"]
+        if choice.fix is not None:
+            assert find(choice.fix.partition("=")[0])
+        if choice.variant is not None:
+            changed = case.variant(choice.variant)
+            assert changed
+            assert {**case.options, **changed} != dict(case.options)
+
+
+@named
+def test_what_a_case_plants_is_what_its_kind_says(case: Case) -> None:
+    assert (case.kind == "compound") == (len(case.planted) > 1 and case.kind != DECOY)
+    assert (case.kind == HEALTHY) <= (len(case.planted) == 0 or "item" in case.planted[0])
+
+
+def test_a_third_of_the_cases_are_sound_and_a_fifth_have_several_faults() -> None:
+    for size, least in (("c", 20), ("g", 14)):
+        cases = [case for case in CASES.values() if case.size == size]
+        kinds = Counter(case.kind for case in cases)
+        assert len(cases) >= least
+        assert kinds[HEALTHY] + kinds[DECOY] >= 0.3 * len(cases)
+        assert kinds["compound"] >= 0.2 * len(cases)
+        assert len({case.family for case in cases}) >= 6
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+@pytest.mark.parametrize("case", ALONE, ids=lambda case: case.name)
+def test_each_case_trains(case: Case) -> None:
+    job = make(case, "cpu")
+    before = [weight.detach().clone() for weight in job.model.parameters()]
+    training = job.train(job)
+    for _ in range(3):
+        next(training)
+    training.close()
+    after = list(job.model.parameters())
+    assert any(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
+    assert all(bool(torch.isfinite(new).all()) for new in after)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", TOGETHER, ids=lambda case: case.name)
+def test_each_case_of_two_ranks_trains(case: Case) -> None:
+    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
+    line = [*start, "tests/zoo/run.py", case.name, "--steps", "3"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("3 steps in") == case.ranks
+
+
+def test_a_case_is_a_plain_training() -> None:
+    line = [sys.executable, "tests/zoo/run.py", "control-by-design-c", "--steps", "3"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 steps in")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+@pytest.mark.parametrize("case", ALONE, ids=lambda case: case.name)
+def test_each_variant_trains(case: Case) -> None:
+    for name in case.without:
+        job = make(case, "cpu", name)
+        training = job.train(job)
+        next(training)
+        training.close()
+
+
+@recorded
+def test_a_record_is_small_whole_and_of_a_case_that_there_is(record: Path) -> None:
+    menu = menu_of(record)
+    jsonschema.validate(menu, SCHEMA)
+    assert menu["case"] == record.name
+    assert record.name in CASES
+    assert (record / menu["run"]).stat().st_size <= LARGEST
+    assert sum(path.stat().st_size for path in record.iterdir()) <= LARGEST + 100_000
+    assert b"/work/" not in (record / "menu.json").read_bytes()
+
+
+@recorded
+def test_a_records_gains_have_intervals(record: Path) -> None:
+    menu = menu_of(record)
+    measured = [line for line in menu["menu"] if line["speedup"] is not None]
+    assert len(measured) >= 2
+    for line in measured:
+        found = line["speedup"]
+        assert 0 < found["low"] <= found["mid"] <= found["high"]
+        assert line["smallest_seen"] > 0
+        if line["edits"] and not any(edit.get("part") in IN_WORKERS for edit in line["edits"]):
+            assert max(line["took_effect"]) > 0
+    for line in menu["menu"]:
+        assert (line["speedup"] is None) == (line["failed"] is not None)
+
+
+@recorded
+def test_a_record_can_be_replayed_without_its_machine(record: Path, tmp_path: Path) -> None:
+    study = study_of(record, tmp_path)
+    assert study.recorded is not None
+    assert study.recorded.steps is not None
+    timeline = study.recorded.timeline
+    assert sum(timeline.leaves.values()) == timeline.wall_ns
+    if study.recorded.account is not None:
+        account = study.recorded.account.account
+        assert sum(account.groups.values()) == sum(account.leaves.values())
+    shutil.rmtree(tmp_path)
+
+
+def study_of(record: Path, place: Path) -> Study:
+    return open_run(unpack(record / menu_of(record)["run"], place))
+
+
+@pytest.mark.skipif(len(RECORDS) < 20, reason="the zoo is being measured")
+def test_a_third_of_the_records_are_of_sound_trainings() -> None:
+    kinds = Counter(menu_of(record)["kind"] for record in RECORDS)
+    assert kinds[HEALTHY] + kinds[DECOY] >= 0.3 * len(RECORDS)
