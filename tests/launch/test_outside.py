@@ -131,6 +131,6 @@ def test_tells_all_of_it_before_the_first_arm(place: Path) -> None:
 
 
 def test_many_folders_are_named_by_those_above_them() -> None:
-    paths = [f"/mnt/runs/{run}/step{step}/a.pt" for run in range(3) for step in range(40)]
-    assert outside.common_folders(paths) == ("/mnt/runs/0", "/mnt/runs/1", "/mnt/runs/2")
+    paths = [f"/srv/runs/{run}/step{step}/a.pt" for run in range(3) for step in range(40)]
+    assert outside.common_folders(paths) == ("/srv/runs/0", "/srv/runs/1", "/srv/runs/2")
     assert outside.common_folders(["/a/b/1", "/a/b/c/2", "/x/3"]) == ("/a/b", "/x")
