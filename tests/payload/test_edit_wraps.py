@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from gapless.model.edit import Wrap
 from tests.payload.laying import Told, laid
@@ -310,8 +311,6 @@ class Deep(nn.Module):
         self.calls += 1
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        from torch.utils.checkpoint import checkpoint, checkpoint_sequential  # noqa: PLC0415
-
         found = checkpoint(self.middle, self.first(values), **self.options)
         both = [self.middle, nn.Sequential(nn.Dropout())]
         return checkpoint_sequential(both, 2, found, use_reentrant=False)
@@ -351,16 +350,12 @@ def test_nothing_is_computed_again_and_losses_and_random_numbers_are_the_same(
 
 
 def test_a_checkpoint_that_cuts_the_gradients_off_stays() -> None:
-    from torch.utils.checkpoint import checkpoint  # noqa: PLC0415
-
     def cut() -> bool:
         with pytest.warns(UserWarning, match="None of the inputs have requires_grad"):
             return checkpoint(nn.Linear(2, 2), torch.ones(2), use_reentrant=True).requires_grad  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
 
     plain = cut()
     with laid(Wrap("torch.utils.checkpoint.checkpoint", "checkpointing-off")) as told:
-        from torch.utils.checkpoint import checkpoint  # noqa: PLC0415
-
         assert cut() is plain
         assert told.times() == 0
         assert "reentrant" in told.unseen[0]
@@ -443,3 +438,37 @@ def test_attention_that_the_backend_cannot_do_is_told() -> None:
         nn.functional.scaled_dot_product_attention(one, one, one)
         assert told.times() == 0
         assert "torch uses math for a call that cudnn cannot do" in told.unseen[0]
+
+
+class Attending(nn.Module):
+    """Has everything that wraps reach into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found = checkpoint(self.first, images, use_reentrant=False).flatten(2)
+        return nn.functional.scaled_dot_product_attention(found, found, found)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        LAST,
+        Wrap("torch.utils.checkpoint.checkpoint", "checkpointing-off"),
+        Wrap(ATTENTION, "sdpa", {"backend": "math"}),
+    ],
+    ids=["channels-last", "checkpointing-off", "sdpa"],
+)
+def test_what_the_training_compiles_has_the_edit_in_it_and_tells(edit: Wrap) -> None:
+    with laid(edit) as told:
+        net = Attending()
+        compiled: Any = torch.compile(net, backend="eager", fullgraph=True)
+        optimizer = optimize(net)
+        for at in range(2):
+            compiled(images()).square().sum().backward()
+            optimizer.step()
+            told.edge()
+            assert told.times() > at
+        assert told.unseen == []

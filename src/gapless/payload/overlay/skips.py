@@ -5,7 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable
 
+from .. import places
 from . import targets, telling, where
+
+# What torch calls of these itself, to capture a graph say, it needs.
+_ONLY_OTHERS = ("torch.cuda.synchronize", "torch.cuda.empty_cache", "gc.collect")
 
 
 def lay(number: int, edit: Any) -> targets.Undo:
@@ -23,12 +27,13 @@ def _skipping(
     number: int, edit: Any, original: Callable[..., Any], switch: targets.Switch
 ) -> Callable[..., Any]:
     every, target = edit.get("every"), edit["target"]
+    only_others = target in _ONLY_OTHERS
     meant = where.matcher(edit.get("where"))
     calls = [0]
 
     @functools.wraps(original)
     def skipping(*args: Any, **kwargs: Any) -> Any:
-        if not switch.on or not meant():
+        if not switch.on or not meant() or (only_others and places.callers_is_torch()):
             return original(*args, **kwargs)
         calls[0] += 1
         if every is not None and calls[0] % every == 0:
