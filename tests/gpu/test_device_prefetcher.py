@@ -144,7 +144,7 @@ def test_an_iteration_left_early_gives_its_memory_back() -> None:
     before = torch.cuda.memory_allocated()
     source = [torch.zeros(1 << 20) for _ in range(8)]
     batch: Any = None
-    for at, batch in enumerate(DevicePrefetcher(source, ahead=3)):
+    for at, batch in enumerate(DevicePrefetcher(source, ahead=3)):  # noqa: B007 - looked at below
         if at == 2:
             break
     assert batch.is_cuda
