@@ -27,6 +27,7 @@ _USUAL_S: Final = {False: 12.0, True: 25.0}  # with a GPU or without, as the pro
 _PATIENCE: Final = 2.0  # times the time that the probe has, and
 _MORE_S: Final = 30.0  # for importing torch from a cold disk
 _END_S: Final = 5.0  # between the last line and the end
+_LOOK_S: Final = 0.01
 _BUSY: Final = 0.25  # processors that others took meanwhile
 _BUSY_GPU: Final = 5  # per cent of the time
 _SAID: Final = 200  # characters of its last words
@@ -134,13 +135,13 @@ def _run(
             return f"{command[0]} cannot be started: {error}"
         try:
             in_time = _listen(probe, time.monotonic() + patience_s, heard, say)
-            code = _ended(probe) if in_time else None
+            code = _ended(probe, time.monotonic() + (_END_S if in_time else 0.0))
         finally:
             _end(probe)
+        if heard.ended or (in_time and code == 0 and heard.place is not None):
+            return None
         if not in_time:
             return f"the probe did not end within {patience_s:.0f} s"
-        if code == 0 and heard.place is not None:
-            return None
         return _why(code, words)
 
 
@@ -213,14 +214,22 @@ def _busy(heard: _Heard) -> Iterator[str]:
         yield f"the GPU was busy {place.gpu.busy_percent} % of the time before"
 
 
-def _ended(probe: subprocess.Popen[bytes]) -> int | None:
-    with suppress(subprocess.TimeoutExpired):
-        return probe.wait(_END_S)
-    return None
+def _ended(probe: subprocess.Popen[bytes], until: float) -> int | None:
+    """Wait for the end; give the exit code, a signal's negative, or ``None`` if it lives on.
+
+    It is not buried yet: its number stays that of its group until that has been ended.
+    """
+    while True:
+        told = os.waitid(os.P_PID, probe.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if told is not None:
+            return told.si_status if told.si_code == os.CLD_EXITED else -told.si_status
+        if time.monotonic() > until:
+            return None
+        time.sleep(_LOOK_S)
 
 
 def _end(probe: subprocess.Popen[bytes]) -> None:
-    """End what is left of the probe's session: it is a group of processes of its own."""
+    """End what is left of the probe's session, which is a group of processes of its own."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(probe.pid, signal.SIGKILL)
     probe.wait()
