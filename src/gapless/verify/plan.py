@@ -89,11 +89,9 @@ class _Course:
 
 
 def _run(course: _Course, first: Ran | None) -> None:
-    planned = _first(course, first)
-    if planned is None:
-        return
-    planned = _turns(course, planned)
-    if planned is not None and course.sides and course.settings.windows:
+    planned = _first(course, first) if course.sides else None
+    planned = None if planned is None else _turns(course, planned)
+    if planned is not None and course.settings.windows:
         _windows(course, planned)
 
 
@@ -173,8 +171,6 @@ def _turns(course: _Course, planned: Length, *, anew: bool = True) -> Length | N
             if not _fits(course, planned, arms):
                 return planned
             for side in arms:
-                if course.now.lost(side):
-                    continue
                 one = _arm(course, planned, side, _TURN * number + at)
                 if course.now.lost(UNEDITED):
                     course.notes.append(f"unedited arms failed: {one.broken}")
@@ -251,12 +247,12 @@ def _disturbed(now: Standing, one: Taken) -> str | None:
 
 def _windows(course: _Course, planned: Length) -> None:
     """Run an arm more of each side that was measured, which takes a window."""
-    for side in (UNEDITED, *course.sides):
-        if not course.now.of(side):
-            continue
-        if _cost(course.now, planned, side) > course.left_s:
-            course.notes.append(f"no time was left for a window of side {side}")
-            continue
+    now = course.now
+    cost = {side: _cost(now, planned, side) for side in (UNEDITED, *course.sides) if now.of(side)}
+    fits = sum(cost.values()) <= course.left_s
+    if not fits:
+        course.notes.append("no time was left for windows: there are no accounts to compare")
+    for side in cost if fits else ():
         one = _attempt(course, planned, side, None)
         course.taken[-1] = replace(one, failed=one.broken or "window")
 

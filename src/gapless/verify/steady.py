@@ -107,8 +107,6 @@ def warm_up(lengths: Int64) -> int:
     cap = min(_MOST, len(lengths) // _SHARE)
     for at in range(_LEAST, cap, _MEDIANS):
         some = lengths[at : at + 3 * _MEDIANS]
-        if len(some) < 3 * _MEDIANS:
-            break
         medians = np.median(some.reshape(3, _MEDIANS), axis=1)
         if medians.max() <= (1 + _ALIKE) * medians.min():
             return at

@@ -1,0 +1,147 @@
+"""Trials as files of a run's folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gapless.errors import RunFolderError
+from gapless.model.account import Account, RowAccount
+from gapless.model.edit import (
+    Applicability,
+    Edit,
+    SetArgument,
+    SetEnv,
+    SetGlobal,
+    Skip,
+    Where,
+    Wrap,
+)
+from gapless.model.ledger import Row
+from gapless.model.trial import Arm, Interval, Parity, Side, Trial, Verdict
+from gapless.store import trials
+
+EDITS: tuple[Edit, ...] = (
+    SetArgument("torch.optim.SGD", "foreach", value=True, where=Where("train.py", 3, "main")),
+    SetGlobal("torch.backends.cudnn.benchmark", value=True),
+    SetEnv("OMP_NUM_THREADS", None),
+    Wrap("torch.utils.data.DataLoader", "cached-batch", {"device": "cuda"}),
+    Skip("torch.save", every=4),
+)
+
+
+def a_trial(name: str = "01") -> Trial:
+    row = Row(rank=0, device=0, step=3, start=0, end=10, left_out=False)
+    account = Account(10, 1, {"busy.x": 10}, {"compute": 10}, {}, (RowAccount(row, {}, {}),))
+    side = Side(
+        name="B",
+        fixes=("more-workers",),
+        summary="num_workers 0 → 4",
+        edits=EDITS,
+        applicability=Applicability.EQUIVALENT,
+        verdict=Verdict.CONFIRMED,
+        speedup=Interval(4.2, 4.4, 4.6),
+        job=None,
+        parity=Parity.WITHIN_SPREAD,
+        account=account,
+    )
+    arm = Arm("A", 0, None, 0, 0, None, None, None, None, None, None, failed="disturbed")
+    return Trial(
+        id=name,
+        command=("python", "train.py"),
+        run=None,
+        arms=(arm,),
+        order="ABBA",
+        sides=(side,),
+        noise=None,
+        step_ns=10,
+        measured=(12, 41),
+        cache="warm",
+        spent_s=12.5,
+        notes=("a note",),
+    )
+
+
+def test_a_trial_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = trials.write(a_trial(), tmp_path)
+    assert path == tmp_path / "trials" / "01.json"
+    assert trials.read(path) == a_trial()
+    assert [one.name for one in path.parent.iterdir()] == ["01.json"]
+
+
+def test_scripts_find_the_keys_of_the_studys_json(tmp_path: Path) -> None:
+    found = json.loads(trials.write(a_trial(), tmp_path).read_bytes())
+    assert found["schema"] == 1
+    assert found["trials"] == [
+        {
+            "fixes": ["more-workers"],
+            "arms": "ABBA",
+            "speedup": {"low": 4.2, "mid": 4.4, "high": 4.6},
+            "predicted": None,
+            "verdict": "confirmed",
+            "parity": "within-spread",
+            "noise": None,
+            "cache": "warm",
+        }
+    ]
+
+
+def test_keys_of_later_versions_are_passed_over(tmp_path: Path) -> None:
+    path = trials.write(a_trial(), tmp_path)
+    found = json.loads(path.read_bytes())
+    found["trial"]["weather"] = "fair"
+    path.write_text(json.dumps(found))
+    assert trials.read(path) == a_trial()
+
+
+def test_refuses_a_newer_schema(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('{"schema": 2}')
+    with pytest.raises(RunFolderError, match="is of schema 2; this gapless reads up to 1"):
+        trials.read(path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "1"}', "\x00\xff"])
+def test_rubbish_is_no_trial(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(RunFolderError, match="holds no trial"):
+        trials.read(path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("arms",), None),
+        (("step_ns",), "long"),
+        (("sides", 0, "verdict"), "splendid"),
+        (("sides", 0, "edits", 0, "kind"), "magic"),
+        (("sides", 0, "edits", 0), {"kind": "skip"}),
+        ((), None),
+    ],
+)
+def test_a_trial_that_is_not_whole_is_told(
+    tmp_path: Path, keys: tuple[str | int, ...], value: object
+) -> None:
+    path = trials.write(a_trial(), tmp_path)
+    found = json.loads(path.read_bytes())
+    place, way = found, ("trial", *keys)
+    for key in way[:-1]:
+        place = place[key]
+    place[way[-1]] = value
+    path.write_text(json.dumps(found))
+    with pytest.raises(RunFolderError, match="not whole"):
+        trials.read(path)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"nothing\.json"):
+        trials.read(tmp_path / "nothing.json")
+
+
+def test_the_trials_of_a_run_are_those_that_can_be_read(tmp_path: Path) -> None:
+    assert trials.of(tmp_path) == ()
+    trials.write(a_trial("02"), tmp_path)
+    trials.write(a_trial("01"), tmp_path)
+    (tmp_path / "trials" / "00.json").write_text("rubbish")
+    assert [one.id for one in trials.of(tmp_path)] == ["01", "02"]
