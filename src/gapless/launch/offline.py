@@ -17,6 +17,7 @@ _MODES: Final = ("WANDB_MODE", "NEPTUNE_MODE", "SWANLAB_MODE")  # offline, unles
 _FIXED: Final = {
     "COMET_START_ONLINE": "0",  # of comet_ml.start(); Experiment() is the wrap's
     "CLEARML_OFFLINE_MODE": "1",
+    "MLFLOW_ALLOW_FILE_STORE": "true",  # which mlflow 3 otherwise refuses
     "DVC_STUDIO_OFFLINE": "true",
     "DVC_EXP_AUTO_PUSH": "false",
 }
