@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from gapless.catalogue import pages
 from gapless.cli import COMMANDS
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.document import ComparisonObject, StudyObject, schema
@@ -104,6 +105,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     "README.md": {"report": report, "recording": costs.recording, "cost": costs.table},
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
+    "docs/fixes.md": {"fixes": pages.pages},
     "docs/run-folder.md": {"schema": database_schema},
 }
 FILES: Final[Makers] = {

@@ -12,13 +12,14 @@ _HEADING = re.compile(r"^## ", re.MULTILINE)
 
 def page(fix: Fix) -> str:
     """Give the page of a fix in Markdown, with its name as the heading."""
-    return "\n\n".join((f"# {fix.name}", _usage(fix), fix.doc, "## Examples", _examples(fix)))
+    text = _quoted(fix.doc)
+    return "\n\n".join((f"# {fix.name}", _usage(fix), text, "## Examples", _examples(fix)))
 
 
 def pages(fixes: Sequence[Fix] = FIXES) -> str:
     """Give all of them one after another, two levels down, after a table of what there is."""
     rows = ["| `--fix` | |", "|---|---|"]
-    rows += [f"| [`{_call(one)}`](#{one.name}) | {one.summary} |" for one in fixes]
+    rows += [f"| [`{_call(one)}`](#{one.name}) | {_quoted(one.summary)} |" for one in fixes]
     parts = [_lower(page(one)) for one in fixes]
     return "\n\n".join(("\n".join(rows), *parts))
 
@@ -37,6 +38,11 @@ def described(edit: Edit) -> str:
         case Wrap():
             options = ", ".join(f"{name}={value}" for name, value in edit.options.items())
             return f"{edit.target} through {edit.part}({options})"
+
+
+def _quoted(text: str) -> str:
+    """Give the text of a docstring with Markdown's marks of code."""
+    return text.replace("``", "`")
 
 
 def _lower(text: str) -> str:

@@ -45,9 +45,9 @@ class _Parts:
     def look(self, thing: Any) -> None:
         """Look at a part of a batch, as torch's pinning goes through it."""
         self.left -= 1
-        if self.left <= 0 or isinstance(thing, _PLAIN):
-            return
         kind = type(thing)
+        if self.left <= 0 or issubclass(kind, _PLAIN):
+            return
         torch = sys.modules["torch"]
         if issubclass(kind, torch.Tensor):
             self._tensor(thing, torch)

@@ -83,13 +83,13 @@ class _Walk:
             self._several(list(thing)[:WIDE] if len(thing) <= MOST else _some(thing), sent)
         elif kind is dict:
             self._several(list(thing.values())[:WIDE], sent)
-        elif isinstance(thing, types.MethodType):
+        elif kind is types.MethodType:
             self.state(thing.__func__, sent=False)
             self.state(thing.__self__, sent=sent)
-        elif isinstance(thing, types.FunctionType):
+        elif kind is types.FunctionType:
             self.stuck |= sent and _is_local(thing)
             self.functions.append((thing, True))
-        elif isinstance(thing, type):
+        elif issubclass(kind, type):
             self._class(thing, near=True)
         else:
             self._object(thing, kind, sent)

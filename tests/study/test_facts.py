@@ -1,0 +1,245 @@
+"""The facts of a run: what was recorded of real trainings, and what is made of marks."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gapless import wire
+from gapless.catalogue import judging, listing
+from gapless.catalogue.declare import spoken
+from gapless.model.edit import Applicability
+from gapless.model.facts import Facts, Loader
+from gapless.store.recordings import load
+from gapless.study.recorded.facts import facts
+from tests.payload import loading
+from tests.study.recording import Log, recording
+
+TRAINING = """
+import threading
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+torch.set_num_threads(1)
+
+class Images(Dataset):
+    def __init__(self):
+        self.lock = threading.Lock()
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        time.sleep(0.001)
+        return {"x": torch.randn(3, 4, 4), "y": index % 4}
+
+class Lines(IterableDataset):
+    def __iter__(self):
+        for number in range(24):
+            yield torch.full((3,), number)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide = nn.Conv2d(3, 4, 3, padding=1)
+        self.last = nn.Linear(64, 4)
+    def forward(self, x):
+        return self.last(checkpoint(self.wide, x, use_reentrant=False).flatten(1))
+
+def main():
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+    valid = DataLoader(Lines(), batch_size=4)
+    for epoch in range(2):
+        loader = DataLoader(Images(), batch_size=4, shuffle=True)
+        model.train()
+        for at, batch in enumerate(loader):
+            nn.functional.cross_entropy(model(batch["x"]), batch["y"]).backward()
+            if at % 2:
+                optimizer.step()
+                optimizer.zero_grad()
+        model.eval()
+        for batch in valid:
+            batch.sum()
+        torch.save(model.state_dict(), "model.pt")
+
+main()
+"""
+WORKERS = """
+class Words(IterableDataset):
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        for number in range(info.id, 16, info.num_workers):
+            yield random.random()
+
+for batch in DataLoader(Words(), batch_size=2, num_workers=2, prefetch_factor=3):
+    pass
+"""
+
+
+def recorded(folder: Path, script: str) -> Facts:
+    loading.run(folder, script)
+    shutil.copytree(folder / "spool", folder / "run/logs")
+    return facts(load(folder / "run"))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    return recorded(tmp_path_factory.mktemp("training"), TRAINING)
+
+
+def test_the_loader_that_trains_is_told_from_the_one_that_does_not(found: Facts) -> None:
+    images, lines = sorted(found.loaders, key=lambda one: one.dataset)
+    assert (images.trains, lines.trains) == (True, False)
+    assert (images.batch_size, images.batches, images.iterations) == (4, 32, 2)
+    assert (images.random, lines.random) == (True, False)
+    assert images.blocked is not None
+    assert images.blocked > 0.5  # a millisecond of sleep a sample
+    assert images.waited_ns > 32 * 4_000_000
+    assert (images.batch_bytes, images.pinnable) == (4 * 3 * 16 * 4 + 4 * 8, True)
+    assert (images.picklable, lines.picklable) == (False, None)
+    assert (images.asks_worker_info, lines.asks_worker_info) == (None, False)
+    assert images.start_method in {"fork", "forkserver"}
+    assert images.cuda_in_dataset is False
+    assert images.where is not None
+    assert images.where.function == "main"
+
+
+def test_loaders_made_anew_for_each_epoch_are_one(found: Facts) -> None:
+    assert len(found.loaders) == 2
+
+
+def test_what_trains_is_told(found: Facts) -> None:
+    (optimizer,) = found.optimizers
+    assert optimizer.name == "torch.optim.sgd.SGD"
+    assert (optimizer.foreach, optimizer.fused) == (False, None)
+    assert (optimizer.tensors, optimizer.calls, optimizer.device) == (4, 16, "cpu")
+    (model,) = found.models
+    assert model.name == "__main__.Net"
+    assert (model.convolutions, model.channels_last, model.compiled) == (1, False, False)
+    assert model.checkpoints is True
+    assert (found.world.micro_batches, found.world.steps, found.world.ranks) == (2.0, 16, 1)
+    assert found.world.torch is not None
+    assert found.world.step_ns is not None
+
+
+def test_the_machine_and_the_calls_are_told(found: Facts) -> None:
+    assert found.machine.device is None
+    assert found.machine.cpus
+    assert found.machine.cpu_list
+    assert found.machine.intra_op_threads == 1
+    assert found.machine.memory_bytes
+    assert found.machine.environment["OMP_NUM_THREADS"] == "1"
+    assert found.precision is not None
+    assert found.precision.settings["matmul_precision"] == "highest"
+    assert found.calls["checkpoint"] == 2
+    assert found.calls["evaluation"] == 2
+    assert found.calls["zero_grad_to_zero"] == 0
+    assert found.calls["logging"] == 0
+
+
+def test_fixes_speak_of_a_real_run(found: Facts) -> None:
+    said = {one.fix: spoken(one) for fix in listing.FIXES for one in fix(found)}
+    assert said["more-workers"].startswith("equivalent: num_workers 0 → ")
+    assert said["one-thread"] == "nothing to change: intra-op threads are already 1"
+    assert said["no-checkpoint"] == "trial: checkpoints are not written"
+    assert said["checkpointing-off"].startswith("same: ")
+    assert said["foreach"].startswith("equivalent: SGD at script.py:")
+    assert said["set-to-none"].startswith("nothing to change: ")
+    lines = next(one for one in found.loaders if one.iterable)
+    assert lines.where is not None
+    text = f"DataLoader@script.py:{lines.where.line}.num_workers=2"
+    assert "never asks get_worker_info" in spoken(judging.propose(text, found))
+
+
+def test_what_workers_made_is_told(tmp_path: Path) -> None:
+    (loader,) = recorded(tmp_path, WORKERS).loaders
+    assert (loader.num_workers, loader.prefetch_factor, loader.iterable) == (2, 3, True)
+    assert (loader.asks_worker_info, loader.random) == (True, True)
+    assert loader.start_method
+    assert loader.batches == 8
+
+
+def test_of_a_run_that_recorded_nothing_hardly_anything_is_true() -> None:
+    nothing = facts(recording())
+    assert nothing.world.steps == 0
+    assert nothing.loaders == ()
+    assert [one.applicability for one in listing.ceilings(nothing)] == [Applicability.TRIAL] * 3
+
+
+def loaders_of(log: Log) -> dict[str, Loader]:
+    return {one.dataset: one for one in facts(recording(log)).loaders}
+
+
+def fed(log: Log, loader: int, *at: float) -> None:
+    for start in at:
+        log.mark("next", start, start + 1, subject=loader)
+
+
+def trained() -> Log:
+    log = Log()
+    log.fact("optimizer", 0, ("train.py", 3), **{"class": "torch.optim.sgd.SGD"})
+    log.fact("loader", 0, ("train.py", 1), dataset="a", num_workers=2)
+    log.fact("loader", 1, ("train.py", 2), dataset="b", num_workers=0)
+    log.steps(*range(10, 310, 10))
+    fed(log, 0, *range(12, 302, 10))
+    return log
+
+
+def test_an_evaluation_that_is_not_told_of_asks_for_its_batches_in_one_step() -> None:
+    log = trained()
+    fed(log, 1, *(152 + at / 10 for at in range(40)))
+    found = loaders_of(log)
+    assert (found["a"].trains, found["b"].trains) == (True, False)
+
+
+def test_an_evaluation_after_each_step_is_none_of_the_training() -> None:
+    log = trained()
+    log.fact("model", 0, None)
+    for at in range(12, 302, 10):
+        log.mark("mode", at + 1, value=0)
+        fed(log, 1, at + 2)
+        log.mark("mode", at + 4, value=1)
+    found = loaders_of(log)
+    assert (found["a"].trains, found["b"].trains) == (True, False)
+
+
+def test_two_loaders_may_train() -> None:
+    log = trained()
+    fed(log, 1, *range(13, 303, 20))
+    found = loaders_of(log)
+    assert (found["a"].trains, found["b"].trains) == (True, True)
+
+
+def test_a_loader_that_was_not_asked_trains_nothing_that_is_known() -> None:
+    assert loaders_of(trained())["b"].trains is None
+
+
+def test_the_share_of_a_fetch_off_the_processor_leaves_waits_for_one_out() -> None:
+    log = trained()
+    worker = Log(role="worker", pid=11, worker=0, loader=0)
+    worker.fetch(10, 20, cpu=2_000_000, run_queue=3_000_000, random=0)
+    worker.fetch(20, 30, cpu=2_000_000, run_queue=3_000_000, random=1)
+    worker.fetch(30, 40)  # of which nothing is known
+    (loader,) = (one for one in facts(recording(log, worker)).loaders if one.dataset == "a")
+    assert loader.blocked == pytest.approx(0.5)
+    assert loader.random is True
+
+
+def test_ranks_of_a_host_are_counted() -> None:
+    one, other = trained(), replace(trained(), rank=1, pid=12)
+    one.world = other.world = 2
+    one.fact("distributed", 0, None, world=4, local_world=2)
+    world = facts(recording(one, other)).world
+    assert (world.ranks, world.local_ranks) == (4, 2)
+
+
+def test_marks_that_were_summed_are_counted() -> None:
+    log = trained()
+    log.summed("next", (310, 400), 20, total=30)
+    log.summed("next", (310, 400), 1, flags=wire.EXHAUSTED)
+    log.summed("sync", (310, 400), 7)
+    log.mark("sync", 305)
+    found = facts(recording(log))
+    (loader,) = (one for one in found.loaders if one.dataset == "a")
+    assert (loader.batches, loader.waited_ns) == (29 + 20, 59_000_000)
+    assert found.calls["synchronize"] == 8
