@@ -14,16 +14,19 @@ import functools
 import itertools
 import sys
 import weakref
-from typing import Any
+from typing import Any, Callable
 
-from .. import models, targets, telling, training
+from .. import models, several, telling, training
 
 TARGET = "evaluation"
-_MODULE = "torch.utils.data.dataloader"
-_STARTS = ("_BaseDataLoaderIter.__init__", "_BaseDataLoaderIter._reset")
+_TORCH = "torch.utils.data.dataloader"
+_STATEFUL = "torchdata.stateful_dataloader.stateful_dataloader"  # has ways of its own
+_STARTS = ((_TORCH, "_BaseDataLoaderIter"),)
 _STEPS = (
-    "_SingleProcessDataLoaderIter._next_data",
-    "_MultiProcessingDataLoaderIter._next_data",
+    (_TORCH, "_SingleProcessDataLoaderIter"),
+    (_TORCH, "_MultiProcessingDataLoaderIter"),
+    (_STATEFUL, "_StatefulSingleProcessDataLoaderIter"),
+    (_STATEFUL, "_StatefulMultiProcessingDataLoaderIter"),
 )
 
 
@@ -93,23 +96,20 @@ class _Evaluations:
             telling.told(self.number, TARGET, "every batch", "the first batch")
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def lay(number: int, edit: Any) -> Callable[[], None]:
     """Lay an edit; option "every": each so manyth pass is whole. Give what takes it off."""
-    telling.laid(number, TARGET)
     found = _Evaluations(number, edit.get("options", {}).get("every"))
-    undos = [training.watch(), models.on_model(found.met)]
-    for names, make in ((_STARTS, _starting), (_STEPS, _stepping)):
-        for name in names:
-            place = functools.partial(_replace, functools.partial(make, found))
-            undos.append(targets.when_there(number, f"{_MODULE}.{name}", place))
-    return functools.partial(targets.undo_all, undos)
+    replaced = several.Several(number, TARGET)
+    for place in _STARTS:
+        make = functools.partial(_starting, found)
+        replaced.replace(place, ("__init__", "_reset"), make)
+    for place in _STEPS:
+        replaced.replace(place, ("_next_data",), functools.partial(_stepping, found))
+    replaced.undos += [training.watch(), models.on_model(found.met)]
+    return replaced.off
 
 
-def _replace(make: Any, owner: Any, name: str) -> targets.Undo:
-    return targets.replace(owner, name, make)
-
-
-def _starting(found: _Evaluations, original: Any, switch: targets.Switch) -> Any:
+def _starting(found: _Evaluations, original: Any, switch: Any) -> Any:
     @functools.wraps(original)
     def start(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(iterator, loader, *args, **kwargs)
@@ -120,7 +120,7 @@ def _starting(found: _Evaluations, original: Any, switch: targets.Switch) -> Any
     return start
 
 
-def _stepping(found: _Evaluations, original: Any, switch: targets.Switch) -> Any:
+def _stepping(found: _Evaluations, original: Any, switch: Any) -> Any:
     @functools.wraps(original)
     def next_data(iterator: Any) -> Any:
         one = found.passes.get(iterator) if switch.on else None
