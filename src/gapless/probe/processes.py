@@ -116,5 +116,5 @@ QUICK = (
     Measurement("processes", importing, {"process.import_torch": NS}, 0.1),
 )
 SLOW = (  # comes last
-    Measurement("processes", spawned, {"process.spawn_worker": NS}, 0.5, imports=True),
+    Measurement("processes", spawned, {"process.spawn_worker": NS}, 0.1, imports=True),
 )

@@ -51,6 +51,7 @@ MEASUREMENTS = (  # in this order: the last ones suffer if time runs out, or a d
 )
 _SECONDS, _SECONDS_GPU = 12.0, 25.0
 _AFTER_IMPORT = 0.5  # of the time: so much is left however long torch took to import
+_IMPORTS = 1.5  # times what importing torch took here, it may take in fresh processes
 _PATIENCE = 3.0  # times the time, and the kernel ends us
 _LARGEST, _LARGEST_GPU = 256 << 20, 512 << 20
 _SHARE = 16  # of the memory that is free: one buffer
@@ -211,7 +212,7 @@ def _hindrance(one: Measurement, state: _State, now: float) -> str | None:
         return state.gpu
     if one.torch and state.torch:
         return state.torch
-    needed = max(state.room.import_s, one.seconds) if one.imports else 0.0
+    needed = _IMPORTS * state.room.import_s + one.seconds if one.imports else 0.0
     return _LATE if now + needed > state.until else None
 
 
