@@ -118,6 +118,7 @@ def test_ceilings_are_the_ablations_that_say_something() -> None:
     assert [one.fix for one in found] == [
         "cached-batch",
         "cached-batch-on-device",
+        "no-logging",
         "no-checkpoint",
     ]
     assert {one.applicability for one in found} == {Applicability.TRIAL}

@@ -141,7 +141,7 @@ def test_fixes_speak_of_a_real_run(found: Facts) -> None:
     said = {one.fix: spoken(one) for fix in listing.FIXES for one in fix(found)}
     assert said["more-workers"].startswith("equivalent: num_workers 0 → ")
     assert said["one-thread"] == "nothing to change: intra-op threads are already 1"
-    assert said["no-checkpoint"] == "trial: checkpoints are not written"
+    assert said["no-checkpoint"] == "trial: each kind of checkpoint is written once"
     assert said["checkpointing-off"].startswith("same: ")
     assert said["foreach"].startswith("equivalent: SGD at script.py:")
     assert said["set-to-none"].startswith("nothing to change: ")
@@ -163,7 +163,9 @@ def test_of_a_run_that_recorded_nothing_hardly_anything_is_true() -> None:
     nothing = facts(recording())
     assert nothing.world.steps == 0
     assert nothing.loaders == ()
-    assert [one.applicability for one in listing.ceilings(nothing)] == [Applicability.TRIAL] * 3
+    found = listing.ceilings(nothing)
+    assert found
+    assert [one.applicability for one in found] == [Applicability.TRIAL] * len(found)
 
 
 def loaders_of(log: Log) -> dict[str, Loader]:

@@ -36,7 +36,7 @@ _USUAL = 2
 def checkpoint_every(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Write every N-th checkpoint only (every second, if not said).
 
-    Each line that saves writes one time in N.
+    Of each line that saves one in N is written; the others become second names of it.
 
     ## Precondition
     A checkpoint was written in the run.

@@ -2,6 +2,7 @@
 
 from gapless.catalogue import examples
 from gapless.catalogue.declare import Case, Option, fix
+from gapless.catalogue.fixes.no_evaluation import evaluates
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
@@ -16,14 +17,14 @@ _USUAL = 2
         Case(
             "An evaluation after each step",
             examples.gpu(evaluation=312),
-            "risky: one in 4 evaluations is made",
+            "risky: one in 4 evaluations is whole",
             Option(value="4"),
             edits=(Wrap("torch.nn.Module.eval", "cadence", {"what": "evaluation", "every": 4}),),
         ),
         Case(
             "None was seen",
             examples.gpu(evaluation=0),
-            "nothing to change: the model was never told to evaluate",
+            "nothing to change: no evaluation was seen",
         ),
         Case(
             "Every one, as it is",
@@ -36,25 +37,25 @@ _USUAL = 2
 def evaluate_every(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Evaluate every N-th time only (every second, if not said).
 
-    In the others the loader of the evaluation gives no batches.
+    The others end after their first batch.
 
     ## Precondition
-    The model was told to evaluate in the run.
+    An evaluation was seen in the run.
 
     ## Safety
-    Risky: the best checkpoint is chosen among fewer, early stopping stops later, and a script that
-    divides by the number of batches fails where there are none.
+    Risky: metrics of the others are of one batch, so what they decide (the best checkpoint, the end
+    of training) is decided wrongly.
     """
     every = option.number(_USUAL)
-    if facts.calls.get("evaluation") == 0:
-        return (evaluate_every.nothing("the model was never told to evaluate"),)
+    if not evaluates(facts):
+        return (evaluate_every.nothing("no evaluation was seen"),)
     if every == 1:
         return (evaluate_every.nothing("every one is what the script does"),)
     return (
         evaluate_every.proposal(
-            f"one in {every} evaluations is made",
+            f"one in {every} evaluations is whole",
             Wrap("torch.nn.Module.eval", "cadence", {"what": "evaluation", "every": every}),
             applicability=Applicability.RISKY,
-            risk="decisions that rest on evaluations rest on fewer",
+            risk="decisions that rest on evaluations rest on one batch at times",
         ),
     )

@@ -16,11 +16,15 @@ _USUAL = 10
         Case(
             "A logger that is called in each step",
             examples.gpu(logging=312),
-            "risky: one in 5 calls of experiment loggers goes through",
+            "risky: one in 5 of what each line prints or logs is said",
             Option(value="5"),
             edits=(Wrap("logging", "cadence", {"what": "logging", "every": 5}),),
         ),
-        Case("None was seen", examples.gpu(logging=0), "nothing to change: no logger was called"),
+        Case(
+            "No optimizer",
+            examples.bare(),
+            "refused: no optimizer was seen, and it would begin when one is made",
+        ),
         Case(
             "Every one, as it is",
             examples.gpu(logging=312),
@@ -32,22 +36,22 @@ _USUAL = 10
 def log_every(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Log every N-th time only (10, if not said).
 
-    Each call site of a logger lets one call in N through, its first one included.
+    Of each line that prints or logs one call in N goes through, as ``no-logging`` means it.
 
     ## Precondition
-    A logger was called in the run.
+    An optimizer, since that is when it begins.
 
     ## Safety
     Risky: curves have fewer points. What is logged is unchanged.
     """
     every = option.number(_USUAL)
-    if facts.calls.get("logging") == 0:
-        return (log_every.nothing("no logger was called"),)
+    if not facts.optimizers:
+        return (log_every.refusal("no optimizer was seen, and it would begin when one is made"),)
     if every == 1:
         return (log_every.nothing("every one is what the script does"),)
     return (
         log_every.proposal(
-            f"one in {every} calls of experiment loggers goes through",
+            f"one in {every} of what each line prints or logs is said",
             Wrap("logging", "cadence", {"what": "logging", "every": every}),
             applicability=Applicability.RISKY,
             risk="curves have fewer points",

@@ -1,4 +1,4 @@
-"""Checkpoints are not written: what saving costs."""
+"""What is saved is saved once: what saving costs."""
 
 from gapless.catalogue import examples
 from gapless.catalogue.declare import Case, Option, fix
@@ -13,7 +13,7 @@ from gapless.model.facts import Facts
         Case(
             "Twelve calls of torch.save",
             examples.gpu(checkpoint=12),
-            "trial: checkpoints are not written",
+            "trial: each kind of checkpoint is written once",
             edits=(Wrap("torch.save", "no-checkpoint"),),
         ),
         Case(
@@ -24,21 +24,22 @@ from gapless.model.facts import Facts
     ],
 )
 def no_checkpoint(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
-    """Leave out the writing of checkpoints: how fast training would be without it.
+    """Write each kind of checkpoint once only: how fast training would be without saving.
 
-    An ablation. ``torch.save`` and its like do nothing.
+    An ablation. The first checkpoint of each line is written in earnest; later ones become second
+    names of it, so that code which renames, lists or loads checkpoints finds some.
 
     ## Precondition
     A checkpoint was written in the run, or it is not known whether one was.
 
     ## Safety
-    Nothing is saved, so it is for trials only. A script that loads what it saved fails.
+    It saves less than it should, so it is for trials only: who loads a checkpoint gets an old one.
     """
     if facts.calls.get("checkpoint") == 0:
         return (no_checkpoint.nothing("no checkpoint was written"),)
     return (
         no_checkpoint.proposal(
-            "checkpoints are not written",
+            "each kind of checkpoint is written once",
             Wrap("torch.save", "no-checkpoint"),
             applicability=Applicability.TRIAL,
         ),

@@ -1,4 +1,4 @@
-"""Evaluation is left out: what it costs."""
+"""Evaluations end after their first batch: what they cost."""
 
 from gapless.catalogue import examples
 from gapless.catalogue.declare import Case, Option, fix
@@ -13,34 +13,41 @@ from gapless.model.facts import Facts
         Case(
             "A model that was told to evaluate twelve times",
             examples.gpu(evaluation=12),
-            "trial: evaluation is left out",
+            "trial: evaluations end after their first batch",
             edits=(Wrap("torch.nn.Module.eval", "no-evaluation"),),
         ),
         Case(
             "None was seen",
             examples.gpu(evaluation=0),
-            "nothing to change: the model was never told to evaluate",
+            "nothing to change: no evaluation was seen",
         ),
     ],
 )
 def no_evaluation(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
-    """Leave out evaluation: how fast training would be without it.
+    """End each evaluation after its first batch: how fast training would be without them.
 
-    An ablation. Between ``model.eval()`` and ``model.train()`` loaders give no batches.
+    An ablation. A loader evaluates where its batches train nothing, and gradients are off or a
+    model is in evaluation mode.
 
     ## Precondition
-    The model was told to evaluate in the run, or it is not known whether it was.
+    An evaluation was seen in the run: a model was told to evaluate, or a loader did not train.
 
     ## Safety
     What evaluation decides (the best checkpoint, the end of training) is decided wrongly, so
     it is for trials only.
     """
-    if facts.calls.get("evaluation") == 0:
-        return (no_evaluation.nothing("the model was never told to evaluate"),)
+    if not evaluates(facts):
+        return (no_evaluation.nothing("no evaluation was seen"),)
     return (
         no_evaluation.proposal(
-            "evaluation is left out",
+            "evaluations end after their first batch",
             Wrap("torch.nn.Module.eval", "no-evaluation"),
             applicability=Applicability.TRIAL,
         ),
     )
+
+
+def evaluates(facts: Facts) -> bool:
+    """Tell whether an evaluation was seen, or it is not known whether there was one."""
+    told = facts.calls.get("evaluation") != 0
+    return told or any(one.trains is False for one in facts.loaders)

@@ -1,4 +1,4 @@
-"""Loggers of experiments do nothing: what logging costs."""
+"""What a training says of itself is not said: what logging costs."""
 
 from gapless.catalogue import examples
 from gapless.catalogue.declare import Case, Option, fix
@@ -13,28 +13,37 @@ from gapless.model.facts import Facts
         Case(
             "A SummaryWriter that was called twelve times",
             examples.gpu(logging=12),
-            "trial: calls of experiment loggers do nothing",
+            "trial: what the training prints and logs is left out (12 calls of loggers were seen)",
             edits=(Wrap("logging", "no-logging"),),
         ),
-        Case("None was seen", examples.gpu(logging=0), "nothing to change: no logger was called"),
+        Case(
+            "No optimizer",
+            examples.bare(),
+            "refused: no optimizer was seen, and it would begin when one is made",
+        ),
     ],
 )
 def no_logging(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
-    """Leave out the calls of experiment loggers: how fast training would be without them.
+    """Leave out what the training prints and logs: how fast it would be without.
 
-    An ablation. TensorBoard, wandb, mlflow, aim and comet are meant; ``print`` is not.
+    An ablation. ``print`` to the terminal, records of ``logging`` below ERROR, progress bars,
+    TensorBoard, wandb, mlflow, aim and comet are meant, from when an optimizer is made. What is
+    passed to them is computed all the same: ``loss.item()`` waits for its device as ever.
 
     ## Precondition
-    A logger was called in the run, or it is not known whether one was.
+    An optimizer, since that is when it begins.
 
     ## Safety
     Nothing is logged, so it is for trials only. A script that reads back what it logged may fail.
     """
-    if facts.calls.get("logging") == 0:
-        return (no_logging.nothing("no logger was called"),)
+    if not facts.optimizers:
+        why = "no optimizer was seen, and it would begin when one is made"
+        return (no_logging.refusal(why),)
+    calls = facts.calls.get("logging")
+    seen = f" ({calls} calls of loggers were seen)" if calls else ""
     return (
         no_logging.proposal(
-            "calls of experiment loggers do nothing",
+            f"what the training prints and logs is left out{seen}",
             Wrap("logging", "no-logging"),
             applicability=Applicability.TRIAL,
         ),
