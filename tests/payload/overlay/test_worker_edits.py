@@ -152,6 +152,16 @@ def test_training_and_workers_run_where_they_are_told_to() -> None:
     assert answers(processors) == [CPUS] * 2
 
 
+@both
+def test_a_process_that_one_restricted_starts_may_use_what_the_command_could() -> None:
+    first, second = str(CPUS[0]), str(CPUS[1])
+    edit = Wrap(LOADER, "affinity", {"cpus": first, "workers": second})
+    with laid(edit), laid(edit) as told:
+        assert answers(processors) == [[CPUS[1]]] * 2
+        assert not told.unseen
+    assert "GAPLESS_CPUS" not in os.environ
+
+
 def test_processors_that_are_not_allowed_are_refused() -> None:
     with laid(Wrap(LOADER, "affinity", {"cpus": "4096-5000"})) as told:
         assert processors() == CPUS

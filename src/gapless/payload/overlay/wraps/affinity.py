@@ -13,6 +13,8 @@ from typing import Any
 
 from .. import targets, telling, workers
 
+ALLOWED = "GAPLESS_CPUS"  # what the command was allowed, for processes that one restricted starts
+
 
 def lay(number: int, edit: Any) -> targets.Undo:
     """Lay an edit, at once; give what takes it off."""
@@ -21,7 +23,8 @@ def lay(number: int, edit: Any) -> targets.Undo:
     if not hasattr(os, "sched_setaffinity"):
         telling.refused(number, "affinity", "this system has none")
         return functools.partial(telling.lifted, number)
-    allowed = os.sched_getaffinity(0)
+    before = os.sched_getaffinity(0)
+    allowed = parsed(os.environ.setdefault(ALLOWED, told(before)))
     undos: list[targets.Undo] = [functools.partial(telling.lifted, number)]
     if options.get("workers"):
         mine = sorted(allowed & parsed(options["workers"]))
@@ -33,9 +36,10 @@ def lay(number: int, edit: Any) -> targets.Undo:
         mine = sorted(allowed & parsed(options["cpus"]))
         if mine:
             begin(number, mine)
-            undos.append(functools.partial(_set, allowed))
+            undos.append(functools.partial(_set, before))
         else:
             telling.refused(number, "affinity", f"none of {options['cpus']} is allowed")
+    undos.append(_forget)
     return functools.partial(targets.undo_all, undos)
 
 
@@ -63,6 +67,10 @@ def told(cpus: Any) -> str:
         else:
             parts.append([cpu])
     return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def _forget() -> None:
+    os.environ.pop(ALLOWED, None)
 
 
 def _set(cpus: Any) -> None:
