@@ -122,6 +122,22 @@ def test_a_loader_that_trains_is_left_alone_whatever_the_mode() -> None:
         assert told.times() == 0
 
 
+def test_a_loop_that_asks_a_batch_ahead_and_trains_in_eval_mode_is_left_alone() -> None:
+    with laid(NO_EVALUATION) as told:
+        job = Job()
+        job.model.eval()
+        for _ in range(2):
+            batches, taken = iter(job.loader), 0
+            batch = next(batches, None)
+            while batch is not None:
+                ahead = next(batches, None)
+                job.model(batch).sum().backward()
+                job.optimizer.step()
+                batch, taken = ahead, taken + 1
+            assert taken == 6
+        assert told.times() == 0
+
+
 def test_each_second_evaluation_is_whole() -> None:
     with laid(cadence("evaluation", 2)) as told:
         job = begun(told)

@@ -1,11 +1,12 @@
 """no-evaluation: a loader that evaluates gives its first batch only; of every N-th pass all.
 
-A loader evaluates where two of its batches in a row trained nothing, and gradients are off or a
-model that is trained is in eval mode when the second is asked for. Known as such, or iterated
-while gradients are off, it is cut where its indices come from, so that its workers read no more
-than that batch either. One that was ever seen to train is left alone, whatever the mode. One
-whose loop turns gradients off inside only, with a model in train mode, is not recognised. The
-code that evaluates goes on with what it got: metrics are of one batch. An ablation, for trials.
+A loader evaluates where two of its batches in a row trained nothing, and gradients are off when
+the second is asked for, or a model that has been trained before is in eval mode. Known as such,
+or iterated while gradients are off, it is cut where its indices come from, so that its workers
+read no more than that batch either. One that was ever seen to train is left alone, whatever the
+mode. One whose loop turns gradients off inside only, with a model in train mode, is not
+recognised. The code that evaluates goes on with what it got: metrics are of one batch. An
+ablation, for trials.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ _STEPS = (
 class _Pass:
     """One iteration of a loader."""
 
-    __slots__ = ("cut", "ended", "handed", "loader", "trained", "whole")
+    __slots__ = ("after_training", "cut", "ended", "handed", "loader", "trained", "whole")
 
-    def __init__(self, loader: Any, *, whole: bool) -> None:
+    def __init__(self, loader: Any, *, whole: bool, after_training: bool) -> None:
         self.loader = weakref.ref(loader)
         self.whole = whole
+        self.after_training = after_training
         self.handed = 0
         self.trained = 0  # backward passes and steps when the last batch was handed over
         self.cut = self.ended = False  # where its indices come from; here
@@ -48,6 +50,7 @@ class _Evaluations:
 
     def __init__(self, number: int, every: Any) -> None:
         self.number, self.every = number, every
+        self.before = training.count()
         self.trains: Any = weakref.WeakSet()
         self.evaluates: Any = weakref.WeakSet()
         self.passes: Any = weakref.WeakKeyDictionary()  # by iterator
@@ -67,7 +70,8 @@ class _Evaluations:
         """Begin a pass; cut it at its source where it is known to evaluate."""
         count = self.counts.get(loader, 0) + 1
         whole = self.every is not None and count % self.every == 0
-        one = self.passes[iterator] = _Pass(loader, whole=whole)
+        later = training.count() > self.before
+        one = self.passes[iterator] = _Pass(loader, whole=whole, after_training=later)
         off, evaluating = self.mode()
         known = off or (evaluating and loader in self.evaluates)
         if known and loader not in self.trains and not whole:
@@ -82,12 +86,21 @@ class _Evaluations:
         if training.count() != one.trained:
             self.trains.add(loader)
             self.evaluates.discard(loader)
-        elif one.cut or (loader not in self.trains and any(self.mode())):
+        elif one.cut or (loader not in self.trains and self.evaluating(one)):
             self.evaluates.add(loader)
             if one.handed == 1:
                 self.count(loader, whole=one.whole)
             one.ended = not one.whole and not one.cut
         return one.ended
+
+    def evaluating(self, one: _Pass) -> bool:
+        """Tell whether a pass evaluates, by the modes now.
+
+        Of a pass before any training the models' mode says nothing: some train in eval mode, and
+        ask for a batch ahead.
+        """
+        off, evaluating = self.mode()
+        return off or (evaluating and one.after_training)
 
     def count(self, loader: Any, *, whole: bool) -> None:
         """Count a pass that evaluates, and tell of it if it is cut."""
