@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .figures import BYTES, NS, Measurement, absent, figure, reason
+from .figures import BYTES, NS, Measurement, figure, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,10 +42,6 @@ def all_reduce(room: Room) -> Iterator[Figure]:
     sees them. allreduce.bandwidth: bytes of the buffer over time between the two largest sizes;
     allreduce.fixed: what the smallest takes beyond that.
     """
-    if room.ranks < 2:  # noqa: PLR2004 - nothing to reduce with
-        for name in _NAMES:
-            yield absent(name, "one process alone")
-        return
     began = time.perf_counter()
     by = {int(size): values for size, values in _together(room).items()}
     spent = time.perf_counter() - began
@@ -58,6 +54,10 @@ def all_reduce(room: Room) -> Iterator[Figure]:
     yield figure("allreduce.bandwidth", [1e9 / one for one in slopes], spent, None, note)
     fixed = [took - small * slope for took, slope in zip(by[small], slopes)]
     yield figure("allreduce.fixed", fixed, spent, None, note)
+
+
+def _alone(room: Room) -> str | None:
+    return "one process alone" if room.ranks == 1 else None
 
 
 def _backend(room: Room) -> str:
@@ -172,4 +172,4 @@ def _once(buffer: Any) -> float:
     return first.elapsed_time(last) * 1e6 / _TOGETHER
 
 
-MEASUREMENTS = (Measurement("allreduce", all_reduce, _NAMES, 1.5, imports=True),)
+MEASUREMENTS = (Measurement("allreduce", all_reduce, _NAMES, 1.5, imports=True, lacks=_alone),)

@@ -41,6 +41,11 @@ class Figure(NamedTuple):
     why: str | None
 
 
+def nothing(_: Room) -> str | None:
+    """Say what is lacking of what was asked for: nothing."""
+    return None
+
+
 class Measurement(NamedTuple):
     """A function that measures constants; its docstring is the method."""
 
@@ -51,6 +56,7 @@ class Measurement(NamedTuple):
     gpu: bool = False
     torch: bool = True
     imports: bool = False  # torch, in fresh processes: needs as long as that took here
+    lacks: Callable[[Room], str | None] = nothing  # it cannot be measured, for want of what
 
 
 class Series(NamedTuple):

@@ -212,6 +212,9 @@ def _hindrance(one: Measurement, state: _State, now: float) -> str | None:
         return state.gpu
     if one.torch and state.torch:
         return state.torch
+    lacking = one.lacks(state.room)
+    if lacking:
+        return lacking
     needed = _IMPORTS * state.room.import_s + one.seconds if one.imports else 0.0
     return _LATE if now + needed > state.until else None
 

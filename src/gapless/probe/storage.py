@@ -44,10 +44,8 @@ def own_file(room: Room) -> Iterator[Figure]:
     other; storage.random: 32 places at random, without reading ahead, for each read of so many
     bytes (``at``). In turns.
     """
-    if room.path is None:
-        yield from _all(_OWN, "no path was given")
-        return
-    folder = room.path if os.path.isdir(room.path) else os.path.dirname(room.path) or os.curdir  # noqa: PTH112, PTH120
+    path = room.path or os.curdir
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or os.curdir  # noqa: PTH112, PTH120
     file = _unnamed(folder)
     try:
         until = time.monotonic() + _WRITING * (room.until - time.monotonic())
@@ -58,6 +56,14 @@ def own_file(room: Room) -> Iterator[Figure]:
         yield from _read(file, size, room.until)
     finally:
         os.close(file)
+
+
+def _placeless(room: Room) -> str | None:
+    return "no path was given" if room.path is None else None
+
+
+def _fileless(room: Room) -> str | None:
+    return None if room.files else "no files were given"
 
 
 def _unnamed(folder: str) -> int:
@@ -158,9 +164,6 @@ def given_files(room: Room) -> Iterator[Figure]:
     Up to 256 of those that were given, in an order of its own each round; ``note`` says how many
     and how large. cold: the kernel was told to drop their pages, and did; warm: read before.
     """
-    if not room.files:
-        yield from _all(_GIVEN, "no files were given")
-        return
     files = random.sample(room.files, min(_FILES, len(room.files)))
     size = sum(map(_whole, files))
     cold = sum(map(_dropped, files)) == len(files)
@@ -209,6 +212,9 @@ MEASUREMENTS = (
         {name: BYTES if "ordered" in name else NS for name in _OWN},
         1.6,
         torch=False,
+        lacks=_placeless,
     ),
-    Measurement("storage", given_files, dict.fromkeys(_GIVEN, NS), 1.0, torch=False),
+    Measurement(
+        "storage", given_files, dict.fromkeys(_GIVEN, NS), 1.0, torch=False, lacks=_fileless
+    ),
 )
