@@ -17,6 +17,7 @@ _ROUNDS: Final = 3  # of workers × prefetch batches
 _PERIODS: Final = 4  # of what recurs
 _WARM: Final = 60  # steps of warm-up, at most; and at most half of what is measured
 _SLOWER: Final = 3  # times as slow as the unedited training may a side be before it is cut short
+_COMPILING_S: Final = 15.0  # and may take so much longer until it is warm
 _FIRST_STEPS: Final = 1000
 _FIRST_SHARE: Final = 12  # of the budget, for the steps of the first arm
 _TOGETHER: Final = 3  # sides that share an unedited neighbour
@@ -36,9 +37,9 @@ class Length:
     tails: tuple[int, ...] = ()  # periods, in steps, that no arm is long enough for
 
 
-def first(budget_s: float) -> Order:
-    """Give the arm that is discarded: it tells how long the others must be."""
-    return Order(UNEDITED, 0, (), _FIRST_STEPS, budget_s / _FIRST_SHARE)
+def first(budget_s: float, steps: int | None = None) -> Order:
+    """Give the arm that is discarded: it tells how long the others must be, if nobody else does."""
+    return Order(UNEDITED, 0, (), steps or _FIRST_STEPS, budget_s / _FIRST_SHARE)
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def length(known: Known, wanted: Sequence[Candidate]) -> Length:
     arm_s = known.beside_s + stop * step_s
     return Length(
         stop=stop,
-        seconds=_SLOWER * stop * step_s,
+        seconds=_SLOWER * stop * step_s + _COMPILING_S,
         step_ns=known.step_ns,
         arm_s=arm_s,
         window_stop=min(stop, _WARM + rounds),

@@ -22,6 +22,7 @@ from gapless.verify.wanted import (
     TrialSettings,
 )
 
+INTERRUPTED: Final = "interrupted: judged by what had been measured until then"
 _FOREIGN: Final = 0.1  # of the processors: what others may take of them
 _NOISIER: Final = 3.0  # times the other arms of its side
 _NOISE: Final = 0.02  # and at least so much, relative
@@ -53,7 +54,7 @@ def conduct(
     try:
         _run(course, first)
     except KeyboardInterrupt:
-        course.notes.append("interrupted: judged by what had been measured until then")
+        course.notes.append(INTERRUPTED)
     found = standing(course.taken)
     return judged(found, sides, settings, course.notes, settings.clock() - begun)
 
@@ -100,7 +101,7 @@ def _run(course: _Course, first: Ran | None) -> None:
 
 def _first(course: _Course, first: Ran | None) -> Length | None:
     """Run the arm that is discarded; give how long the others are, ``None`` if it failed."""
-    order = lengths.first(course.settings.budget_s)
+    order = lengths.first(course.settings.budget_s, course.settings.steps)
     before = course.settings.clock()
     if first is None:
         course.say("first arm, not counted: how long a start and a step take")

@@ -1,0 +1,169 @@
+"""How often trials are wrong: ``python -m benchmarks.trials_noise --out FILE``.
+
+Trials of an edit that does nothing, and of a known delay that makes a step 10 % longer or shorter,
+on a training whose steps mostly wait (its A/A noise is small on shared machines, too). What was
+wrong: a verdict of the first but *nothing* or *undecided*; a wrong sign, or *undecided*, of the
+second. A file that is there is gone on with. Docs: benchmarks/README.md.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.machine import keep, machine, versions
+from gapless.model.edit import Applicability, Edit, SetArgument, SetEnv
+from gapless.model.trial import Trial, Verdict
+from gapless.verify import arm, lengths
+from gapless.verify.plan import INTERRUPTED, conduct
+from gapless.verify.steady import stepped
+from gapless.verify.wanted import Candidate, Ran, TrialSettings
+
+TRAINING: Final = Path(__file__).parent / "trainings" / "waiting.py"
+COMMAND: Final = (sys.executable, str(TRAINING))
+WAIT_MS: Final = 8.0  # the training's own
+DELAY: Final = 0.1  # of a step
+NOTHING: Final = "nothing"
+RIGHT: Final = {  # the verdicts that are not wrong, and not undecided
+    NOTHING: {Verdict.NOTHING},
+    "slower": {Verdict.WORSE},
+    "faster": {Verdict.CONFIRMED},
+}
+Row = dict[str, Any]
+
+
+def edit_of(kind: str, step_ms: float) -> Edit:
+    """Give the edit of a kind of trial."""
+    if kind == NOTHING:  # it has no workers as it is
+        return SetArgument("torch.utils.data.DataLoader", "num_workers", 0)
+    # 10 % more of a step's time, or 10 % less.
+    more = DELAY if kind == "slower" else -DELAY
+    return SetEnv("STEP_WAIT_MS", f"{WAIT_MS + more * step_ms:.4f}")
+
+
+def wanted(nothing: int, delays: int) -> Iterator[tuple[str, int]]:
+    """Give kind and number of each trial, mixed: so all meet the same weather."""
+    kinds = [(NOTHING, at) for at in range(nothing)]
+    kinds += [(("slower", "faster")[at % 2], at) for at in range(delays)]
+    yield from sorted(kinds, key=lambda one: one[1] / (delays if one[0] != NOTHING else nothing))
+
+
+def run(kind: str, options: argparse.Namespace, first: Ran, step_ms: float, folder: Path) -> Trial:
+    """Run one trial; ``first`` is the discarded arm of all of them."""
+    edit = edit_of(kind, step_ms)
+    candidate = Candidate((kind,), kind, (edit,), Applicability.SAME)
+    settings = TrialSettings(
+        kind, COMMAND, budget_s=options.budget, windows=False, steps=options.steps
+    )
+    run_arm = arm.runner(arm.ArmPlan(COMMAND, folder))
+    return conduct((candidate,), settings, run_arm, lambda _: None, first)
+
+
+def row_of(kind: str, number: int, trial: Trial) -> Row:
+    """Give what is kept of a trial."""
+    (side,) = trial.sides
+    speedup = side.speedup
+    return {
+        "kind": kind,
+        "number": number,
+        "verdict": side.verdict.value,
+        "speedup": None if speedup is None else [speedup.low, speedup.mid, speedup.high],
+        "noise": trial.noise,
+        "order": trial.order,
+        "step_ns": [trial.step_ns, side.step_ns],
+        "parity": side.parity.value,
+        "disturbed": sum(str(one.failed).startswith("disturbed") for one in trial.arms),
+        "notes": trial.notes,
+        "spent_s": round(trial.spent_s, 2),
+    }
+
+
+def summary(rows: Sequence[Row]) -> list[Row]:
+    """Give a line for each kind of trial."""
+    lines = list[Row]()
+    for kind, right in RIGHT.items():
+        mine = [one for one in rows if one["kind"] == kind]
+        if not mine:
+            continue
+        verdicts = Counter(one["verdict"] for one in mine)
+        undecided = verdicts[Verdict.UNDECIDED]
+        noises = [one["noise"] for one in mine if one["noise"] is not None]
+        lines.append(
+            {
+                "kind": kind,
+                "trials": len(mine),
+                "verdicts": dict(verdicts),
+                "undecided": undecided,
+                "wrong": len(mine) - undecided - sum(verdicts[one] for one in right),
+                "noise": float(np.median(noises)) if noises else None,
+                "noise_at_most_2_percent": sum(one <= 0.02 for one in noises),  # noqa: PLR2004
+                "speedup": _median_speedup(mine),
+                "seconds": float(np.median([one["spent_s"] for one in mine])),
+            }
+        )
+    return lines
+
+
+def _median_speedup(rows: Sequence[Row]) -> float | None:
+    known = [one["speedup"][1] for one in rows if one["speedup"] is not None]
+    return float(np.median(known)) if known else None
+
+
+def result(rows: Sequence[Row], options: argparse.Namespace, took_s: float) -> Row:
+    """Give what is written."""
+    return {
+        "machine": {**machine(), "torch": versions(("torch",))["torch"]},
+        "asked": {"steps": options.steps, "budget_s": options.budget, "delay": DELAY},
+        "summary": summary(rows),
+        "seconds": round(took_s, 1),
+        "trials": list(rows),
+    }
+
+
+def main() -> None:
+    """Run the trials that are missing, and write the result after each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nothing", type=int, default=40)
+    parser.add_argument("--delays", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=120, help="of an arm")
+    parser.add_argument("--budget", type=float, default=24.0, help="seconds of a trial")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    before = json.loads(options.out.read_bytes()) if options.out.exists() else {}
+    rows, begun = before.get("trials", []), time.monotonic() - before.get("seconds", 0.0)
+    done = {(one["kind"], one["number"]) for one in rows}
+    with tempfile.TemporaryDirectory() as place:
+        order = lengths.first(12 * options.budget, options.steps)
+        first = arm.runner(arm.ArmPlan(COMMAND, Path(place) / "first"))(order)
+        step_ms = first_step_ms(first)
+        for kind, number in wanted(options.nothing, options.delays):
+            if (kind, number) in done:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                trial = run(kind, options, first, step_ms, Path(folder))
+            if INTERRUPTED in trial.notes:
+                break
+            rows.append(row_of(kind, number, trial))
+            keep(result(rows, options, time.monotonic() - begun), options.out)
+            print(json.dumps(rows[-1]), flush=True)
+    for line in summary(rows):
+        print(json.dumps(line))
+
+
+def first_step_ms(first: Ran) -> float:
+    """Give the usual step of the discarded arm, by which delays are measured out."""
+    found = None if first.recording is None else stepped(first.recording)
+    if found is None:
+        raise SystemExit(f"the training was not measured: {first.failed}")
+    return float(np.median(found.lengths)) / 1e6
+
+
+if __name__ == "__main__":
+    main()

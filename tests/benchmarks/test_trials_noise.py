@@ -1,0 +1,55 @@
+"""What ``benchmarks.trials_noise`` tries, and what it counts as wrong."""
+
+from argparse import Namespace
+from itertools import islice
+
+import pytest
+
+from benchmarks.trials_noise import DELAY, WAIT_MS, Row, edit_of, result, summary, wanted
+from gapless.model.edit import SetArgument, SetEnv
+from gapless.model.trial import Verdict
+
+
+def row(kind: str, verdict: Verdict, noise: float | None = 0.01) -> Row:
+    return {
+        "kind": kind,
+        "verdict": verdict.value,
+        "noise": noise,
+        "speedup": None if noise is None else [0.9, 1.0, 1.1],
+        "spent_s": 20.0,
+    }
+
+
+def test_kinds_are_mixed_over_the_whole_time() -> None:
+    every = list(wanted(40, 20))
+    assert len(set(every)) == 60
+    assert sum(kind == "nothing" for kind, _ in islice(every, 15)) == 10
+    assert {kind for kind, _ in every[:6]} == {"nothing", "slower", "faster"}
+
+
+def test_a_delay_is_a_tenth_of_a_step() -> None:
+    slower, faster = edit_of("slower", 9.0), edit_of("faster", 9.0)
+    assert isinstance(slower, SetEnv)
+    assert isinstance(faster, SetEnv)
+    assert float(slower.value or 0) == pytest.approx(WAIT_MS + DELAY * 9)
+    assert float(faster.value or 0) == pytest.approx(WAIT_MS - DELAY * 9)
+    assert edit_of("nothing", 9.0) == SetArgument("torch.utils.data.DataLoader", "num_workers", 0)
+
+
+def test_only_other_verdicts_than_the_right_one_and_undecided_are_wrong() -> None:
+    rows = [
+        *(row("nothing", one) for one in (Verdict.NOTHING, Verdict.UNDECIDED, Verdict.WORSE)),
+        *(row("slower", one) for one in (Verdict.WORSE, Verdict.NOTHING, Verdict.CONFIRMED)),
+        row("faster", Verdict.CONFIRMED, noise=None),
+    ]
+    nothing, slower, faster = summary(rows)
+    assert (nothing["wrong"], nothing["undecided"], nothing["trials"]) == (1, 1, 3)
+    assert (slower["wrong"], slower["undecided"]) == (2, 0)
+    assert (faster["wrong"], faster["noise"], faster["speedup"]) == (0, None, None)
+    assert nothing["noise_at_most_2_percent"] == 3
+
+
+def test_the_result_names_machine_and_torch() -> None:
+    told = result([], Namespace(steps=100, budget=20.0), 1.23)
+    assert told["machine"]["torch"] is not None
+    assert told["summary"] == []
