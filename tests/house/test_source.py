@@ -19,6 +19,7 @@ CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {
     "src/gapless/cli.py",
     "src/gapless/launch/unseen.py",
+    "src/gapless/parts/device_prefetcher.py",  # raised later, where its batch would have come
     "src/gapless/probe/session.py",  # whatever a measurement fails with is why there is none
 }
 IN_USERS_PROCESS: Final = "src/gapless/payload/"  # its border to the user's code is everywhere

@@ -14,8 +14,6 @@ from typing import Any, Callable
 
 from .. import iterations, targets, telling, training
 
-_kinds: list[Any] = []  # the class of iterators that give a batch again, once torch is imported
-
 
 class _Edit:
     """The edit, and the loaders that it is laid on."""
@@ -75,7 +73,7 @@ def lay(number: int, edit: Any) -> targets.Undo:
         laid.on = False
         targets.undo_all(undos)
         for loader in list(laid.caches):
-            if isinstance(loader._iterator, tuple(_kinds)):
+            if type(loader._iterator) is _iterators():
                 loader._iterator = None  # a persistent one, that gives the batch again
 
     return undo
@@ -128,22 +126,21 @@ def _give(edit: _Edit, cache: _Cache, given: int) -> Any:
 
 
 def _again(loader: Any, give: Callable[[int], Any]) -> Any:
-    """Give an iterator of torch's kind whose batches come from ``give(position)``."""
-    if not _kinds:
+    """Give an iterator of torch's that loads nothing: its batches come from ``give(position)``."""
+    iterator = _iterators()(loader)
+    reference = weakref.ref(iterator)
 
-        class Again(sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter):
-            _finished = False  # torchdata asks for it, and for a state
+    def following() -> Any:
+        return give(reference()._num_yielded)  # type: ignore[union-attr]
 
-            def _next_data(self) -> Any:
-                return self._give(self._num_yielded)
-
-            def state_dict(self) -> dict[str, Any]:
-                return {}
-
-        _kinds.append(Again)
-    iterator = _kinds[0](loader)
-    iterator._give = give
+    # torchdata asks the last two
+    vars(iterator).update(_next_data=following, _finished=False, state_dict=dict)
     return iterator
+
+
+def _iterators() -> Any:
+    """Give the class of torch's that all iterators of loaders are children of."""
+    return sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
 
 
 def _end_workers(iterator: Any, loader: Any) -> None:
