@@ -1,10 +1,10 @@
 """Private views of the working folder: what is written there, what is not, and where none is."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,21 +12,6 @@ import pytest
 
 from gapless.launch import enter_view, sandbox
 
-CONFINED = (sys.executable, str(Path(__file__).with_name("confined.py")))
-_ASK = """
-import json, sys
-from pathlib import Path
-from gapless.launch import sandbox
-why = sandbox.available(Path(sys.argv[1]), sys.argv[3:])
-made = sandbox.make(Path(sys.argv[1])) if why is None else None
-code = None
-if made is not None:
-    import subprocess
-    code = subprocess.run([*sandbox.prefix(made), *json.loads(sys.argv[2])], cwd=sys.argv[1])
-    code = code.returncode
-    sandbox.remove(made)
-print(json.dumps([why, code, None if made is None else made.place.exists()]))
-"""
 _WRITING = {
     "emergency save": """
 try:
@@ -81,15 +66,6 @@ def content(folder: Path) -> dict[str, str | None]:
 
 def python(text: str) -> tuple[str, ...]:
     return (sys.executable, "-c", text)
-
-
-def asked(how: str, folder: Path, command: Sequence[str], *written: Path) -> list[object]:
-    """Ask for a view under fewer rights; give the reason why not, the exit code, what is left."""
-    words = (*CONFINED, how, sys.executable, "-c", _ASK, str(folder), json.dumps(command))
-    done = subprocess.run(
-        (*words, *map(str, written)), capture_output=True, text=True, check=True, timeout=60
-    )
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_a_command_sees_its_writes_and_the_folder_does_not(private: Path) -> None:
@@ -180,70 +156,6 @@ def test_the_recorders_spool_and_shared_memory_are_the_real_ones(private: Path) 
     shared.unlink()
 
 
-def test_what_is_mounted_inside_is_seen_as_it_is_or_there_is_no_view(private: Path) -> None:
-    inside = private / "old"
-    mount = ("/usr/bin/env", "mount", "-t", "tmpfs", "none", inside)
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("nothing can be mounted here")
-    try:
-        (inside / "data").write_text("there")
-        assert sandbox.uncovered(private) == (inside,)
-        done = within(private, ("sh", "-c", "cat old/data; echo x > old/more; echo x > more"))
-        assert (done.stdout, done.returncode) == ("there", 0)
-        assert sorted(content(private)) == ["model.pt", "old", "old/data", "old/more"]
-        why, code, _ = asked("no-mounts", private, ("true",))
-        assert isinstance(why, str)
-        assert str(inside) in why
-        assert code is None
-    finally:
-        subprocess.run(("/usr/bin/env", "umount", inside), check=True)
-
-
-def test_an_ordinary_user_has_a_view_by_a_user_namespace(private: Path) -> None:
-    before = content(private)
-    script = 'echo x > model.pt; rm -r old; mkdir old; test -z "$(ls old)" && exit 5'
-    why, code, left = asked("no-mounts", private, ("sh", "-c", script))
-    if why is not None:
-        pytest.skip(f"no private view for ordinary users: {why}")
-    assert (code, left) == (5, False)
-    assert content(private) == before
-
-
-def test_an_ordinary_user_is_told_of_files_that_a_view_could_not_change(private: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give files away")
-    foreign = private / "old" / "log"
-    os.chown(foreign, 0, 12345)
-    why, _, _ = asked("no-mounts", private, ("true",), foreign, private / "fine.pt")
-    if why is not None and "namespace" in str(why):
-        pytest.skip(f"no private view for ordinary users: {why}")
-    assert why == f"{foreign} belongs to another user or group"
-    assert asked("no-mounts", private, ("true",), private / "fine.pt")[0] is None
-
-
-def test_says_why_there_is_none_where_the_kernel_refuses(folder: Path) -> None:
-    why, code, _ = asked("no-namespaces", folder, ("true",))
-    assert isinstance(why, str)
-    assert why.startswith("a user namespace: Operation not permitted")
-    assert code is None
-
-
-def test_never_starts_a_command_without_the_view(folder: Path, tmp_path: Path) -> None:
-    place = tmp_path / "place"
-    for name in ("upper", "work"):
-        (place / name).mkdir(parents=True)
-    words = sandbox.prefix(sandbox.View(folder, place))
-    done = subprocess.run(
-        (*CONFINED, "no-namespaces", *words, "touch", str(folder / "started")),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 125
-    assert done.stderr.startswith(f"gapless: no private view of {folder}: ")
-    assert not (folder / "started").exists()
-
-
 def test_there_is_none_of_everything_and_none_where_nothing_can_lie(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +184,27 @@ def test_what_was_written_is_removed_whatever_its_rights(tmp_path: Path) -> None
     sandbox.remove(sandbox.View(tmp_path, made))
     assert not made.exists()
     assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o500
+
+
+def test_what_a_killed_process_wrote_through_a_view_is_removed_by_the_next(private: Path) -> None:
+    script = """
+import os, signal, sys
+from pathlib import Path
+from gapless.launch import sandbox
+view = sandbox.make(Path(sys.argv[1]))
+print(view.place, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    env = {**os.environ, "TMPDIR": tempfile.gettempdir()}  # which it has found out before
+    words = (*python(script), str(private))
+    killed = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    left = Path(killed.stdout.strip())
+    assert left.is_dir()
+    with sandbox.view(private) as mine, sandbox.view(private) as other:
+        assert not left.exists()
+        assert mine.place.is_dir()  # as long as its maker lives
+        assert other.place.is_dir()
+    assert not mine.place.exists()
 
 
 def test_names_of_mounts_are_read_whatever_they_hold(

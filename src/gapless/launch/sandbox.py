@@ -6,6 +6,7 @@ an ordinary user have: it is tried. What lies outside the folder, and file syste
 it, are seen as they are (``launch.outside``).
 """
 
+import fcntl
 import os
 import shutil
 import stat
@@ -23,6 +24,8 @@ from gapless.launch import enter_view
 
 _SCRIPT: Final = Path(enter_view.__file__)
 _NAME: Final = "gapless-view-"
+_LOCK: Final = "lock"  # held by whoever made the view, as long as it lives
+_locks: dict[Path, int] = {}
 _ELSEWHERE: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
 _TRY_S: Final = 20.0
 _RULE: Final = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -62,6 +65,7 @@ def make(folder: Path) -> View:
     tried = _tried(folder.resolve())
     if tried.place is None:
         raise OSError(f"no private view of {folder}: {tried.why}")
+    _sweep(tried.place)
     return View(folder.resolve(), _made(tried.place))
 
 
@@ -94,6 +98,8 @@ def remove(view: View) -> None:
                 if not path.is_symlink():
                     path.chmod(stat.S_IRWXU)
     shutil.rmtree(view.place, ignore_errors=True)
+    if view.place in _locks:
+        os.close(_locks.pop(view.place))
 
 
 def uncovered(folder: Path) -> tuple[Path, ...]:
@@ -168,9 +174,25 @@ def _is_on(place: Path, disk: int) -> bool:
     return False
 
 
+def _sweep(place: Path) -> None:
+    """Remove the views of processes of ours that were killed: nobody holds their locks."""
+    for path in place.glob(f"{_NAME}*"):
+        with suppress(OSError):
+            if path.stat().st_uid != os.geteuid() or path in _locks:
+                continue
+            lock = os.open(path / _LOCK, os.O_RDWR)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(View(path, path))
+            finally:
+                os.close(lock)
+
+
 def _made(place: Path) -> Path:
     """Make the layers of a view. Raises ``OSError``."""
     made = Path(tempfile.mkdtemp(prefix=_NAME, dir=place))
+    _locks[made] = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(_locks[made], fcntl.LOCK_EX)
     (made / "upper").mkdir()
     (made / "work").mkdir()
     return made

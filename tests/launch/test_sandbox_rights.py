@@ -1,0 +1,129 @@
+"""Private views under fewer rights: of an ordinary user, where the kernel refuses, over mounts."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gapless.launch import sandbox
+
+CONFINED = (sys.executable, str(Path(__file__).with_name("confined.py")))
+_ASK = """
+import json, sys
+from pathlib import Path
+from gapless.launch import sandbox
+why = sandbox.available(Path(sys.argv[1]), sys.argv[3:])
+made = sandbox.make(Path(sys.argv[1])) if why is None else None
+code = None
+if made is not None:
+    import subprocess
+    code = subprocess.run([*sandbox.prefix(made), *json.loads(sys.argv[2])], cwd=sys.argv[1])
+    code = code.returncode
+    sandbox.remove(made)
+print(json.dumps([why, code, None if made is None else made.place.exists()]))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working folder of which there is a private view."""
+    made = tmp_path / "work, with: odd name"
+    made.mkdir()
+    (made / "model.pt").write_text("precious")
+    (made / "old").mkdir()
+    (made / "old" / "log").write_text("kept")
+    return made
+
+
+@pytest.fixture
+def private(folder: Path) -> Path:
+    why = sandbox.available(folder)
+    if why is not None:
+        pytest.skip(f"no private view on this machine: {why}")
+    return folder
+
+
+def content(folder: Path) -> dict[str, str | None]:
+    return {
+        str(path.relative_to(folder)): path.read_text() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def asked(how: str, folder: Path, command: Sequence[str], *written: Path) -> list[object]:
+    """Ask for a view under fewer rights; give the reason why not, the exit code, what is left."""
+    words = (*CONFINED, how, sys.executable, "-c", _ASK, str(folder), json.dumps(command))
+    done = subprocess.run(
+        (*words, *map(str, written)), capture_output=True, text=True, check=True, timeout=60
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_an_ordinary_user_has_a_view_by_a_user_namespace(private: Path) -> None:
+    before = content(private)
+    script = 'echo x > model.pt; rm -r old; mkdir old; test -z "$(ls old)" && exit 5'
+    why, code, left = asked("no-mounts", private, ("sh", "-c", script))
+    if why is not None:
+        pytest.skip(f"no private view for ordinary users: {why}")
+    assert (code, left) == (5, False)
+    assert content(private) == before
+
+
+def test_an_ordinary_user_is_told_of_files_that_a_view_could_not_change(private: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    foreign = private / "old" / "log"
+    os.chown(foreign, 0, 12345)
+    why, _, _ = asked("no-mounts", private, ("true",), foreign, private / "fine.pt")
+    if why is not None and "namespace" in str(why):
+        pytest.skip(f"no private view for ordinary users: {why}")
+    assert why == f"{foreign} belongs to another user or group"
+    assert asked("no-mounts", private, ("true",), private / "fine.pt")[0] is None
+
+
+def test_says_why_there_is_none_where_the_kernel_refuses(folder: Path) -> None:
+    why, code, _ = asked("no-namespaces", folder, ("true",))
+    assert isinstance(why, str)
+    assert why.startswith("a user namespace: Operation not permitted")
+    assert code is None
+
+
+def test_never_starts_a_command_without_the_view(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    for name in ("upper", "work"):
+        (place / name).mkdir(parents=True)
+    words = sandbox.prefix(sandbox.View(folder, place))
+    done = subprocess.run(
+        (*CONFINED, "no-namespaces", *words, "touch", str(folder / "started")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 125
+    assert done.stderr.startswith(f"gapless: no private view of {folder}: ")
+    assert not (folder / "started").exists()
+
+
+def test_what_is_mounted_inside_is_seen_as_it_is_or_there_is_no_view(private: Path) -> None:
+    inside = private / "old"
+    mount = ("/usr/bin/env", "mount", "-t", "tmpfs", "none", inside)
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        (inside / "data").write_text("there")
+        assert sandbox.uncovered(private) == (inside,)
+        script = "test there = $(cat old/data) && echo x > old/more && echo x > more"
+        with sandbox.view(private) as view:
+            words = (*sandbox.prefix(view), "sh", "-c", script)
+            subprocess.run(words, cwd=private, check=True, timeout=60)
+        assert sorted(content(private)) == ["model.pt", "old", "old/data", "old/more"]
+        why, code, _ = asked("no-mounts", private, ("true",))
+        assert isinstance(why, str)
+        assert str(inside) in why
+        assert code is None
+    finally:
+        subprocess.run(("/usr/bin/env", "umount", inside), check=True)
