@@ -76,24 +76,29 @@ NEWER = hasattr(torch.backends, "fp32_precision")
 
 
 @pytest.mark.skipif(not NEWER, reason="this torch has one style of names only")
-@pytest.mark.parametrize("ours", ["older", "newer"])
+@pytest.mark.parametrize("ours", ["older", "oldest", "newer"])
 def test_older_and_newer_names_of_tf32_may_meet(ours: str) -> None:
     """Torch raises where it is asked by the older name after it was set by the newer one."""
     older = SetGlobal(f"{MATMUL}.allow_tf32", value=True)
     newer = SetGlobal(f"{MATMUL}.fp32_precision", value="tf32")
+    edit = {
+        "older": older,
+        "newer": newer,
+        "oldest": SetGlobal("torch.set_float32_matmul_precision", "high"),
+    }[ours]
     matmul: Any = torch.backends.cuda.matmul
     ask: Any = torch._C._get_fp32_precision_getter  # type: ignore[attr-defined]
     before = ask("cuda", "matmul")
     set_: Any = torch._C._set_fp32_precision_setter  # type: ignore[attr-defined]
     try:
-        with laid(older if ours == "older" else newer) as told:
-            if ours == "older":
+        with laid(edit) as told:
+            if edit is not newer:
                 matmul.fp32_precision = "ieee"
             else:
                 matmul.allow_tf32 = False
             told.edge()
             assert ask("cuda", "matmul") == "tf32"
-            if ours == "older":
+            if edit is not newer:
                 assert matmul.allow_tf32  # asked by compilers, and does not raise
             assert told.unseen == []
             assert told.times() > 0

@@ -12,7 +12,7 @@ import types
 import warnings
 from typing import Any, Callable
 
-from . import moments, targets, telling, where
+from . import moments, precision, targets, telling, where
 
 # Setters whose getter has a name that does not follow from theirs.
 GETTERS = {
@@ -158,6 +158,8 @@ def _keeping_attribute(setting: _Setting, original: Any, switch: targets.Switch)
 
 def _getter(owner: Any, name: str, target: str) -> Callable[[], Any]:
     """Give what tells the value that a setter sets."""
+    if target == "torch.set_float32_matmul_precision":
+        return precision.of_products
     known = GETTERS.get(target)
     if known is not None:
         module, _, other = known.rpartition(".")
