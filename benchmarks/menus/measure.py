@@ -29,7 +29,7 @@ from tests.zoo.job import Job, Steps
 from tests.zoo.making import make
 
 SETTLE_S = 0.3  # at the start of a block, at least
-WARM_S = 0.5  # at the start of all, after three steps
+WARM_S = 0.3  # at the start of all, after three steps
 START_S = 1.0  # what a block takes beside its steps, about
 LONGEST = 4.0  # times as long as asked for: what a block may take for rare events or many workers
 QUEUES = 3  # full queues of a loader that a block is to span, at least

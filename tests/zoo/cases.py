@@ -230,7 +230,7 @@ _ON_CPU = (
         "c",
         FAULT,
         ("padding waste",),
-        {"pad_to_most": True, "most": 400, "count": 256, "threads": 1},
+        {"pad_to_most": True, "most": 600, "count": 256, "threads": 1},
         (m.variant("padding"), m.variant("lengths"), m.workers(1, WRONG), m.pin_memory()),
         {"padding": {"pad_to_most": False}, "lengths": {"pad_to_most": False, "buckets": True}},
     ),
@@ -415,7 +415,7 @@ _ON_GPU = (
         "g",
         FAULT,
         ("pageable",),
-        {"history": 2000, "count": 100_000, "tf32": True},
+        {"history": 1000, "count": 100_000, "tf32": True},
         (
             m.prefetcher(REMEDY),
             m.pin_memory(REMEDY),

@@ -111,7 +111,7 @@ def benchmark(role: str) -> Choice:
 
 def tf32(role: str) -> Choice:
     """Multiply matrices in TF32."""
-    return named("tf32", role, setting("torch.backends.cuda.matmul.allow_tf32", value=True))
+    return named("tf32", role, setting("torch.set_float32_matmul_precision", "high"))
 
 
 def autocast(role: str) -> Choice:

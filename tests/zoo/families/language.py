@@ -183,7 +183,7 @@ def train(job: Job) -> Steps:
     options, model, device = job.options, job.model, job.device
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    torch.backends.cuda.matmul.allow_tf32 = options.tf32
+    torch.set_float32_matmul_precision("high" if options.tf32 else "highest")
     if options.compiled:
         compile_layers(model)
     torch.autograd.set_detect_anomaly(options.anomaly)

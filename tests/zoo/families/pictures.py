@@ -36,7 +36,7 @@ SIZES = {
     "g": {
         "side": 224,
         "stored": 320,
-        "count": 2048,
+        "count": 1024,
         "batch": 64,
         "wide": 64,
         "depth": (3, 4, 6, 3),

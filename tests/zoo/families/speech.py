@@ -30,7 +30,7 @@ USUAL = {
 }
 SIZES = {
     "c": {"most": 200, "median": 60, "wide": 64, "layers": 2, "batch": 8, "count": 512},
-    "g": {"most": 3000, "median": 900, "wide": 512, "layers": 6, "batch": 16, "count": 512},
+    "g": {"most": 3000, "median": 500, "wide": 512, "layers": 6, "batch": 16, "count": 512},
 }
 BANDS = 80
 
