@@ -81,6 +81,7 @@ def returns_early(source: torch.Tensor) -> bool:
     return early
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's compiler imports it
 def test_copies_of_pinned_tensors_do_not_block() -> None:
     pinned, pageable = torch.rand(1 << 20).pin_memory(), torch.rand(1 << 20)
     assert not returns_early(pinned)

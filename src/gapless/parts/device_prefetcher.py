@@ -170,7 +170,7 @@ class Lane:
             return copied
 
         def whole(thing: Any) -> Any:
-            if not any(tensors_in(thing)):  # none that could be marked as used on the user's stream
+            if next(tensors_in(thing), None) is None:  # none to mark as used on the user's stream
                 with torch.cuda.stream(user):
                     return _to(thing, self.device)
             source = _pinned_object(thing)
