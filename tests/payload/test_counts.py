@@ -93,3 +93,35 @@ def test_two_hooks_may_look_at_one_function() -> None:
         recorder.edge()
     assert seen == ["backward"] * 2
     assert told(recorder)["passes"] == 2
+
+
+def test_errors_of_the_users_keep_their_traceback() -> None:
+    model = nn.Linear(2, 2)
+
+    def twice() -> None:
+        loss = model(torch.ones(1, 2)).sum()
+        loss.backward()
+        loss.backward()
+
+    def wrongly() -> None:
+        model.zero_grad(unknown=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+    plain = hooking.told(twice), hooking.told(wrongly)
+    with hooking.installed("counts"):
+        observed = hooking.told(twice), hooking.told(wrongly)
+    assert all(plain)
+    assert observed == plain
+
+
+def test_what_is_compiled_counts_nothing_and_breaks_no_graph() -> None:
+    model = nn.Linear(2, 2)
+
+    def whole(x: torch.Tensor) -> torch.Tensor:
+        model.zero_grad(set_to_none=False)
+        return model(x) * 2
+
+    with hooking.installed("counts") as recorder:
+        found = torch.compile(whole, backend="eager", fullgraph=True)(torch.ones(1, 2))
+        recorder.edge()
+    assert found.shape == (1, 2)
+    assert told(recorder)["zero_grad_to_zero"] == 0

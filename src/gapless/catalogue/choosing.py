@@ -45,6 +45,12 @@ def optimizers(facts: Facts, option: Option) -> tuple[Optimizer, ...]:
     return found
 
 
+def public(name: str) -> str:
+    """Give the name of a class as users know it: torch.optim.AdamW, not torch.optim.adamw.AdamW."""
+    parts = name.split(".")
+    return f"torch.optim.{parts[-1]}" if parts[:2] == ["torch", "optim"] else name
+
+
 def ddp(facts: Facts, option: Option) -> tuple[Parallel, ...]:
     """Give the modules wrapped in DistributedDataParallel, or those at the line asked for."""
     every = tuple(one for one in facts.parallel if one.kind == "ddp")

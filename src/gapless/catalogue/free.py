@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from gapless.catalogue.choosing import public
 from gapless.catalogue.listing import did_you_mean
 from gapless.catalogue.targets import ARGUMENTS, CLASSES, GLOBALS
 from gapless.errors import UsageError
@@ -125,7 +126,7 @@ def _own(facts: Facts | None) -> dict[str, str]:
     if facts is None:
         return {}
     names = [one.name for one in facts.optimizers] + [one.name for one in facts.models]
-    return {name.rpartition(".")[2]: name for name in names}
+    return {name.rpartition(".")[2]: public(name) for name in names}
 
 
 def _global(name: str) -> str:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import named, optimizers
+from gapless.catalogue.choosing import named, optimizers, public
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Optimizer
@@ -34,7 +34,7 @@ _HAVE: Final = {
             "equivalent: AdamW at train.py:52: foreach False → True",
             edits=(
                 SetArgument(
-                    "torch.optim.adamw.AdamW",
+                    "torch.optim.AdamW",
                     "foreach",
                     value=True,
                     where=examples.OPTIMIZER_LINE,
@@ -91,7 +91,7 @@ def _proposed(one: Optimizer) -> Proposal:
         return foreach.nothing(f"{which} uses foreach on CUDA by itself", one.where)
     return foreach.proposal(
         f"{which}: foreach {one.foreach} → True",
-        SetArgument(one.name, "foreach", value=True, where=one.where),
+        SetArgument(public(one.name), "foreach", value=True, where=one.where),
         applicability=Applicability.EQUIVALENT,
         risk="rounded otherwise in the last bits",
         where=one.where,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import named, on_cuda, optimizers
+from gapless.catalogue.choosing import named, on_cuda, optimizers, public
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument
 from gapless.model.facts import Facts, Optimizer
@@ -28,7 +28,7 @@ _HAVE: Final = {
             "equivalent: AdamW at train.py:52: fused None → True",
             edits=(
                 SetArgument(
-                    "torch.optim.adamw.AdamW",
+                    "torch.optim.AdamW",
                     "fused",
                     value=True,
                     where=examples.OPTIMIZER_LINE,
@@ -80,10 +80,10 @@ def _proposed(facts: Facts, one: Optimizer) -> Proposal:
     why = _refused(facts, one, which)
     if why is not None:
         return fused.refusal(why, one.where)
-    edits: list[Edit] = [SetArgument(one.name, "fused", value=True, where=one.where)]
+    edits: list[Edit] = [SetArgument(public(one.name), "fused", value=True, where=one.where)]
     does = f"{which}: fused {one.fused} → True"
     if one.foreach:
-        edits.append(SetArgument(one.name, "foreach", value=False, where=one.where))
+        edits.append(SetArgument(public(one.name), "foreach", value=False, where=one.where))
         does += ", foreach True → False"
     return fused.proposal(
         does,

@@ -30,11 +30,11 @@ def around(name: str, before: Any = None, after: Any = None) -> Any:
         ours = getattr(getattr(original, "__code__", None), "co_filename", None)
         if ours == patching.SKIPPED and _names.get(original) == name:
             return original
-        tracing = _tracing()
+        compiles = tracing()
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if tracing():
+            if compiles():
                 return original(*args, **kwargs)
             try:
                 state = before(args, kwargs)
@@ -139,7 +139,8 @@ def _opened(span: Any) -> Any:
     return scope
 
 
-def _tracing() -> Any:
+def tracing() -> Any:
+    """Give what tells whether torch.compile is looking on: then nothing of ours is to be seen."""
     compiler = sys.modules.get("torch.compiler")
     return getattr(compiler, "is_compiling", None) or _never
 

@@ -6,10 +6,11 @@ computed again, DDP told not to exchange. Written as a fact of noun "calls" now 
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
-from .. import imports, patching, recorder
+from .. import imports, patching, recorder, tracebacks
 from . import calls
 
 _SECOND = 1_000_000_000
@@ -43,12 +44,13 @@ def begin() -> None:
 
 
 def _torch(torch: Any) -> None:
-    patching.replace(torch.autograd, "backward", _make("backward"))
+    _counts["backward"] = 0
+    patching.replace(torch.autograd, "backward", _counting_passes)
     memory = sys.modules.get("torch.cuda.memory")
     calls.replace_everywhere((memory, torch.cuda), "empty_cache", _make("empty_cache"))
     _counts.update(zero_grad_to_zero=0, checkpointing=0)
     for owner in (torch.optim.Optimizer, torch.nn.Module):
-        patching.replace(owner, "zero_grad", calls.around("counts", _zeroing))
+        patching.replace(owner, "zero_grad", _counting_zeros)
     patching.replace(torch.nn.parallel.DistributedDataParallel, "no_sync", _make("no_sync"))
 
 
@@ -69,10 +71,39 @@ def _make(name: str) -> Any:
     return calls.around("counts", count)
 
 
-def _zeroing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    given = kwargs.get("set_to_none", args[1] if len(args) > 1 else True)
-    if given is False:
-        _counts["zero_grad_to_zero"] += 1
+def _counting_passes(original: Any) -> Any:
+    """Give ``backward``, counted. It is for every step: what is usual is written out here."""
+    tracing = calls.tracing()
+
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if not tracing():
+            _counts["backward"] += 1
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            tracebacks.strip(error)
+            raise
+
+    return calls.transparent(backward)
+
+
+def _counting_zeros(original: Any) -> Any:
+    """Give ``zero_grad``, with the calls counted that keep gradients; likewise."""
+    tracing = calls.tracing()
+
+    @functools.wraps(original)
+    def zero_grad(*args: Any, **kwargs: Any) -> Any:
+        if (kwargs or len(args) > 1) and not tracing():
+            given = kwargs.get("set_to_none", args[1] if len(args) > 1 else True)
+            _counts["zero_grad_to_zero"] += given is False
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            tracebacks.strip(error)
+            raise
+
+    return calls.transparent(zero_grad)
 
 
 @patching.guarded("counts")

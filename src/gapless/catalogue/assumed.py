@@ -1,0 +1,51 @@
+"""Facts as they would be with edits: what is proposed together is judged one after another."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from gapless.catalogue.declare import is_nothing
+from gapless.catalogue.listing import propose
+from gapless.catalogue.targets import LOADER
+from gapless.catalogue.traps import PREFETCH
+from gapless.model.edit import Edit, Proposal, SetArgument, SetGlobal
+from gapless.model.facts import Facts, Loader
+
+_SETTINGS = {one.name for one in fields(Loader)}
+
+
+def together(names: Sequence[str], facts: Facts, *, override: bool = False) -> tuple[Proposal, ...]:
+    """Give the proposals of named fixes that are tried together, each on top of those before it.
+
+    So that "more-workers=4+prefetch=8" finds workers to prefetch for. Raises ``UsageError``.
+    """
+    found: list[Proposal] = []
+    for name in names:
+        some = propose(name, facts, override=override)
+        found += some
+        facts = after(facts, [edit for one in some if not is_nothing(one) for edit in one.edits])
+    return tuple(found)
+
+
+def after(facts: Facts, edits: Sequence[Edit]) -> Facts:
+    """Give the facts with what edits set of loaders and threads; the rest stays as observed."""
+    for edit in edits:
+        match edit:
+            case SetArgument(target=target, name=name) if target == LOADER and name in _SETTINGS:
+                loaders = tuple(_set(one, edit) for one in facts.loaders)
+                facts = replace(facts, loaders=loaders)
+            case SetGlobal(target="torch.set_num_threads", value=int() as threads):
+                machine = replace(facts.machine, intra_op_threads=threads)
+                facts = replace(facts, machine=machine)
+            case _:
+                pass
+    return facts
+
+
+def _set(loader: Loader, edit: SetArgument) -> Loader:
+    if edit.where is not None and edit.where != loader.where:
+        return loader
+    changes: dict[str, Any] = {edit.name: edit.value}
+    if edit.name == "num_workers" and edit.value and loader.prefetch_factor is None:
+        changes["prefetch_factor"] = PREFETCH
+    return replace(loader, **changes)
