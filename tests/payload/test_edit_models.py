@@ -5,10 +5,11 @@
 import copy
 import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
 
 from gapless.payload.overlay import models, optimizers
 
@@ -50,6 +51,15 @@ class Loop(nn.Module):
 
 
 Seen = list[nn.Module]
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[None]:
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1
+    )
+    yield
+    distributed.destroy_process_group()
 
 
 @pytest.fixture
@@ -165,6 +175,31 @@ def test_what_compiles_or_spreads_a_model_is_not_the_model(seen: Seen) -> None:
 
 def pickled(net: Net) -> Net:
     return pickle.loads(pickle.dumps(net))  # noqa: S301
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_model_is_met_before_it_is_spread(seen: Seen) -> None:
+    shells = list[int]()
+    undo = models.on_model(lambda module: shells.append(len(models.shells(module))))
+    net = Net()
+    spread = nn.parallel.DistributedDataParallel(net)
+    train(spread.parameters())
+    undo()
+
+    assert seen == [net]
+    assert shells == [0]
+    assert models.inner(spread) is net
+
+
+def test_a_training_that_makes_an_optimizer_a_step_is_not_searched_for_ever() -> None:
+    net, looked = Net(), list[int]()
+    undo = models.on_model(lambda module: looked.append(id(module)))
+    for _ in range(100):
+        train([torch.zeros(1, requires_grad=True)])
+    train(net.parameters())
+    undo()
+
+    assert looked == []
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])

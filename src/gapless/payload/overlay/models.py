@@ -22,11 +22,14 @@ SHELLS = (
     "OptimizedModule",
     "FullyShardedDataParallel",
 )
+_MOST = 64  # optimizers looked at: some trainings make one a step
+_SEARCHES = 4  # among all objects of the process, for what was made before
 Action = Callable[[Any], "targets.Undo | None"]
 
 _modules: dict[int, Any] = {}  # by id: weak references to all modules
 _undos: list[targets.Undo] = []
 _watchers: list[_Watcher] = []
+_looks = {"optimizers": 0, "searches": 0}
 
 
 class _Watcher:
@@ -126,7 +129,9 @@ def owner(parameters: list[Any]) -> Any:
 def _candidates(wanted: set[int]) -> list[Any]:
     """Give the modules that may be a model; all there are where none that is known owns these."""
     known = [one for one in (ref() for ref in list(_modules.values())) if one is not None]
-    if not any(id(one) in wanted for module in known for one in _own(module)):
+    found = any(id(one) in wanted for module in known for one in _own(module))
+    if not found and _looks["searches"] < _SEARCHES:
+        _looks["searches"] += 1
         kind = sys.modules["torch"].nn.Module
         known = [one for one in gc.get_objects() if issubclass(type(one), kind)]
         for module in known:
@@ -158,6 +163,7 @@ def _forget(key: int, reference: Any) -> None:
 
 def _watch() -> None:
     switch = targets.Switch()
+    _looks.update(optimizers=0, searches=0)
     _undos.append(lambda: setattr(switch, "on", False))
     _undos.append(optimizers.on_optimizer(_trained))
 
@@ -216,6 +222,9 @@ def _replicates(shell: Any) -> bool:
 
 
 def _trained(optimizer: Any) -> None:
+    _looks["optimizers"] += 1
+    if _looks["optimizers"] > _MOST:
+        return
     module = owner(optimizers.parameters(optimizer))
     if module is not None and not any(_replicates(shell) for shell in shells(module)):
         _met(module)
