@@ -24,6 +24,8 @@ from tests.zoo.menus import CEILING
 
 VERSION: Final = 1
 WORTH: Final = 0.02  # a gain that counts
+FEWEST: Final = 20  # steps of a recorded run
+IN_WORKERS: Final = frozenset({"worker-threads"})  # parts whose effect is counted there
 LEAST: Final = 3  # rounds that make a menu
 _START_S: Final = 90.0  # a process that measures may take so long until it begins, and to end
 Say = Callable[[str], None]
@@ -55,7 +57,10 @@ def measure_case(case: Case, asked: Asked, say: Say) -> str:
         run = record(case, asked.device, asked.recorded_s, place)
     except (RecordingError, subprocess.TimeoutExpired) as error:
         raise MeasuringError(str(error)) from error
-    menu = lines(case, facts(load(run)))
+    known = facts(load(run))
+    if known.world.steps < FEWEST:
+        raise MeasuringError(f"{known.world.steps} steps were recorded: too few")
+    menu = lines(case, known)
     found = _measured(case, asked, menu, place, say)
     folder = asked.out / case.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -158,7 +163,7 @@ def _told(
 
 def _line(line: Line, blocks: list[Block], found: Mapping[str, Any]) -> dict[str, Any]:
     name = line.choice.name
-    failed = found["failed"].get(name)
+    failed = found["failed"].get(name) or _without_effect(line, found["effects"].get(name))
     speedup = None if failed else gain(blocks, name)
     times = [block.step_ns for block in blocks if block.side == name]
     return {
@@ -175,6 +180,14 @@ def _line(line: Line, blocks: list[Block], found: Mapping[str, Any]) -> dict[str
         "took_effect": found["effects"].get(name),
         "failed": failed,
     }
+
+
+def _without_effect(line: Line, effects: list[int] | None) -> str | None:
+    """Say that edits changed nothing, where that would have been counted: not in workers."""
+    elsewhere = any(edit.get("part") in IN_WORKERS for edit in line.edits)
+    if not line.edits or not effects or elsewhere or any(effects):
+        return None
+    return "its edits took no effect"
 
 
 def truth(menu: list[dict[str, Any]]) -> str:

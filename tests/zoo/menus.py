@@ -99,6 +99,11 @@ def fused(kind: str, role: str) -> Choice:
     return named("fused", role, argument(f"torch.optim.{kind}", "fused", value=True))
 
 
+def not_fused(kind: str) -> Choice:
+    """Let the optimizer work in many kernels."""
+    return Choice("not-fused", WRONG, (argument(f"torch.optim.{kind}", "fused", value=False),))
+
+
 def foreach(kind: str, role: str) -> Choice:
     """Let the optimizer work on all parameters at once."""
     return named("foreach", role, argument(f"torch.optim.{kind}", "foreach", value=True))
