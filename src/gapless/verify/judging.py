@@ -12,7 +12,7 @@ from gapless.model.trial import Arm, Interval, Side, Trial, Verdict
 from gapless.verify import parity
 from gapless.verify.parity import Likeness
 from gapless.verify.steady import settling_ns, step_time
-from gapless.verify.taken import Standing, Taken, own_noise
+from gapless.verify.taken import Standing, Taken, foreign, own_noise
 from gapless.verify.wanted import OUT_OF_MEMORY, UNEDITED, Candidate, Job, TrialSettings
 
 _GAINED: Final = frozenset(
@@ -102,12 +102,6 @@ def _arm(found: Standing, one: Taken) -> Arm:
         failed=one.failed,
         noise=own_noise(found, one) if len(blocks) else None,
     )
-
-
-def foreign(one: Taken) -> float | None:
-    """Give the processors that others took, as a share of all: while it stepped, else meanwhile."""
-    while_stepping = one.stepped.foreign if one.stepped else None
-    return one.ran.foreign if while_stepping is None else while_stepping
 
 
 def _account(found: Standing, side: str) -> Account | None:

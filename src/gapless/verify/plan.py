@@ -1,17 +1,17 @@
 """The loop of a trial: which arm is run next, until the intervals are narrow or time is over."""
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.model.trial import Trial
-from gapless.verify import lengths
-from gapless.verify.judging import foreign, judged
+from gapless.verify import disturbance, lengths
+from gapless.verify.disturbance import DISTURBED, disturbed, hopeless
+from gapless.verify.judging import judged
 from gapless.verify.lengths import PAIRS, Known, Length
 from gapless.verify.steady import Stepped, blocks, measured, step_time, stepped
-from gapless.verify.taken import Standing, Taken, own_noise, standing
+from gapless.verify.taken import Standing, Taken, standing
 from gapless.verify.wanted import (
     OUT_OF_MEMORY,
     UNEDITED,
@@ -23,10 +23,6 @@ from gapless.verify.wanted import (
 )
 
 INTERRUPTED: Final = "interrupted: judged by what had been measured until then"
-_FOREIGN: Final = 0.1  # of the processors: what others may take of them
-_NOISIER: Final = 3.0  # times the other arms of its side
-_NOISE: Final = 0.02  # and at least so much, relative
-_OTHERS: Final = 2  # arms of its side, to compare its noise with
 _NS: Final = 1e-9
 _FASTER: Final = 2.0  # times as fast as the first arm: others must be longer than it said
 _MORE: Final = 1.2  # than what is just enough
@@ -56,6 +52,7 @@ def conduct(
     except KeyboardInterrupt:
         course.notes.append(INTERRUPTED)
     found = standing(course.taken)
+    course.notes.extend(disturbance.told(found))
     return judged(found, sides, settings, course.notes, settings.clock() - begun)
 
 
@@ -203,19 +200,14 @@ def _cost(now: Standing, planned: Length, side: str) -> float:
 def _arm(course: _Course, planned: Length, side: str, turn: int) -> Taken:
     """Run an arm, once more if it failed or was disturbed; the second time it counts."""
     one = _attempt(course, planned, side, turn)
-    why = one.broken or _disturbed(course.now, one)
-    if why is None or one.broken == OUT_OF_MEMORY:
+    why = one.broken or disturbed(course.now, one)
+    if why is None or one.broken == OUT_OF_MEMORY or not _fits(course, planned, (side,)):
         return one
-    if not _fits(course, planned, (side,)):
-        course.notes.append(f"no time was left to repeat arm {one.order.order} ({side}): {why}")
+    if one.broken is None and hopeless(course.taken[:-1]):
         return one
     if one.broken is None:
-        course.taken[-1] = replace(one, failed=f"disturbed: {why}")
-    one = _attempt(course, planned, side, turn)
-    again = None if one.broken else _disturbed(course.now, one)
-    if again is not None:
-        course.notes.append(f"arm {one.order.order} ({side}) counts, though {again} again")
-    return one
+        course.taken[-1] = replace(one, failed=f"{DISTURBED}{why}")
+    return _attempt(course, planned, side, turn)
 
 
 def _attempt(course: _Course, planned: Length, side: str, turn: int | None) -> Taken:
@@ -230,20 +222,6 @@ def _attempt(course: _Course, planned: Length, side: str, turn: int | None) -> T
     one = _taken(order, turn, ran, course.settings.clock() - before)
     course.taken.append(one)
     return one
-
-
-def _disturbed(now: Standing, one: Taken) -> str | None:
-    """Say what disturbed an arm that counts; ``None``: nothing did."""
-    others = foreign(one)
-    if others is not None and others > _FOREIGN:
-        return f"others took {others:.0%} of the processors"
-    noises = [own_noise(now, other) for other in now.of(one.order.side) if other is not one]
-    known, mine = [value for value in noises if value is not None], own_noise(now, one)
-    if len(known) < _OTHERS or mine is None:
-        return None
-    if mine > max(_NOISE, _NOISIER * statistics.median(known)):
-        return f"its steps vary more than those of its side's other arms (±{mine:.0%})"
-    return None
 
 
 def _windows(course: _Course, planned: Length) -> None:

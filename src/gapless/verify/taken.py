@@ -124,6 +124,12 @@ class Standing:
         return decided or compare.narrow(self.speedup(side))
 
 
+def foreign(one: Taken) -> float | None:
+    """Give the processors that others took, as a share of all: while it stepped, else meanwhile."""
+    while_stepping = one.stepped.foreign if one.stepped else None
+    return one.ran.foreign if while_stepping is None else while_stepping
+
+
 def own_noise(standing: Standing, one: Taken) -> float | None:
     """Give the relative half-width of the interval of an arm's own step time."""
     found = standing.blocks(one)
