@@ -115,7 +115,7 @@ _ON_CPU = (
         FAULT,
         ("naive attention",),
         {"naive_attention": True, "context": 128, "batch": 4, "threads": 1},
-        (m.variant("naive"), m.fused("AdamW", WRONG), m.autocast(WRONG), m.tf32(DECOY)),
+        (m.variant("naive"), m.fused("AdamW", WRONG), m.tf32(DECOY)),
         {"naive": {"naive_attention": False}},
     ),
     Case(

@@ -34,6 +34,12 @@ named = pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.na
 recorded = pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 
 
+SOME_FAST = [
+    pytest.param(record, marks=[pytest.mark.slow] if at % 5 else [])
+    for at, record in enumerate(RECORDS)
+]
+
+
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
     """Let small trainings compute on one thread: beside other tests, two are slower."""
@@ -149,7 +155,7 @@ def test_a_records_gains_have_intervals(record: Path) -> None:
         assert (line["speedup"] is None) == (line["failed"] is not None)
 
 
-@recorded
+@pytest.mark.parametrize("record", SOME_FAST, ids=lambda record: record.name)
 def test_a_record_can_be_replayed_without_its_machine(record: Path, tmp_path: Path) -> None:
     study = study_of(record, tmp_path)
     assert study.recorded is not None
