@@ -65,8 +65,8 @@ def counted() -> list[int]:
     return calls
 
 
-def side(edits: list[dict[str, Any]], calls: list[int]) -> dict[str, Any]:
-    """Train in each way with these edits laid."""
+def side(edits: list[dict[str, Any]], many: int, calls: list[int]) -> dict[str, Any]:
+    """Train in so many ways with these edits laid."""
     unseen, told = list[str](), dict[int, Any]()
 
     def fact(_noun: str, _thing: object, values: dict[str, Any], _place: object = None) -> int:
@@ -80,7 +80,7 @@ def side(edits: list[dict[str, Any]], calls: list[int]) -> dict[str, Any]:
     ways: list[dict[str, bool]] = [{"clip": False}, {"clip": True}, {"clip": True, "scaled": True}]
     found, reduced = list[Any](), list[int]()
     overlay.lay(edits)
-    for options in ways:
+    for options in ways[:many]:
         before = calls[0]
         found.append(train(**options))
         reduced.append(calls[0] - before)
@@ -97,7 +97,7 @@ def main(sides: str, out: str) -> None:
         "gloo", init_method=f"file://{out}.meet", rank=rank, world_size=2
     )
     calls = counted()
-    found = {name: side(edits, calls) for name, edits in json.loads(sides).items()}
+    found = {name: side(*wanted, calls) for name, wanted in json.loads(sides).items()}
     Path(f"{out}.{rank}.json").write_text(json.dumps(found))
     distributed.destroy_process_group()
     if child:
