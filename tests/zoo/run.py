@@ -11,6 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+LEAST = 40
+
 
 def main() -> None:
     from tests.zoo.cases import CASES
@@ -20,7 +22,7 @@ def main() -> None:
     parser.add_argument("case", choices=sorted(CASES))
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--seconds", type=float, help="stop after so long, too")
+    parser.add_argument("--seconds", type=float, help=f"stop after so long, and {LEAST} steps")
     parser.add_argument("--variant", help="the name of one of the case's variants")
     options = parser.parse_args()
     job = make(CASES[options.case], options.device, options.variant)
@@ -30,7 +32,7 @@ def main() -> None:
     while number < options.steps:
         next(steps)
         number += 1
-        if options.seconds and time.perf_counter() - begun > options.seconds:
+        if options.seconds and number >= LEAST and time.perf_counter() - begun > options.seconds:
             break
     steps.close()
     print(f"{number} steps in {time.perf_counter() - begun:.1f} s")
