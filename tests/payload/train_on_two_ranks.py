@@ -97,7 +97,8 @@ def main(sides: str, out: str) -> None:
         "gloo", init_method=f"file://{out}.meet", rank=rank, world_size=2
     )
     calls = counted()
-    found = {name: side(*wanted, calls) for name, wanted in json.loads(sides).items()}
+    wanted: dict[str, Any] = json.loads(sides)
+    found = {name: side(edits, many, calls) for name, (edits, many) in wanted.items()}
     Path(f"{out}.{rank}.json").write_text(json.dumps(found))
     distributed.destroy_process_group()
     if child:
