@@ -38,9 +38,10 @@ TINY = {
 DROPPED = ("runs", "edits")  # of a trial's keys: long, and the same on every machine
 
 
-def run(name: str, *, cpu: bool, folder: Path) -> dict[str, Any]:
+def run(name: str, *, cpu: bool, folder: Path, share: float) -> dict[str, Any]:
     """Run one trial; give what was said, as text and as numbers."""
-    training, wish, budget = TRIALS[name]
+    training, wish, whole = TRIALS[name]
+    budget = round(whole * share)
     extra = list(TINY[training[0]]) if cpu else []
     extra += ["--data", str(folder / "pictures")] if training is PICTURES else []
     command = [sys.executable, str(TRAININGS / training[0]), *training[1:], *extra]
@@ -73,13 +74,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", default=",".join(TRIALS))
     parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--share", type=float, default=1.0, help="of the budgets")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="gapless-trials-"))
     folder.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {"machine": machine()}
     for name in options.only.split(","):
-        result[name] = run(name, cpu=options.cpu, folder=folder)
+        result[name] = run(name, cpu=options.cpu, folder=folder, share=options.share)
         for one in result[name].get("trials", ()):
             print(name, one["fixes"], one["verdict"], one["speedup"], flush=True)
         keep(result, options.out)

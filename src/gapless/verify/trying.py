@@ -86,8 +86,11 @@ def scout(asked: Asked, say: Say) -> Scouted:
     Raises ``GaplessError`` where nothing was recorded of it.
     """
     say("running the command once, to know it")
-    order = Order(UNEDITED, 0, (), _SCOUT_STEPS, _SCOUT_S)
-    ran, recording = arm.run(_plan(asked, asked.home, ()), order)
+    quiet = asked.home.parent / "offline"
+    offline.make(quiet)
+    plan = replace(_plan(asked, asked.home, ()), variables=offline.variables(os.environ, quiet))
+    order = Order(UNEDITED, 0, _quiet(quiet), _SCOUT_STEPS, _SCOUT_S)
+    ran, recording = arm.run(plan, order)
     if ran.failed is not None or recording is None:
         where = "" if ran.folder is None else f"; what it printed is in {ran.folder}/{arm.OUTPUT}"
         raise GaplessError(f"the command cannot be tried: {ran.failed or 'no record'}{where}")
@@ -106,13 +109,13 @@ def _plan(asked: Asked, out: Path, files: tuple[Path, ...]) -> arm.ArmPlan:
 
 def _logged(plan: arm.ArmPlan) -> RunArm:
     """Give what runs an arm, with loggers kept in the trial's folder on both sides."""
-    run = arm.runner(plan)
-    quiet = [
-        one
-        for one in offline.edits({}, plan.out / "offline")
-        if one.__struct_config__.tag == "wrap"
-    ]
-    return lambda order: run(replace(order, edits=(*quiet, *order.edits)))
+    run, quiet = arm.runner(plan), _quiet(plan.out / "offline")
+    return lambda order: run(replace(order, edits=(*order.edits, *quiet)))
+
+
+def _quiet(folder: Path) -> tuple[Edit, ...]:
+    """Give the edits that keep loggers in a folder; variables are ``_plan``'s."""
+    return tuple(one for one in offline.edits({}, folder) if isinstance(one, Wrap))
 
 
 def _settings(asked: Asked, known: Recording, found: Facts, plan: arm.ArmPlan) -> TrialSettings:
