@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gapless.catalogue import examples, fixes, listing, pages
+from gapless.catalogue import examples, fixes, listing, pages, processors, traps
 from gapless.catalogue.declare import Case, Fix, Option, is_nothing, spoken
 from gapless.catalogue.fixes import FIXES
 from gapless.errors import UsageError
-from gapless.model.edit import Applicability, as_json, from_json
+from gapless.model.edit import Applicability, Edit, SetEnv, Skip, Wrap, as_json, from_json
 
 CASES = [
     pytest.param(one, case, id=f"{one.name}: {case.title}") for one in FIXES for case in one.cases
@@ -111,6 +111,36 @@ def test_a_loader_that_does_not_feed_the_training_is_left_alone_unless_it_is_nam
 def test_what_cannot_be_meant_is_told(text: str, error: str) -> None:
     with pytest.raises(UsageError, match=error):
         listing.propose(text, examples.gpu(examples.fed()))
+
+
+def test_a_thing_of_unknown_line_is_not_the_one_that_is_named() -> None:
+    facts = examples.gpu(examples.loader(where=None))
+    assert spoken(*listing.propose("more-workers=4", facts)).endswith("4 at an unknown line")
+    with pytest.raises(UsageError, match=r"made at train\.py:41: none was seen"):
+        listing.propose("more-workers@train.py:41=4", facts)
+
+
+@pytest.mark.parametrize(
+    ("edit", "text"),
+    [
+        (SetEnv("A", None), "env.A="),
+        (Skip("torch.save", 3), "skip.torch.save=3"),
+        (Wrap("gc", "collector", {"every": 5}), "gc through collector(every=5)"),
+    ],
+)
+def test_edits_are_described(edit: Edit, text: str) -> None:
+    assert pages.described(edit) == text
+
+
+def test_lists_of_processors() -> None:
+    assert processors.parsed("0-2,8,10-11") == (0, 1, 2, 8, 10, 11)
+    assert processors.written([11, 0, 10, 2, 1, 8]) == "0-2,8,10-11"
+    with pytest.raises(UsageError, match="'0-x' is no list"):
+        processors.parsed("0-x")
+
+
+def test_sizes_are_for_people() -> None:
+    assert [traps.size(one) for one in (17, 2048, 3 << 20)] == ["17 bytes", "2.0 KiB", "3.0 MiB"]
 
 
 def test_ceilings_are_the_ablations_that_say_something() -> None:

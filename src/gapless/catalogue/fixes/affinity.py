@@ -58,6 +58,12 @@ _LEAST: Final = 4  # processors that are shared out without being asked
             "refused: 4 processes of a host would share the same processors: their launcher must "
             "place them",
         ),
+        Case(
+            "More than there are",
+            examples.cpu(examples.fed()),
+            "refused: 2 + 2 are more than 2 processors",
+            Option(value="2,2"),
+        ),
     ],
 )
 def affinity(facts: Facts, option: Option) -> tuple[Proposal, ...]:

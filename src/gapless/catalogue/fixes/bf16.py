@@ -54,6 +54,12 @@ _AMPERE: Final = (8, 0)
             "and this is 7.5; try fp16",
         ),
         Case("No model", examples.bare(), "refused: no model was seen"),
+        Case(
+            "fp16 with a scaler, which may be changed",
+            examples.gpu(examples.precision(autocast={"cuda": "torch.float16"}, scaler=True)),
+            "risky: the model's forward runs under autocast in bfloat16",
+            Option(override=True),
+        ),
     ],
 )
 def bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:

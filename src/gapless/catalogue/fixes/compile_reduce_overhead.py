@@ -34,6 +34,11 @@ _OPTIONS: Final = {"mode": "reduce-overhead", "dynamic": None}
             "refused: ResNet has its parameters on the CPU, and CUDA graphs cannot hold what runs "
             "there",
         ),
+        Case(
+            "nn.DataParallel",
+            examples.gpu(examples.spread("data_parallel")),
+            "refused: nn.DataParallel copies the model in each step, which cannot be compiled",
+        ),
     ],
 )
 def compile_reduce_overhead(facts: Facts, _option: Option) -> tuple[Proposal, ...]:

@@ -62,6 +62,11 @@ _HAVE: Final = {
             "refused: LBFGS at train.py:52 has no foreach implementation",
         ),
         Case("No optimizer", examples.bare(), "refused: no optimizer was seen"),
+        Case(
+            "It is so already",
+            examples.cpu(examples.optimizer(foreach=True, device="cpu")),
+            "nothing to change: AdamW at train.py:52: foreach is already True",
+        ),
     ],
 )
 def foreach(facts: Facts, option: Option) -> tuple[Proposal, ...]:

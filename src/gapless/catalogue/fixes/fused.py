@@ -56,6 +56,11 @@ _HAVE: Final = {
             "refused: RMSprop at train.py:52 has no fused implementation",
         ),
         Case("No optimizer", examples.bare(), "refused: no optimizer was seen"),
+        Case(
+            "A device on which it has no such way",
+            examples.cpu(examples.optimizer(device="hpu:0")),
+            "refused: AdamW at train.py:52 cannot be fused on hpu",
+        ),
     ],
 )
 def fused(facts: Facts, option: Option) -> tuple[Proposal, ...]:

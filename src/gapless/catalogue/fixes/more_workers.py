@@ -85,6 +85,29 @@ _MOST: Final = 16  # workers that are tried first, at most; more must be asked f
             "/dev/shm",
             Option(value="8"),
         ),
+        Case(
+            "The processors were not counted",
+            examples.gpu(examples.machine(cpus=None)),
+            "refused: the processors were not counted: say how many, by more-workers=N",
+        ),
+        Case(
+            "A stream that shares its samples out",
+            examples.gpu(examples.loader(iterable=True, asks_worker_info=True)),
+            "equivalent: num_workers 0 → 4 at train.py:41",
+            Option(value="4"),
+        ),
+        Case(
+            "A stream of which that is not known",
+            examples.gpu(examples.loader(iterable=True)),
+            "risky: num_workers 0 → 4 at train.py:41",
+            Option(value="4"),
+        ),
+        Case(
+            "It was not seen whether fetches draw random numbers",
+            examples.gpu(examples.loader(random=None, batch_bytes=None)),
+            "equivalent: num_workers 0 → 4 at train.py:41",
+            Option(value="4"),
+        ),
     ],
 )
 def more_workers(facts: Facts, option: Option) -> tuple[Proposal, ...]:

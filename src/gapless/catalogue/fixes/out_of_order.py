@@ -51,6 +51,11 @@ _SINCE: Final = (2, 6)
             examples.gpu(examples.fed(), examples.world(torch=(2, 5))),
             "refused: torch 2.5 has no in_order: it came with 2.6",
         ),
+        Case(
+            "It is so already",
+            examples.gpu(examples.fed(in_order=False)),
+            "nothing to change: in_order is already False at train.py:41",
+        ),
     ],
 )
 def out_of_order(facts: Facts, option: Option) -> tuple[Proposal, ...]:

@@ -53,6 +53,16 @@ _ENV: Final = "NVIDIA_TF32_OVERRIDE"
             examples.gpu(examples.machine(environment={_ENV: "0"})),
             "refused: NVIDIA_TF32_OVERRIDE=0 is set; --override unsets it",
         ),
+        Case(
+            "Somebody has forbidden it, and that may be changed",
+            examples.gpu(examples.machine(environment={_ENV: "0"})),
+            "risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high)",
+            Option(override=True),
+            edits=(
+                SetGlobal("torch.set_float32_matmul_precision", "high"),
+                SetEnv(_ENV, None),
+            ),
+        ),
     ],
 )
 def tf32(facts: Facts, option: Option) -> tuple[Proposal, ...]:

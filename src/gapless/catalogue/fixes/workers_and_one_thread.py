@@ -32,6 +32,14 @@ from gapless.model.facts import Facts, Loader
             "nothing to change: intra-op threads are 1 already: try more-workers",
         ),
         Case("No loader", examples.bare(), "refused: no DataLoader was seen"),
+        Case(
+            "A stream that every worker would read from its start",
+            examples.cpu(
+                examples.loader(iterable=True, dataset="__main__.Lines", asks_worker_info=False)
+            ),
+            "refused: Lines is an IterableDataset that never asks get_worker_info(): each of 2 "
+            "workers would give every sample once",
+        ),
     ],
 )
 def workers_and_one_thread(facts: Facts, option: Option) -> tuple[Proposal, ...]:
