@@ -8,7 +8,7 @@ from typing import Final
 
 from gapless.errors import GaplessError, UsageError
 from gapless.launch import offline
-from gapless.model.edit import Proposal
+from gapless.model.edit import Edit, Proposal, Wrap
 from gapless.model.facts import Facts
 from gapless.model.recording import Recording
 from gapless.model.trial import Trial

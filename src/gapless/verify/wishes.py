@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gapless.catalogue import free, judging, listing
+from gapless.catalogue import assumed, judging, listing
 from gapless.catalogue.declare import is_nothing, worst
 from gapless.model.edit import Applicability, Edit, Proposal
 from gapless.model.facts import Facts
@@ -57,8 +57,6 @@ def check(wish: Wish) -> None:
     for one in wish.fixes:
         for name in one.split("+"):
             listing.asked(name)
-    for one in wish.settings:
-        free.parse(one)
 
 
 def survey(facts: Facts) -> tuple[Proposal, ...]:
@@ -67,11 +65,10 @@ def survey(facts: Facts) -> tuple[Proposal, ...]:
 
 
 def _named(text: str, facts: Facts, wish: Wish) -> list[Proposal]:
-    return [
-        one
-        for name in text.split("+")
-        for one in listing.propose(name, facts, override=wish.override)
-    ]
+    names = text.split("+")
+    if len(names) == 1:
+        return list(listing.propose(text, facts, override=wish.override))
+    return list(assumed.together(names, facts, override=wish.override))
 
 
 def _ceilings(facts: Facts) -> list[list[Proposal]]:
