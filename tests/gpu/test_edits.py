@@ -192,7 +192,7 @@ def test_optimizers_need_fewer_kernels() -> None:
         with laid(*edits):
             launched[title] = events(lambda: trained(1))["cudaLaunchKernel"]
     print("launches of a training of one step", launched)
-    assert launched["fused"] < launched["foreach"] < launched["loop"]
+    assert max(launched["fused"], launched["foreach"]) < launched["loop"]
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
