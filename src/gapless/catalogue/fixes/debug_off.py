@@ -3,7 +3,7 @@
 from gapless.catalogue import examples
 from gapless.catalogue.choosing import setting
 from gapless.catalogue.declare import Case, Option, fix
-from gapless.model.edit import Applicability, Proposal, SetEnv, SetGlobal
+from gapless.model.edit import Applicability, Proposal, SetEnv, SetGlobal, Skip
 from gapless.model.facts import Facts
 
 
@@ -22,7 +22,7 @@ from gapless.model.facts import Facts
             examples.gpu(examples.precision(anomaly=True)),
             "risky: anomaly detection is off",
             Option(override=True),
-            edits=(SetGlobal("torch.autograd.set_detect_anomaly", value=False),),
+            edits=(SetGlobal("torch.set_anomaly_enabled", value=False),),
         ),
         Case(
             "Anomaly detection, which may be meant",
@@ -65,7 +65,7 @@ def debug_off(facts: Facts, option: Option) -> tuple[Proposal, ...]:
         found.append(
             debug_off.proposal(
                 "torch does not look for synchronising calls",
-                SetGlobal("torch.cuda.set_sync_debug_mode", 0),
+                Skip("torch.cuda.set_sync_debug_mode"),
                 applicability=Applicability.RISKY,
                 risk="synchronising calls are no longer told, or forbidden",
             )
@@ -80,7 +80,7 @@ def _anomaly(option: Option) -> Proposal:
         return debug_off.refusal(why)
     return debug_off.proposal(
         "anomaly detection is off",
-        SetGlobal("torch.autograd.set_detect_anomaly", value=False),
+        SetGlobal("torch.set_anomaly_enabled", value=False),
         applicability=Applicability.RISKY,
         risk="the training does not stop where a gradient becomes NaN",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from typing import Any, Callable
 
 from . import fused, loaders, targets, telling, where
@@ -51,6 +52,9 @@ def _edited(
     def edited(*args: Any, **kwargs: Any) -> Any:
         if not switch.on or not meant():
             return original(*args, **kwargs)
+        if again:  # ``model.parameters()`` can be gone through once
+            args = tuple(map(_kept, args))
+            kwargs = {key: _kept(value) for key, value in kwargs.items()}
         old = argument.get(args, kwargs)
         ours, ours_by_name = argument.put(args, kwargs)
         try:
@@ -66,3 +70,7 @@ def _edited(
         return result
 
     return edited
+
+
+def _kept(value: Any) -> Any:
+    return list(value) if isinstance(value, types.GeneratorType) else value
