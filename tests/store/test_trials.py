@@ -69,23 +69,6 @@ def test_a_trial_comes_back_as_it_was(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["01.json"]
 
 
-def test_scripts_find_the_keys_of_the_studys_json(tmp_path: Path) -> None:
-    found = json.loads(trials.write(a_trial(), tmp_path).read_bytes())
-    assert found["schema"] == 1
-    assert found["trials"] == [
-        {
-            "fixes": ["more-workers"],
-            "arms": "ABBA",
-            "speedup": {"low": 4.2, "mid": 4.4, "high": 4.6},
-            "predicted": None,
-            "verdict": "confirmed",
-            "parity": "within-spread",
-            "noise": None,
-            "cache": "warm",
-        }
-    ]
-
-
 def test_keys_of_later_versions_are_passed_over(tmp_path: Path) -> None:
     path = trials.write(a_trial(), tmp_path)
     found = json.loads(path.read_bytes())
