@@ -6,6 +6,7 @@ import pytest
 
 from gapless.catalogue import examples, free, judging
 from gapless.catalogue.declare import is_nothing, spoken
+from gapless.catalogue.pages import described
 from gapless.errors import UsageError
 from gapless.model.edit import (
     Applicability,
@@ -79,7 +80,15 @@ def test_a_text_means_an_edit(text: str, edit: Edit) -> None:
         ("DataLoader.num_worker=8", "DataLoader has no argument 'num_worker'.*mean num_workers"),
         ("DataLoader.x=8", "has no argument 'x' that could be set: num_workers, prefetch_factor"),
         ("Dataloader.num_workers=8", "Dataloader is not a class.*did you mean DataLoader"),
-        ("Lion.fused=True", "Lion is not a class that is known: give its qualified name"),
+        ("Adom.fused=True", "Adom is not a class that is known; did you mean Adam"),
+        ("DataLoader.num_workers=many", "a whole number from 0 up is meant"),
+        ("DataLoader.num_workers=True", "a whole number from 0 up is meant"),
+        ("DataLoader.num_workers=-1", "--set DataLoader.num_workers=-1: a whole number"),
+        ("DataLoader.prefetch_factor=0", "a whole number from 1 up is meant"),
+        ("DataLoader.pin_memory=yes", "True or False is meant"),
+        ("torch.set_num_threads=0", "a whole number from 1 up is meant"),
+        ("DataLoader.sampler=", "nothing stands behind ="),
+        ("dataloader.num_workers=8", "did you mean DataLoader.num_workers"),
         ("DataLoader.num_workers", "there is no =VALUE; forms are"),
         ("cudnn.benchmrk=True", "no setting cudnn.benchmrk; did you mean cudnn.benchmark"),
         ("torch.backends.cudnn.benchmrk=1", "did you mean torch.backends.cudnn.benchmark"),
@@ -102,6 +111,40 @@ def test_classes_of_the_run_are_known_by_their_short_names() -> None:
     facts = examples.gpu(examples.optimizer(name="lion_pytorch.lion.Lion"))
     edit = free.parse("Lion.foreach=True", facts)
     assert edit == SetArgument("lion_pytorch.lion.Lion", "foreach", value=True)
+
+
+def test_a_class_that_nobody_knows_is_a_mistake_only_where_the_run_is_known() -> None:
+    with pytest.raises(UsageError, match="Lion is not a class that is known: give its qualified"):
+        free.parse("Lion.fused=True", examples.gpu())
+    assert free.parse("Lion.fused=True") == SetArgument("Lion", "fused", value=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("torch.utils.data.dataloader.DataLoader.num_workers=8", LOADER),
+        ("torch.optim.adamw.AdamW.fused=True", "torch.optim.AdamW"),
+        ("torch.optim.optimizer.Optimizer.zero_grad.x=1", "torch.optim.Optimizer.zero_grad"),
+    ],
+)
+def test_a_class_is_the_same_by_the_name_of_its_module(text: str, target: str) -> None:
+    edit = free.parse(text)
+    assert isinstance(edit, SetArgument)
+    assert edit.target == target
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.utils.data.DataLoader@train.py:41.num_workers=8",
+        "torch.nn.functional.dropout(p)=0.1",
+        "torch.optim.Optimizer.zero_grad.set_to_none=True",
+        "skip.torch.save=10",
+        "env.OMP_NUM_THREADS=1",
+    ],
+)
+def test_an_edit_is_described_as_it_may_be_set(text: str) -> None:
+    assert described(free.parse(text)) == text
 
 
 def said(text: str, facts: examples.Facts, *, override: bool = False) -> str:
@@ -175,7 +218,10 @@ def test_what_carries_meaning_needs_to_be_overridden(text: str) -> None:
     ("text", "expected"),
     [
         ("AdamW.fused=True", "equivalent: "),
-        ("SGD.fused=True", "risky: "),  # there is none in the run
+        ("SGD.fused=True", "refused: no SGD was seen: the run's optimizer is AdamW"),
+        ("torch.optim.adamw.AdamW.lr=1", "refused: lr carries meaning"),
+        ("torch.manual_seed=3", "refused: torch.manual_seed carries meaning"),
+        ("Optimizer.zero_grad.set_to_none=True", "risky: "),
         ("DDP.bucket_cap_mb=50", "risky: "),
         ("cudnn.benchmark=True", "equivalent: "),
         ("cudnn.benchmark=False", "risky: "),

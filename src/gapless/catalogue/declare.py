@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.errors import UsageError
@@ -20,13 +20,15 @@ class Option:
     value: str | None = None
     where: str | None = None  # "train.py:41", or "train.py"
     override: bool = False  # settings that carry meaning may be changed
+    name: str = ""  # of the fix: for what is said of a value that it cannot take
 
     def number(self, usual: int, least: int = 1) -> int:
         """Give the number behind "=", else what is usual. Raises ``UsageError``."""
         if self.value is None:
             return usual
         if not self.value.isdecimal() or int(self.value) < least:
-            raise UsageError(f"={self.value}: a whole number from {least} up is meant")
+            least_words = f"a whole number from {least} up is meant"
+            raise UsageError(f"{self.name}={self.value}: {least_words}")
         return int(self.value)
 
 
@@ -60,7 +62,10 @@ class Fix:
         asked = option or Option()
         if asked.value is not None and self.value is None:
             raise UsageError(f"{self.name} takes no value, and was given ={asked.value}")
-        return distinct(self.make(facts, asked))
+        found = distinct(self.make(facts, replace(asked, name=self.name)))
+        if asked.where is not None and any(one.edits and not placed(one) for one in found):
+            raise UsageError(f"{self.name} is about no single line; leave out @{asked.where}")
+        return found
 
     @property
     def summary(self) -> str:
@@ -101,6 +106,13 @@ def fix(
 def is_nothing(proposal: Proposal) -> bool:
     """Tell whether a proposal says that nothing is left to change."""
     return proposal.refused is None and not proposal.edits
+
+
+def placed(proposal: Proposal) -> bool:
+    """Tell whether a proposal is about one line, or an edit of it is."""
+    return proposal.where is not None or any(
+        getattr(edit, "where", None) is not None for edit in proposal.edits
+    )
 
 
 def spoken(proposal: Proposal) -> str:

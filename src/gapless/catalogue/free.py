@@ -5,7 +5,7 @@ from typing import Final
 
 from gapless.catalogue.choosing import public
 from gapless.catalogue.listing import did_you_mean
-from gapless.catalogue.targets import ARGUMENTS, CLASSES, GLOBALS
+from gapless.catalogue.targets import ARGUMENTS, CLASSES, GLOBALS, KINDS
 from gapless.errors import UsageError
 from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Value, Where
 from gapless.model.facts import Facts
@@ -40,10 +40,24 @@ def parse(text: str, facts: Facts | None = None) -> Edit:
         return SetArgument(_qualified(call["target"], text), call["name"], worth(value), where)
     names = _qualified(head, text).split(".")
     if any(_is_class(name) for name in names[:-1]):
-        return _argument(names, worth(value), where, facts)
+        edit = _argument(names, worth(value), where, facts)
+        _fits(edit.name, edit.value, text)
+        return edit
     if where is not None:
         raise UsageError(f"--set {text}: {head} is no argument, so it has no line")
-    return SetGlobal(_global(head), worth(value))
+    target = _global(head)
+    _fits(target, worth(value), text)
+    return SetGlobal(target, worth(value))
+
+
+def _fits(name: str, value: Value, text: str) -> None:
+    """Raise ``UsageError`` for a value that torch would refuse, before anything is run."""
+    words, least = KINDS.get(name, ("", None))
+    right = type(value) is bool if least is None else type(value) is int and value >= least
+    if words and not right and value is not None:
+        raise UsageError(f"--set {text}: {words} is meant")
+    if value == "":
+        raise UsageError(f"--set {text}: nothing stands behind =")
 
 
 def worth(text: str) -> Value:
@@ -112,12 +126,18 @@ def _class(name: str, facts: Facts | None) -> str:
     first, _, method = name.partition(".")
     if first in CLASSES:
         return ".".join(filter(None, (CLASSES[first], method)))
+    parts = name.split(".")
+    at = next((at for at, one in enumerate(parts) if _is_class(one)), 0)
+    if parts[0] == "torch" and parts[at] in CLASSES:  # torch.utils.data.dataloader.DataLoader
+        return ".".join((CLASSES[parts[at]], *parts[at + 1 :]))
     if "." in name and not first[:1].isupper():
         return name
     own = _own(facts)
     if first in own:
         return ".".join(filter(None, (own[first], method)))
     near = did_you_mean(first, [*CLASSES, *own])
+    if facts is None and not near:
+        return name  # a class of the training's, of which nothing is known yet
     raise UsageError(f"{first} is not a class that is known{near or ': give its qualified name'}")
 
 
@@ -137,12 +157,21 @@ def _global(name: str) -> str:
     if ends:
         raise UsageError(f"{name} may be {' or '.join(ends)}")
     near = did_you_mean(name, _short())
+    _miswritten(name)
     first = name.partition(".")[0]
     known = {part for one in GLOBALS for part in one.split(".")[1:-1]}  # "cudnn", "backends"
     mistaken = first in known or name.startswith("torch.backends.")
     if "." not in name or (near and mistaken):
         raise UsageError(f"there is no setting {name}{near or '; forms are ' + _FORMS}")
     return name
+
+
+def _miswritten(name: str) -> None:
+    """Raise ``UsageError`` for an argument of a class whose name is written small."""
+    owner, _, argument = name.rpartition(".")
+    for one, target in CLASSES.items():
+        if one.lower() == owner.lower() and argument in ARGUMENTS.get(target, ()):
+            raise UsageError(f"there is no setting {name}; did you mean {one}.{argument}?")
 
 
 def _short() -> list[str]:

@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-from gapless.catalogue.choosing import at, loaders
+from gapless.catalogue.choosing import at, loaders, public
 from gapless.catalogue.declare import Fix, Option, is_nothing, worst
 from gapless.catalogue.free import parse
 from gapless.catalogue.listing import find
 from gapless.catalogue.pages import described
-from gapless.catalogue.targets import ARGUMENTS, DDP, LOADER
+from gapless.catalogue.targets import ARGUMENTS, DDP, LOADER, OPTIMIZERS
 from gapless.model.edit import (
     Applicability,
     Edit,
@@ -38,12 +38,18 @@ _FAST: Final = {"foreach", "fused", "capturable"}  # what an optimizer has for s
 _HARMLESS: Final = {LOADER: {*_LOADERS, "timeout", "pin_memory_device"}, DDP: {*ARGUMENTS[DDP]}}
 _MEANT: Final = {
     "torch.autograd.set_detect_anomaly",
+    "numpy.random.seed",
+    "random.seed",
     "torch.backends.cudnn.deterministic",
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "torch.manual_seed",
     "torch.set_default_dtype",
     "torch.use_deterministic_algorithms",
 }
 _SETTINGS: Final[dict[tuple[str, Value], str]] = {
     ("torch.backends.cudnn.benchmark", True): "cudnn-benchmark",
+    ("torch.backends.cuda.matmul.allow_tf32", True): "tf32",
     ("torch.set_float32_matmul_precision", "high"): "tf32",
 }
 _SKIPS: Final = {
@@ -51,6 +57,7 @@ _SKIPS: Final = {
     "torch.cuda.synchronize": "no-synchronize",
 }
 _THREADS: Final = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}
+_TORCHS: Final = {f"torch.optim.{one}" for one in OPTIMIZERS}
 _UNKNOWN: Final = "what else it changes is not known"
 
 
@@ -120,6 +127,8 @@ def _of_argument(edit: SetArgument, facts: Facts, option: Option) -> tuple[Propo
         found = _of_loaders(edit, facts, option)
     elif edit.name in {"foreach", "fused"} and edit.value is True:
         found = _of_optimizers(edit, facts, option)
+    elif edit.name == "set_to_none" and edit.value is True:
+        found = find("set-to-none")(facts, option)
     return found or (_argument(edit, option),)
 
 
@@ -147,12 +156,18 @@ def _of_optimizers(edit: SetArgument, facts: Facts, option: Option) -> tuple[Pro
         and (edit.where is None or at(one.where, _text(edit.where)))
     )
     fix: Fix = find(edit.name)
-    return fix(replace(facts, optimizers=meant), option) if meant else ()
+    if meant:
+        return fix(replace(facts, optimizers=meant), option)
+    names = [public(one.name) for one in facts.optimizers]
+    if names and edit.target in _TORCHS and all(one in _TORCHS for one in names):
+        have = " and ".join(dict.fromkeys(one.rpartition(".")[2] for one in names))
+        return (_refused(edit, f"no {kind} was seen: the run's optimizer is {have}"),)
+    return ()
 
 
 def _argument(edit: SetArgument, option: Option) -> Proposal:
     """Judge an argument that no fix knows: one that carries meaning needs ``--override``."""
-    optimizer = edit.target.startswith("torch.optim.") and edit.target.count(".") == 2  # noqa: PLR2004
+    optimizer = edit.target in _TORCHS
     carries = edit.name not in _HARMLESS.get(edit.target, {edit.name})
     if carries or (optimizer and edit.name not in _FAST):
         if not option.override:

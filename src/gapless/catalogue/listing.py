@@ -33,10 +33,14 @@ def asked(text: str, *, override: bool = False) -> tuple[Fix, Option]:
     Raises ``UsageError``.
     """
     head, equals, value = text.partition("=")
-    name, _, where = head.partition("@")
-    if equals and not value:
-        raise UsageError(f"{text}: nothing stands behind =")
-    return find(name), Option(value or None, where or None, override)
+    name, at, where = head.partition("@")
+    for sign, given, rest in (("=", equals, value), ("@", at, where)):
+        if given and not rest:
+            raise UsageError(f"{text}: nothing stands behind {sign}")
+    found = find(name)
+    if equals and found.value is None:
+        raise UsageError(f"{text}: {name} takes no value")
+    return found, Option(value or None, where or None, override)
 
 
 def propose(text: str, facts: Facts, *, override: bool = False) -> tuple[Proposal, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gapless.catalogue.declare import Case, Fix, spoken
 from gapless.catalogue.fixes import FIXES
-from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
+from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Where, Wrap
 
 _HEADING = re.compile(r"^## ", re.MULTILINE)
 
@@ -28,16 +28,29 @@ def described(edit: Edit) -> str:
     """Give an edit as ``--set`` has it, or what it wraps."""
     match edit:
         case SetArgument():
-            return f"{edit.target}.{edit.name}={edit.value}"
+            return f"{_argument(edit)}={edit.value}"
         case SetGlobal():
             return f"{edit.target}={edit.value}"
         case SetEnv():
             return f"env.{edit.name}={'' if edit.value is None else edit.value}"
         case Skip():
-            return f"skip.{edit.target}" + ("" if edit.every is None else f"={edit.every}")
+            return f"skip.{edit.target}{_at(edit.where)}" + (
+                "" if edit.every is None else f"={edit.every}"
+            )
         case Wrap():
             options = ", ".join(f"{name}={value}" for name, value in edit.options.items())
             return f"{edit.target} through {edit.part}({options})"
+
+
+def _argument(edit: SetArgument) -> str:
+    """Give the argument of a class or of its method, or of a function: "dropout(p)"."""
+    if any(part[:1].isupper() for part in edit.target.split(".")):
+        return f"{edit.target}{_at(edit.where)}.{edit.name}"
+    return f"{edit.target}({edit.name})"
+
+
+def _at(where: Where | None) -> str:
+    return "" if where is None else f"@{where.file}:{where.line}"
 
 
 def _quoted(text: str) -> str:

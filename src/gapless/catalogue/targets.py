@@ -59,6 +59,21 @@ ARGUMENTS: Final = {  # of classes of which they are known: others are mistakes
         "static_graph",
     ),
 }
+KINDS: Final = {  # what arguments and setters take, where it is of one kind: (words, least)
+    "num_workers": ("a whole number from 0 up", 0),
+    **dict.fromkeys(("batch_size", "prefetch_factor"), ("a whole number from 1 up", 1)),
+    **dict.fromkeys(
+        ("torch.set_num_threads", "torch.set_num_interop_threads"), ("a whole number from 1 up", 1)
+    ),
+    **dict.fromkeys(
+        (
+            *("pin_memory", "persistent_workers", "in_order", "shuffle", "drop_last"),
+            *("fused", "foreach", "set_to_none", "find_unused_parameters", "static_graph"),
+            *("gradient_as_bucket_view", "broadcast_buffers", "init_sync"),
+        ),
+        ("True or False", None),
+    ),
+}
 GLOBALS: Final = (
     "torch.autograd.set_detect_anomaly",
     "torch.backends.cuda.enable_cudnn_sdp",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gapless.catalogue import assumed, judging, listing
+from gapless.catalogue import assumed, free, judging, listing
 from gapless.catalogue.declare import is_nothing, worst
 from gapless.model.edit import Applicability, Edit, Proposal
 from gapless.model.facts import Facts
@@ -57,6 +57,8 @@ def check(wish: Wish) -> None:
     for one in wish.fixes:
         for name in one.split("+"):
             listing.asked(name)
+    for one in wish.settings:
+        free.parse(one)
 
 
 def survey(facts: Facts) -> tuple[Proposal, ...]:

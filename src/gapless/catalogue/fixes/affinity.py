@@ -21,13 +21,13 @@ _LEAST: Final = 4  # processors that are shared out without being asked
         Case(
             "16 processors, eight workers",
             examples.gpu(examples.fed()),
-            "same: the training runs on processors 0-1, its workers on 2-15",
+            "equivalent: the training runs on processors 0-1, its workers on 2-15",
             edits=(Wrap("process", "affinity", {"cpus": "0-1", "workers": "2-15"}),),
         ),
         Case(
             "Two NUMA nodes, and the device is at the second",
             examples.gpu(examples.fed(), examples.machine(device_cpus="8-15")),
-            "same: the training runs on processors 8-9, its workers on 0-7,10-15",
+            "equivalent: the training runs on processors 8-9, its workers on 0-7,10-15",
         ),
         Case(
             "The same, without workers",
@@ -38,7 +38,7 @@ _LEAST: Final = 4  # processors that are shared out without being asked
         Case(
             "Two, shared out as asked",
             examples.cpu(examples.fed()),
-            "same: the training runs on processors 0, its workers on 1",
+            "equivalent: the training runs on processors 0, its workers on 1",
             Option(value="1,1"),
         ),
         Case(
@@ -77,7 +77,9 @@ def affinity(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     on one of several NUMA nodes.
 
     ## Safety
-    The same values. A process that may use fewer processors is slower where it needs them.
+    The same values where the training keeps as many processors as it has threads. With fewer it is
+    equivalent: torch then takes fewer threads, which make sums in another order. A process that may
+    use fewer processors is slower where it needs them.
     """
     have, ranks = facts.machine.cpu_list, facts.world.local_ranks or facts.world.ranks
     if ranks > 1:
@@ -88,7 +90,7 @@ def affinity(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     here = parsed(have)
     near = set(parsed(facts.machine.device_cpus or have)) & set(here)
     if not any(one.num_workers for one in facts.loaders):
-        return (_at_device(near, here),)
+        return (_at_device(facts, near, here),)
     if option.value is None and len(here) < _LEAST:
         why = f"{len(here)} processors are too few to share out; affinity=1,1 does it all the same"
         return (affinity.refusal(why),)
@@ -101,12 +103,26 @@ def affinity(facts: Facts, option: Option) -> tuple[Proposal, ...]:
         affinity.proposal(
             f"the training runs on processors {cpus}, its workers on {workers}",
             Wrap("process", "affinity", {"cpus": cpus, "workers": workers}),
-            applicability=Applicability.SAME,
+            applicability=_class(facts, own),
+            risk=_risk(facts, own),
         ),
     )
 
 
-def _at_device(near: set[int], here: tuple[int, ...]) -> Proposal:
+def _class(facts: Facts, own: int) -> Applicability:
+    """Tell what fewer processors change: torch takes as many threads, if it was told nothing."""
+    threads = facts.machine.intra_op_threads
+    enough = threads is not None and threads <= own
+    return Applicability.SAME if enough else Applicability.EQUIVALENT
+
+
+def _risk(facts: Facts, own: int) -> str | None:
+    if _class(facts, own) is Applicability.SAME:
+        return None
+    return "torch uses as many threads as processors, and sums are made in another order"
+
+
+def _at_device(facts: Facts, near: set[int], here: tuple[int, ...]) -> Proposal:
     if not near or len(near) == len(here):
         why = "no loader has workers, and it is not known which processors are near the device"
         return affinity.refusal(why)
@@ -114,7 +130,8 @@ def _at_device(near: set[int], here: tuple[int, ...]) -> Proposal:
     return affinity.proposal(
         f"the training runs on processors {cpus}, those of its device's NUMA node",
         Wrap("process", "affinity", {"cpus": cpus}),
-        applicability=Applicability.SAME,
+        applicability=_class(facts, len(near)),
+        risk=_risk(facts, len(near)),
     )
 
 

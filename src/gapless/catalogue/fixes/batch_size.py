@@ -53,7 +53,9 @@ def batch_size(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     def make(loader: Loader) -> Proposal:
         place, have = named(loader.where), loader.batch_size
         if have is None:
-            return batch_size.refusal(f"the loader at {place} has no batch size of its own")
+            return batch_size.refusal(
+                f"the loader at {place} has no batch size of its own", loader.where
+            )
         many = option.number(2 * have)
         does = f"batch_size {have} → {many} at {place}"
         if many == have:

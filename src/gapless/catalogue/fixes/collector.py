@@ -44,7 +44,7 @@ def collector(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     found = facts.calls.get("collections")
     if found == 0:
         return (collector.nothing("the garbage collector did not run"),)
-    many = "" if found is None else f" ({found} collections)"
+    many = "" if found is None else f" ({found} collection{'s' if found > 1 else ''})"
     does = f"the garbage collector runs every {every} steps, what lives at first is frozen{many}"
     return (
         collector.proposal(

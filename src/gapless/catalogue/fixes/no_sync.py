@@ -70,28 +70,30 @@ def no_sync(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     its own gradients until then, as it does anyway.
     """
 
-    def make(_one: Parallel) -> Proposal:
+    def make(one: Parallel) -> Proposal:
         calls = facts.calls.get("no_sync")
         mean = facts.world.micro_batches
         if len(facts.optimizers) > 1 and option.value is None:
             why = "several optimizers step, so which passes belong to one step is not known: say "
-            return no_sync.refusal(f"{why}how many, by no-sync=N")
+            return no_sync.refusal(f"{why}how many, by no-sync=N", one.where)
         if calls:
-            return no_sync.nothing(f"the script calls no_sync() already ({calls} times)")
+            words = f"the script calls no_sync() already ({calls} times)"
+            return no_sync.nothing(words, one.where)
         if mean is None and option.value is None:
             why = "the backward passes of a step were not counted: say how many, by no-sync=N"
-            return no_sync.refusal(why)
+            return no_sync.refusal(why, one.where)
         every = option.number(round(mean or 1))
         if option.value is None and abs((mean or 1) - every) > _ROUND * every:
             why = f"a step has {mean:.2f} backward passes on the mean, so which is the last is not "
-            return no_sync.refusal(f"{why}known")
+            return no_sync.refusal(f"{why}known", one.where)
         if every == 1:
-            return no_sync.nothing("there is one backward pass a step")
+            return no_sync.nothing("there is one backward pass a step", one.where)
         return no_sync.proposal(
             f"gradients are exchanged in one of {every} backward passes",
             Wrap(DDP, "no-sync", {"every": every}),
             applicability=Applicability.EQUIVALENT,
             risk="gradients are summed in another order",
+            where=one.where,
         )
 
     return each_ddp(no_sync, facts, option, make)
