@@ -1,6 +1,6 @@
 """Arms that were never run: recordings by hand, on a clock of their own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gapless.model.edit import Applicability, SetArgument
@@ -43,6 +43,7 @@ class Machine:
     foreign: Callable[[Order], float | None] = lambda _: None
     failed: Callable[[Order], str | None] = lambda _: None
     trial: Callable[[Order], Observed | None] = lambda _: None
+    met: Callable[[Order], Mapping[int, int]] = lambda _: {}  # by edit, how often it took effect
     now: float = 1000.0
     orders: list[Order] = field(default_factory=list[Order])
 
@@ -60,6 +61,12 @@ class Machine:
         lengths = [step * self.shape(order, at) for at in range(many - 1)]
         self.now += sum(lengths) / 1000
         found = stepping(lengths, start=self.start_s * 1000, foreign=self.foreign(order))
+        log = Log()
+        for number, times in self.met(order).items():
+            log.fact("edit", number, None, edit=number, target="x", times=times)
+        facts = (*found.processes[0].facts, *log.facts)
+        first = replace(found.processes[0], facts=facts)
+        found = replace(found, processes=(first, *found.processes[1:]))
         told = self.trial(order)
         return Ran(found if told is None else with_trial(found, told), 0)
 

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Skip
 from gapless.model.recording import Drawn, Observed
 from gapless.model.trial import Interval, Parity, Trial, Verdict
 from gapless.verify import lengths
-from gapless.verify.plan import conduct, spoken
+from gapless.verify.plan import conduct, forecast, spoken
 from gapless.verify.steady import stepped
 from gapless.verify.taken import Taken, own_noise, standing
 from gapless.verify.wanted import Candidate, Job, Order, Ran, TrialSettings
@@ -140,16 +141,52 @@ def test_workers_of_an_edit_need_three_of_their_rounds() -> None:
 
 
 def test_a_budget_too_small_is_told_with_what_would_do() -> None:
-    machine, said = Machine({"A": 1000, "B": 500}, start_s=10), list[str]()
-    found = trial(machine, said=said, budget_s=60, windows=False)
-    assert "3 pairs of arms need about" in found.notes[0]
-    assert "the budget of 60 s: --budget 3m would do" in found.notes[0]
-    assert found.notes[0] in said
-    assert found.spent_s <= 60
-    (side,) = found.sides
-    assert side.verdict is Verdict.UNDECIDED
-    assert side.why is not None
-    assert "no interval" in side.why
+    machine = Machine({"A": 1000, "B": 500}, start_s=10)
+    with pytest.raises(UsageError, match="two pairs of arms take about 81 s, more than the budget"):
+        trial(machine, budget_s=60, windows=False)
+    assert machine.sides == "A"
+
+
+def test_a_recorded_run_tells_beforehand_that_a_budget_is_far_too_small() -> None:
+    asked = TrialSettings("t1", (), budget_s=60)
+    known = stepping([1000.0] * 9, start=20_000)
+    with pytest.raises(UsageError, match=r"more than the budget of 60 s: --budget \dm would do"):
+        forecast((candidate(),), asked, known)
+    forecast((candidate(),), replace(asked, budget_s=120), known)
+    forecast((), asked, known)
+    forecast((candidate(),), asked, recording(Log(), ended=1))  # it never stepped: nothing to say
+
+
+def test_six_sides_share_a_budget_by_fewer_steps_each() -> None:
+    machine = Machine(dict(zip("ABCDEFG", (20, 10, 10, 10, 10, 10, 10), strict=True)), start_s=6)
+    found = trial(machine, *(candidate(str(at)) for at in range(6)), budget_s=210, windows=False)
+    assert {one.verdict for one in found.sides} == {Verdict.CONFIRMED}
+    assert all(one.speedup is not None for one in found.sides)
+    assert found.spent_s < 210 + 2 * 8
+
+
+def test_where_three_pairs_do_not_fit_two_are_run_and_that_is_told() -> None:
+    machine = Machine({"A": 20, "B": 10}, start_s=10)
+    found = trial(machine, budget_s=63, windows=False)
+    assert found.order == "ABBA"
+    assert found.sides[0].verdict is Verdict.CONFIRMED
+    assert found.notes == ("the budget of 63 s holds 2 pairs of arms: intervals are wide",)
+
+
+def test_the_last_turn_that_is_needed_is_run_though_arms_took_longer() -> None:
+    slower = Machine({"A": 20, "B": 10}, start_s=10, slow=lambda one: 1.9 if one.order else 1.0)
+    found = trial(slower, budget_s=110, windows=False)
+    assert found.order == "ABBABA"
+    assert 110 < found.spent_s < 125
+
+
+def test_two_pairs_are_enough_where_no_more_are_asked_for() -> None:
+    machine = Machine({"A": 20, "B": 10, "C": 15, "D": 19}, start_s=10)
+    wanted = (candidate("one"), candidate("two"), candidate("three"))
+    found = trial(machine, *wanted, budget_s=120, pairs=2, windows=False)
+    assert machine.sides == "A" + "ABCD" + "DCBA"
+    assert found.spent_s <= 120
+    assert [one.speedup is not None for one in found.sides] == [True] * 3
 
 
 def test_without_time_for_windows_none_are_taken() -> None:
@@ -339,7 +376,7 @@ def test_without_time_a_disturbed_arm_counts() -> None:
     machine = Machine(
         {"A": 20, "B": 10}, start_s=10, foreign=lambda one: 0.5 if one.order == 6 else None
     )
-    found = trial(machine, budget_s=118, windows=False)
+    found = trial(machine, budget_s=112, windows=False)
     assert found.order == "ABBABA"
     assert found.notes == (
         "in 1 of the 6 arms that count others took 50% of the processors or less",

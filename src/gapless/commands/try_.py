@@ -51,7 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     allowed.add_argument("--yes", action="store_true", help="ask nothing")
     how = parser.add_argument_group("how")
-    how.add_argument("--budget", metavar="TIME", type=budget, default=240.0, help="90s, 4m (4m)")
+    how.add_argument("--budget", metavar="TIME", type=budget, help="90s (4m; ceilings alone: 2m)")
     how.add_argument("--steps", metavar="N", type=positive, help="steps of an arm (as needed)")
     how.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
     how.add_argument("--out", metavar="DIR", type=Path, help="where the arms' records go")

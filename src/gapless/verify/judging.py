@@ -7,17 +7,15 @@ from typing import Final
 import numpy as np
 
 from gapless.model.account import Account
-from gapless.model.edit import Applicability
+from gapless.model.edit import Applicability, Edit, Skip
 from gapless.model.trial import Arm, Interval, Side, Trial, Verdict
-from gapless.verify import parity
+from gapless.verify import effects, parity
 from gapless.verify.parity import Likeness
 from gapless.verify.steady import settling_ns, step_time
 from gapless.verify.taken import Standing, Taken, foreign, own_noise
 from gapless.verify.wanted import OUT_OF_MEMORY, UNEDITED, Candidate, Job, TrialSettings
 
-_GAINED: Final = frozenset(
-    {Verdict.CONFIRMED, Verdict.LARGER, Verdict.SMALLER, Verdict.NOTHING, Verdict.UNDECIDED}
-)
+_MEASURED: Final = frozenset(Verdict) - {Verdict.DOES_NOT_FIT, Verdict.REFUSED}
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,12 @@ def _side(found: Standing, name: str, one: Candidate, job: Job | None) -> Side:
     verdict, speedup = found.verdict(name, one), found.speedup(name)
     like = _likeness(found, name, one)
     why = _why(found, name, verdict)
-    if like.refused is not None and verdict in {*_GAINED, Verdict.WORSE}:
+    idle = _idle(found, name, one)
+    if idle:
+        why = "; ".join(filter(None, (why, effects.told(idle))))
+    if idle and len(idle) == len(one.edits) and verdict in _MEASURED and not _is_ablation(one):
+        verdict, why = Verdict.REFUSED, f"the edit {effects.told(idle)}"
+    if like.refused is not None and verdict in _MEASURED:
         verdict, why = Verdict.REFUSED, like.refused
     mine = medians(found, name)
     return Side(
@@ -136,6 +139,18 @@ def _side(found: Standing, name: str, one: Candidate, job: Job | None) -> Side:
         account=_account(found, name),
         predicted=one.predicted,
     )
+
+
+def _idle(found: Standing, side: str, candidate: Candidate) -> tuple[Edit, ...]:
+    """Give the edits that took no effect in any arm of a side."""
+    arms = [one.ran.recording for one in found.taken if one.order.side == side and not one.broken]
+    return effects.idle(candidate.edits, [one for one in arms if one is not None])
+
+
+def _is_ablation(candidate: Candidate) -> bool:
+    """Tell whether to find nothing to leave out is a result: there is nothing to gain by it."""
+    skips = all(isinstance(one, Skip) for one in candidate.edits)
+    return candidate.applicability is Applicability.TRIAL or skips
 
 
 def _why(found: Standing, side: str, verdict: Verdict) -> str | None:

@@ -3,36 +3,40 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from gapless.model.edit import SetArgument
 from gapless.verify.steady import Stepped
 from gapless.verify.wanted import UNEDITED, Candidate, Order
 
-PAIRS: Final = 3  # at least, of each side
+LEAST_PAIRS: Final = 2  # of each side: one has no interval
 _NS: Final = 1e9
 _LONG_NS: Final = 4e9  # of steady steps, in an arm
 _MANY: Final = 30  # steps
+_SHORT_NS: Final = 1e9  # of steady steps in an arm, where time is short
+_FEW: Final = (4, 10)  # steps then: of slow ones, of others
 _ROUNDS: Final = 3  # of workers × prefetch batches
 _PERIODS: Final = 4  # of what recurs
 _WARM: Final = 60  # steps of warm-up, at most; and at most half of what is measured
 _SLOWER: Final = 3  # times as slow as the unedited training may a side be before it is cut short
 _COMPILING_S: Final = 15.0  # and may take so much longer until it is warm
 _FIRST_STEPS: Final = 1000
-_FIRST_SHARE: Final = 12  # of the budget, for the steps of the first arm
+_FIRST_SHARE: Final = 20  # of the budget, for the steps of the first arm
 _TOGETHER: Final = 3  # sides that share an unedited neighbour
 _PREFETCH: Final = 2  # torch's own
 
 
 @dataclass(frozen=True)
 class Length:
-    """How long an arm is; ``short_s``: what three pairs need, where the budget does not hold it."""
+    """How long an arm is; ``short_s``: what two pairs need, where the budget does not hold it."""
 
     stop: int
     seconds: float
     step_ns: float  # by which it was planned
     arm_s: float  # as the unedited one will take
     window_stop: int  # of an arm that takes a window after it
+    pairs: int  # of each side, that the budget holds
     short_s: float | None = None
     tails: tuple[int, ...] = ()  # periods, in steps, that no arm is long enough for
 
@@ -52,20 +56,33 @@ class Known:
     left_s: float
     turns: bool  # the job has epoch turns
     steps: int | None = None  # of an arm, as the user wants them
+    pairs: int = 3
 
 
 def length(known: Known, wanted: Sequence[Candidate]) -> Length:
-    """Give how long arms are, so that three pairs of each side fit into what is left.
+    """Give how long arms are, so that so many pairs of each side fit into what is left.
 
     Four seconds and thirty steps, three rounds of the workers, four periods of what recurs: of
-    this as much as fits; four seconds or thirty steps at least, whatever it costs.
+    this as much as fits; four seconds or thirty steps at least. If that does not fit: one second
+    or ten steps, and one round; then two pairs. Less than that is never enough.
     """
+    counts = dict.fromkeys((max(LEAST_PAIRS, known.pairs), LEAST_PAIRS))
+    ways = product(counts, (False, True))
+    found = [_length(known, wanted, pairs, short=short) for pairs, short in ways]
+    return next((one for one in found if one.short_s is None), found[-1])
+
+
+def _length(known: Known, wanted: Sequence[Candidate], pairs: int, *, short: bool) -> Length:
     step_s = known.step_ns / _NS
-    arms = PAIRS * sum(map(len, turn(0, names(wanted))))
+    arms = pairs * sum(map(len, turn(0, names(wanted))))
     room_s = known.left_s / arms - known.beside_s
-    rounds = _ROUNDS * max(known.stepped.round, *map(_round, wanted))
+    round_ = max(known.stepped.round, *map(_round, wanted))
+    rounds = _ROUNDS * round_
     enough = math.ceil(_LONG_NS / known.step_ns)
     least = max(min(enough, _MANY), rounds)
+    if short:
+        few = min(max(math.ceil(_SHORT_NS / known.step_ns), _FEW[0]), _FEW[1])
+        least = min(least, max(few, round_))
     fits = math.floor(room_s / step_s / 1.5)  # half of it again is warm-up, at most
     steps = max(least, min(max(enough, _MANY, rounds), fits))
     for period in sorted(known.stepped.periods):
@@ -83,7 +100,8 @@ def length(known: Known, wanted: Sequence[Candidate]) -> Length:
         step_ns=known.step_ns,
         arm_s=arm_s,
         window_stop=min(stop, _WARM + rounds),
-        short_s=arms * arm_s if arms * arm_s > known.left_s else None,
+        pairs=pairs,
+        short_s=arms * arm_s if (arms - 1) * arm_s > known.left_s else None,
         tails=tuple(sorted({one for one in known.stepped.periods if one > stop})),
     )
 

@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gapless.errors import UsageError
+from gapless.model.recording import Recording
 from gapless.model.trial import Trial
 from gapless.verify import disturbance, lengths
 from gapless.verify.disturbance import DISTURBED, disturbed, hopeless
 from gapless.verify.judging import judged
-from gapless.verify.lengths import PAIRS, Known, Length
+from gapless.verify.lengths import Known, Length
 from gapless.verify.steady import Stepped, blocks, measured, step_time, stepped
 from gapless.verify.taken import Standing, Taken, standing
 from gapless.verify.wanted import (
@@ -25,6 +27,7 @@ from gapless.verify.wanted import (
 INTERRUPTED: Final = "interrupted: judged by what had been measured until then"
 _NS: Final = 1e-9
 _FASTER: Final = 2.0  # times as fast as the first arm: others must be longer than it said
+_FAR: Final = 1.3  # times the budget: a run may have begun slower than an arm does
 _MORE: Final = 1.2  # than what is just enough
 _TURN: Final = 1000  # groups of a turn, at most
 _SOON_S: Final = 90.0  # time left, below which it is told in seconds
@@ -42,9 +45,10 @@ def conduct(
     """Run arms in turns until each candidate is decided or the budget is spent; give the trial.
 
     ``run_arm`` runs one; ``first`` is the discarded one, if it was run already. Ctrl-C ends
-    the trial: what was measured so far is judged.
+    the trial: what was measured so far is judged. Raises ``UsageError`` where the first arm shows
+    that the budget does not hold two pairs of arms.
     """
-    begun = settings.clock()
+    begun = settings.clock() if settings.begun is None else settings.begun
     sides = dict(zip(lengths.names(wanted), wanted, strict=True))
     course = _Course(settings, sides, run_arm, say, begun, [], [])
     try:
@@ -82,8 +86,8 @@ class _Course:
 
     def open(self) -> tuple[str, ...]:
         """Give the sides that need more arms."""
-        now = self.now
-        return tuple(name for name, one in self.sides.items() if not now.over(name, one, PAIRS))
+        now, pairs = self.now, self.settings.pairs
+        return tuple(name for name, one in self.sides.items() if not now.over(name, one, pairs))
 
 
 def _run(course: _Course, first: Ran | None) -> None:
@@ -128,6 +132,7 @@ def _planned(course: _Course, steps: Stepped, took_s: float) -> Length:
         left_s=course.left_s,
         turns=job is not None and job.turns > 0,
         steps=course.settings.steps,
+        pairs=course.settings.pairs,
     )
     return lengths.length(known, tuple(course.sides.values()))
 
@@ -138,20 +143,41 @@ def _step_ns(steps: Stepped) -> float:
 
 
 def _checked(course: _Course, found: Length) -> Length:
-    """Say plainly what does not fit."""
-    budget_s = course.settings.budget_s
+    """Say plainly what does not fit. Raises ``UsageError`` where two pairs do not."""
     if found.short_s is not None:
-        needed = course.spent_s + found.short_s
+        raise _too_short(course.spent_s + found.short_s, course.settings.budget_s)
+    if found.pairs < course.settings.pairs:
         course.notes.append(
-            f"{PAIRS} pairs of arms need about {spoken(needed)}, more than the budget of "
-            f"{spoken(budget_s)}: --budget {math.ceil(needed * _MORE / 60)}m would do"
+            f"the budget of {spoken(course.settings.budget_s)} holds {found.pairs} pairs of arms: "
+            "intervals are wide"
         )
-        course.say(course.notes[-1])
     course.notes.extend(
         f"what recurs every {period} steps lies beyond the {found.stop} steps of an arm"
         for period in found.tails
     )
     return found
+
+
+def forecast(wanted: Sequence[Candidate], settings: TrialSettings, known: Recording) -> None:
+    """Raise ``UsageError`` where a recorded run tells that a budget holds no two pairs, by far."""
+    steps = stepped(known)
+    if steps is None or not wanted:
+        return
+    start_s = (steps.start_ns + (steps.exit_ns or 0)) * _NS
+    told = Known(
+        steps, _step_ns(steps), start_s, settings.budget_s, turns=False, steps=settings.steps
+    )
+    needed = lengths.length(told, wanted).short_s
+    if needed is not None and needed > _FAR * settings.budget_s:
+        raise _too_short(needed + start_s, settings.budget_s)
+
+
+def _too_short(needed_s: float, budget_s: float) -> UsageError:
+    """Give the error that a budget does not hold two pairs of arms, and which one would."""
+    return UsageError(
+        f"two pairs of arms take about {spoken(needed_s)}, more than the budget of "
+        f"{spoken(budget_s)}: --budget {math.ceil(needed_s * _MORE / 60)}m would do, or fewer edits"
+    )
 
 
 # ── Turns ───────────────────────────────────────────────────────────────────────────────────────
@@ -166,7 +192,7 @@ def _turns(course: _Course, planned: Length, *, anew: bool = True) -> Length | N
     number = 0
     while sides := course.open():
         for at, arms in enumerate(lengths.turn(number, sides)):
-            if not _fits(course, planned, arms):
+            if not _fits(course, planned, arms, planned.arm_s):
                 return planned
             for side in arms:
                 one = _arm(course, planned, side, _TURN * number + at)
@@ -182,12 +208,18 @@ def _turns(course: _Course, planned: Length, *, anew: bool = True) -> Length | N
     return planned
 
 
-def _fits(course: _Course, planned: Length, arms: Sequence[str]) -> bool:
-    """Tell whether some arms fit into the budget; once all have three pairs, windows must, too."""
+def _fits(course: _Course, planned: Length, arms: Sequence[str], over_s: float = 0.0) -> bool:
+    """Tell whether some arms fit into the budget; once there are pairs enough, windows must, too.
+
+    Until then they may take ``over_s`` more: those before have perhaps taken a little longer.
+    """
     now = course.now
     needed = sum(_cost(now, planned, side) for side in arms)
-    if course.settings.windows and all(len(now.pairs(side)) >= PAIRS for side in course.sides):
-        needed += sum(_cost(now, planned, side) for side in (UNEDITED, *course.sides))
+    live = [side for side in course.sides if not now.lost(side)]
+    if any(len(now.pairs(side)) < planned.pairs for side in live):
+        return needed <= course.left_s + over_s
+    if course.settings.windows:
+        needed += sum(_cost(now, planned, side) for side in (UNEDITED, *live))
     return needed <= course.left_s
 
 
@@ -243,7 +275,7 @@ def _sentence(course: _Course, planned: Length, order: Order) -> str:
     """Say which arm begins, and how long the trial still takes."""
     now = course.now
     name = "unedited" if order.side == UNEDITED else course.sides[order.side].summary
-    missing = max((PAIRS - len(now.pairs(side)) for side in course.open()), default=0)
+    missing = max((planned.pairs - len(now.pairs(side)) for side in course.open()), default=0)
     sides = (UNEDITED, *course.sides)
     round_s = sum(_cost(now, planned, side) for side in sides if not now.lost(side))
     windows = 1 if course.settings.windows else 0

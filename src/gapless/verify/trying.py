@@ -1,6 +1,8 @@
 """A whole trial of a command: what is known of it, what is tried, the arms, the result."""
 
 import os
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +16,14 @@ from gapless.model.recording import Recording
 from gapless.model.trial import Trial
 from gapless.study.recorded.facts import facts as facts_of
 from gapless.verify import arm, cold
-from gapless.verify.plan import conduct
+from gapless.verify.plan import conduct, forecast
 from gapless.verify.wanted import UNEDITED, Job, Order, Ran, RunArm, TrialSettings
 from gapless.verify.wishes import Chosen, Wish, choose
 
 _SCOUT_STEPS: Final = 40  # of a command that was never recorded, to know its facts
 _SCOUT_S: Final = 15.0
+_CEILINGS_S: Final = 120.0  # that a trial takes if nobody says: of ceilings alone, of others
+_OTHERS_S: Final = 240.0
 _BLOCKED: Final = 0.02  # of a fetch: above that, reads of the disk are part of what is measured
 
 Say = Callable[[str], None]
@@ -34,7 +38,7 @@ class Asked:
     folder: Path  # working folder
     home: Path  # of runs
     private: bool  # arms see the working folder through a view of their own
-    budget_s: float
+    budget_s: float | None = None  # None: as usual
     out: Path | None = None  # where the arms' records go
     steps: int | None = None  # of an arm; None: as needed
 
@@ -45,6 +49,7 @@ class Scouted:
 
     recording: Recording
     ran: Ran
+    begun: float
 
 
 @dataclass(frozen=True)
@@ -63,20 +68,30 @@ def attempt(asked: Asked, recording: Recording | None, say: Say) -> Tried:
     """
     if recording is None:
         scouted = scout(asked, say)
-        return _attempted(asked, scouted.recording, scouted.ran, say)
+        return _attempted(asked, scouted.recording, scouted, say)
     return _attempted(asked, recording, None, say)
 
 
-def _attempted(asked: Asked, known: Recording, first: Ran | None, say: Say) -> Tried:
+def _attempted(asked: Asked, known: Recording, scouted: Scouted | None, say: Say) -> Tried:
     found = facts_of(known)
     chosen = choose(asked.wish, found)
     if not chosen.candidates:
         return Tried(known, None, chosen.proposals)
     place = asked.out or Path(known.path) / "trials" / _new_id(Path(known.path))
     plan = _plan(asked, place, _cold_files(known, found))
-    offline.make(place / "offline")
     settings = _settings(asked, known, found, plan)
-    trial = conduct(chosen.candidates, settings, _logged(plan), say, first)
+    if scouted is None:
+        forecast(chosen.candidates, settings, known)
+    else:
+        settings = replace(settings, begun=scouted.begun)
+    first = None if scouted is None else scouted.ran
+    offline.make(place / "offline")
+    try:
+        trial = conduct(chosen.candidates, settings, _logged(plan), say, first)
+    except GaplessError:
+        if asked.out is None:  # nothing came of it
+            shutil.rmtree(place, ignore_errors=True)
+        raise
     return Tried(known, _told(trial, chosen), chosen.proposals)
 
 
@@ -85,6 +100,7 @@ def scout(asked: Asked, say: Say) -> Scouted:
 
     Raises ``GaplessError`` where nothing was recorded of it.
     """
+    begun = time.monotonic()
     say("running the command once, to know it")
     quiet = asked.home.parent / "offline"
     offline.make(quiet)
@@ -94,7 +110,7 @@ def scout(asked: Asked, say: Say) -> Scouted:
     if ran.failed is not None or recording is None:
         where = "" if ran.folder is None else f"; what it printed is in {ran.folder}/{arm.OUTPUT}"
         raise GaplessError(f"the command cannot be tried: {ran.failed or 'no record'}{where}")
-    return Scouted(recording, Ran(recording, ran.code, foreign=ran.foreign))
+    return Scouted(recording, Ran(recording, ran.code, foreign=ran.foreign), begun)
 
 
 def _plan(asked: Asked, out: Path, files: tuple[Path, ...]) -> arm.ArmPlan:
@@ -119,14 +135,19 @@ def _quiet(folder: Path) -> tuple[Edit, ...]:
 
 
 def _settings(asked: Asked, known: Recording, found: Facts, plan: arm.ArmPlan) -> TrialSettings:
+    wish = asked.wish
+    alone = wish.ceilings and not wish.fixes and not wish.settings
+    usual = _CEILINGS_S if alone else _OTHERS_S
     return TrialSettings(
         id=plan.out.name,
         command=asked.command,
         run=known.manifest.id,
         job=_job(known, found),
-        budget_s=asked.budget_s,
+        budget_s=usual if asked.budget_s is None else asked.budget_s,
         cache="cold" if plan.cold else "warm",
         steps=asked.steps,
+        windows=not alone,  # ablations have no accounts of a training that could be
+        pairs=2 if alone else 3,
     )
 
 

@@ -47,6 +47,8 @@ class TrialSettings:
     windows: bool = True  # an arm more of each side takes one, for the accounts
     clock: Callable[[], float] = time.monotonic
     steps: int | None = None  # of an arm, as the user wants them; None: as needed
+    pairs: int = 3  # of each side, before it may be decided, as far as the budget holds them
+    begun: float | None = None  # on the clock; None: with the first arm
 
 
 @dataclass(frozen=True)
