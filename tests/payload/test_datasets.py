@@ -157,6 +157,11 @@ def test_what_cannot_be_sent_to_a_spawned_worker(tmp_path: Path) -> None:
     assert look(Plain(), collate_fn=collate_here)["picklable"] is None
 
 
+def test_state_without_a_dictionary_is_looked_at_like_other_state(tmp_path: Path) -> None:
+    assert look(Plain(folder=tmp_path, lock=threading.Lock()))["picklable"] is False
+    assert look(Plain(folder=tmp_path, files=[tmp_path / "a.jpg"]))["picklable"] is None
+
+
 def test_workers_that_are_spawned_have_been_sent_it() -> None:
     found = look(Plain(), num_workers=1, multiprocessing_context="spawn")
     assert found["worker_start"] == "spawn"

@@ -112,7 +112,7 @@ class _Walk:
             return
         self.stuck |= sent and (name in _NEVER or _is_local(kind))
         self._class(kind, near=True)
-        own = object.__getattribute__(thing, "__dict__") if hasattr(kind, "__dict__") else None
+        own = object.__getattribute__(thing, "__dict__") if kind.__dictoffset__ else None
         if type(own) is dict:
             its_way = any(way in vars(one) for one in _users(kind) for way in _OWN_WAY)
             self._several(list(own.values())[:WIDE], sent and not its_way)
