@@ -125,6 +125,25 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{}", "is no list of edits, as trials[].edits"),
+        ("null", "is no list of edits, as trials[].edits"),
+        ("[1]", "is no list of edits: that is no edit"),
+        ('[{"kind": "magic"}]', "Invalid value 'magic'"),
+        ("[", "is no list of edits"),
+    ],
+)
+def test_what_is_no_list_of_edits_is_laid_over_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: str
+) -> None:
+    edits = tmp_path / "edits.json"
+    edits.write_text(text)
+    assert cli.main(["run", "--with", str(edits), "true"]) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_escapes_in_a_path_do_not_reach_the_terminal(folder: Path) -> None:
     done = run("open", "\x1b]0;owned\x07gone.json", cwd=folder)
     assert "\x1b" not in done.stderr

@@ -19,7 +19,7 @@ Examples:
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 SUMMARY = "run a training as it is, and print where its time went"
 
@@ -65,9 +65,13 @@ def _edits(path: Path | None) -> tuple[dict[str, Any], ...]:
     from gapless.model.edit import as_json, from_json
 
     try:
-        found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(as_json(from_json(one)) for one in found)
+        found: object = json.loads(path.read_text(encoding="utf-8"))
+        edits = cast("list[dict[str, Any]]", found) if isinstance(found, list) else None
+        told = None if edits is None else tuple(as_json(from_json(one)) for one in edits)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (ValueError, TypeError) as error:
         raise UsageError(f"{path} is no list of edits: {error}") from None
+    if told is None:
+        raise UsageError(f"{path} is no list of edits, as trials[].edits of gapless try --json is")
+    return told
