@@ -90,12 +90,12 @@ warm · 1 more did not count
   A  unedited                   30.00 ms
   B  more-workers + one-thread  20.55 ms  1.46× [1.38 … 1.55]  confirmed
   C  pin-memory                                                refused
-B  num_workers 0 → 2, one intra-op thread
-B  equivalent · losses within the spread of two unedited arms · data: another order of the
-same samples
-B  first batch 200 ms → 1.10 s
-C  pin_memory False → True
-C  each sample came 2.0 times
+  B   num_workers 0 → 2, one intra-op thread
+      class: equivalent · losses within the spread of two unedited arms · data: another
+      order of the same samples
+      first batch 200 ms → 1.10 s
+  C   pin_memory False → True
+      each sample came 2.0 times
 interrupted: what was measured so far
 """)
 
@@ -109,6 +109,25 @@ def test_a_trial_that_proves_nothing_says_so_in_its_first_line() -> None:
 def test_narrow_intervals_have_more_digits() -> None:
     assert interval(Interval(1.001, 1.005, 1.009)) == "1.005× [1.001 … 1.009]"
     assert interval(Interval(1.3, 1.4, 1.5)) == "1.40× [1.30 … 1.50]"
+
+
+def test_bounds_that_say_nothing_are_not_printed() -> None:
+    assert interval(Interval(0.0001, 4.46, 306138.0)) == "4.46× [< 0.01 … > 100]"
+    assert interval(Interval(90.0, 100.0, 110.0)) == "100.00× [90.00 … 110.00]"
+    assert "A/A noise > 100 %" in screen(replace(TRIAL, noise=12.0))
+
+
+def test_a_ceiling_is_told_as_one_and_a_fix_that_is_proven_comes_before_it() -> None:
+    ceiling = replace(
+        FASTER, fixes=("cached-batch",), applicability=Applicability.TRIAL,
+        speedup=Interval(9.0, 10.0, 11.0),
+    )  # fmt: skip
+    alone = screen(replace(TRIAL, sides=(ceiling,)))
+    assert "ceiling (cached-batch): at most 10.00× [9.00 … 11.00]" in alone.splitlines()[0]
+    assert "an ablation: the most that could be gained, no fix" in alone
+    assert "losses" not in alone
+    both = screen(replace(TRIAL, sides=(ceiling, FASTER)))
+    assert "more-workers + one-thread: confirmed 1.46×" in both.splitlines()[0]
 
 
 def test_control_characters_of_a_command_do_not_reach_the_terminal() -> None:

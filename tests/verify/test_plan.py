@@ -9,7 +9,8 @@ from gapless.model.edit import Applicability, Skip
 from gapless.model.recording import Drawn, Observed
 from gapless.model.trial import Interval, Parity, Trial, Verdict
 from gapless.verify import lengths
-from gapless.verify.plan import conduct, forecast, spoken
+from gapless.verify.budget import forecast, spoken
+from gapless.verify.plan import conduct
 from gapless.verify.steady import stepped
 from gapless.verify.taken import Taken, own_noise, standing
 from gapless.verify.wanted import Candidate, Job, Order, Ran, TrialSettings
@@ -89,7 +90,8 @@ def test_noise_prolongs_a_trial_until_the_budget_is_spent() -> None:
     assert found.spent_s <= 240
     assert found.spent_s > 200
     assert found.sides[0].verdict is Verdict.UNDECIDED
-    assert said[-1].startswith(f"arm {len(machine.orders)}: window, B, num_workers 0 → 4 · ")
+    assert said[-1].startswith(f"arm {len(machine.orders)} · at most ")
+    assert said[-1].endswith(" left · window, B, num_workers 0 → 4")
 
 
 def test_several_sides_share_unedited_neighbours_and_go_when_they_are_decided() -> None:
@@ -359,6 +361,13 @@ def test_on_a_machine_that_is_always_busy_arms_are_soon_no_longer_repeated() -> 
     assert found.notes == (
         "in 6 of the 6 arms that count others took 30% of the processors or less",
     )
+
+
+def test_disturbed_arms_are_not_repeated_at_the_cost_of_pairs() -> None:
+    machine = Machine({"A": 20, "B": 10, "C": 10}, start_s=10, foreign=lambda _: 0.6)
+    found = trial(machine, candidate("one"), candidate("two"), budget_s=90, pairs=2, windows=False)
+    assert found.order == "ABCCBA"
+    assert found.sides[0].speedup is not None
 
 
 def test_an_arm_whose_steps_vary_far_more_is_repeated() -> None:

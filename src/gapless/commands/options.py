@@ -78,6 +78,20 @@ def progress() -> Generator[Callable[[str], None]]:
         yield lambda _: None
         return
     try:
-        yield lambda words: print(f"\r\x1b[K{words} …", end="", file=sys.stderr, flush=True)
+        yield _show
     finally:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _show(words: str) -> None:
+    """Show words in the place of those before; a line that wrapped could not be taken back."""
+    import os
+    from contextlib import suppress
+
+    from gapless.report.text import clean, shorten
+
+    columns = 80
+    with suppress(OSError):
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or columns
+    line = shorten(clean(words), max(1, columns - 3))
+    print(f"\r\x1b[K{line} …", end="", file=sys.stderr, flush=True)

@@ -6,6 +6,7 @@ from typing import Final, TextIO
 
 from rich.text import Text
 
+from gapless.model.edit import Applicability
 from gapless.model.trial import Arm, Interval, Parity, Side, Trial, Verdict
 from gapless.report.numbers import duration, percent, span
 from gapless.report.pen import Pen, pen_for
@@ -30,6 +31,8 @@ _FASTER: Final = (Verdict.CONFIRMED, Verdict.LARGER, Verdict.SMALLER)
 _VERDICT: Final = 12  # cells
 _NARROW: Final = 20  # cells of a name: below that the last column goes
 _HEADS: Final = ("", "", "a step", "is worth", "a whole job")
+_INDENT: Final = 6
+_LEAST, _MOST = 0.01, 100.0  # bounds beyond which say nothing
 _GAPS: Final = 4  # before the letter, and after it
 
 
@@ -46,10 +49,16 @@ def trial_screen(trial: Trial, pen: Pen) -> Iterator[Text]:
     if trial.sides:
         yield from _table(trial, pen)
     for side in trial.sides:
-        for line in _remarks(trial, side):
-            yield from fold(f"{side.name}  {line}", pen.width)
+        yield from _of_side(trial, side, pen)
     for note in trial.notes:
         yield from fold(note, pen.width)
+
+
+def _of_side(trial: Trial, side: Side, pen: Pen) -> Iterator[Text]:
+    """Give the remarks on a side, its letter before the first."""
+    lines = [one for line in _remarks(trial, side) for one in fold(line, pen.width - _INDENT)]
+    for at, line in enumerate(lines):
+        yield Text.assemble(pad("" if at else f"  {side.name}", _INDENT), line)
 
 
 def verdict_line(side: Side) -> str:
@@ -66,8 +75,9 @@ def words(verdict: Verdict) -> str:
 def interval(found: Interval) -> str:
     """Print a ratio with its interval, with so many digits that the bounds differ."""
     digits = 3 if found.high - found.low < 0.02 else 2  # noqa: PLR2004 - a hundredth is printed
-    low, mid, high = (f"{value:.{digits}f}" for value in (found.low, found.mid, found.high))
-    return f"{mid}× [{low} … {high}]"
+    low = "< 0.01" if found.low < _LEAST else f"{found.low:.{digits}f}"
+    high = "> 100" if found.high > _MOST and found.mid < _MOST / 2 else f"{found.high:.{digits}f}"
+    return f"{found.mid:.{digits}f}× [{low} … {high}]"
 
 
 def _headline(trial: Trial) -> str:
@@ -75,8 +85,16 @@ def _headline(trial: Trial) -> str:
     better = [side for side in trial.sides if side.verdict in _FASTER and side.speedup]
     if not better:
         return f"gapless try · {command} · nothing tried is proven to help"
-    best = max(better, key=lambda side: side.speedup.mid if side.speedup else 0.0)
+    fixes = [side for side in better if not _is_ceiling(side)]
+    best = max(fixes or better, key=lambda side: side.speedup.mid if side.speedup else 0.0)
+    if _is_ceiling(best) and best.speedup is not None:
+        what = clean(" + ".join(best.fixes))
+        return f"gapless try · {command} · ceiling ({what}): at most {interval(best.speedup)}"
     return f"gapless try · {command} · {verdict_line(best)}"
+
+
+def _is_ceiling(side: Side) -> bool:
+    return side.applicability is Applicability.TRIAL
 
 
 def _method(trial: Trial) -> str:
@@ -86,7 +104,8 @@ def _method(trial: Trial) -> str:
         first, last = trial.measured
         parts.append(f"steps {first} to {last} of each")
     parts.append(f"{span(trial.spent_s * 1e9)} in all")
-    noise = "not known" if trial.noise is None else f"± {percent(trial.noise)}"
+    wide = "> 100 %" if (trial.noise or 0.0) > 1 else f"± {percent(trial.noise or 0.0)}"
+    noise = "not known" if trial.noise is None else wide
     parts.append(f"A/A noise {noise}")
     parts.append(f"page cache {trial.cache}")
     left_out = len(trial.arms) - len(counted)
@@ -142,8 +161,10 @@ def _remarks(trial: Trial, side: Side) -> Iterator[str]:
         yield clean(side.why)
     if side.verdict is Verdict.REFUSED or side.speedup is None:
         return
-    told = [side.applicability.value, _PARITY[side.parity]]
-    if side.parity_note is not None:
+    told = ["an ablation: the most that could be gained, no fix"]
+    if not _is_ceiling(side):
+        told = [f"class: {side.applicability.value}", _PARITY[side.parity]]
+    if side.parity_note is not None and side.parity is not Parity.SAME:
         told.append(clean(side.parity_note))
     if side.data is not None:
         told.append(f"data: {clean(side.data)}")

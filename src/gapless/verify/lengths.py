@@ -14,8 +14,8 @@ LEAST_PAIRS: Final = 2  # of each side: one has no interval
 _NS: Final = 1e9
 _LONG_NS: Final = 4e9  # of steady steps, in an arm
 _MANY: Final = 30  # steps
-_SHORT_NS: Final = 1e9  # of steady steps in an arm, where time is short
-_FEW: Final = (4, 10)  # steps then: of slow ones, of others
+_SHORT_NS: Final = 1e9  # of steady steps, where time is short
+_FEW: Final = 4  # steps, be they as slow as they may
 _ROUNDS: Final = 3  # of workers × prefetch batches
 _PERIODS: Final = 4  # of what recurs
 _WARM: Final = 60  # steps of warm-up, at most; and at most half of what is measured
@@ -63,8 +63,8 @@ def length(known: Known, wanted: Sequence[Candidate]) -> Length:
     """Give how long arms are, so that so many pairs of each side fit into what is left.
 
     Four seconds and thirty steps, three rounds of the workers, four periods of what recurs: of
-    this as much as fits; four seconds or thirty steps at least. If that does not fit: one second
-    or ten steps, and one round; then two pairs. Less than that is never enough.
+    this as much as fits; four seconds or thirty steps at least. If that does not fit: one second,
+    four steps and one round; then two pairs. Less than that is never enough.
     """
     counts = dict.fromkeys((max(LEAST_PAIRS, known.pairs), LEAST_PAIRS))
     ways = product(counts, (False, True))
@@ -79,10 +79,8 @@ def _length(known: Known, wanted: Sequence[Candidate], pairs: int, *, short: boo
     round_ = max(known.stepped.round, *map(_round, wanted))
     rounds = _ROUNDS * round_
     enough = math.ceil(_LONG_NS / known.step_ns)
-    least = max(min(enough, _MANY), rounds)
-    if short:
-        few = min(max(math.ceil(_SHORT_NS / known.step_ns), _FEW[0]), _FEW[1])
-        least = min(least, max(few, round_))
+    few = max(math.ceil(_SHORT_NS / known.step_ns), _FEW)
+    least = max(few, round_) if short else max(few, min(enough, _MANY), rounds)
     fits = math.floor(room_s / step_s / 1.5)  # half of it again is warm-up, at most
     steps = max(least, min(max(enough, _MANY, rounds), fits))
     for period in sorted(known.stepped.periods):

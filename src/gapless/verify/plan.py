@@ -1,18 +1,16 @@
 """The loop of a trial: which arm is run next, until the intervals are narrow or time is over."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gapless.errors import UsageError
-from gapless.model.recording import Recording
 from gapless.model.trial import Trial
 from gapless.verify import disturbance, lengths
+from gapless.verify.budget import spoken, step_ns, too_short
 from gapless.verify.disturbance import DISTURBED, disturbed, hopeless
 from gapless.verify.judging import judged
 from gapless.verify.lengths import Known, Length
-from gapless.verify.steady import Stepped, blocks, measured, step_time, stepped
+from gapless.verify.steady import Stepped, stepped
 from gapless.verify.taken import Standing, Taken, standing
 from gapless.verify.wanted import (
     OUT_OF_MEMORY,
@@ -27,10 +25,7 @@ from gapless.verify.wanted import (
 INTERRUPTED: Final = "interrupted: judged by what had been measured until then"
 _NS: Final = 1e-9
 _FASTER: Final = 2.0  # times as fast as the first arm: others must be longer than it said
-_FAR: Final = 1.3  # times the budget: a run may have begun slower than an arm does
-_MORE: Final = 1.2  # than what is just enough
 _TURN: Final = 1000  # groups of a turn, at most
-_SOON_S: Final = 90.0  # time left, below which it is told in seconds
 
 Say = Callable[[str], None]
 
@@ -127,7 +122,7 @@ def _planned(course: _Course, steps: Stepped, took_s: float) -> Length:
     job = course.settings.job
     known = Known(
         stepped=steps,
-        step_ns=_step_ns(steps),
+        step_ns=step_ns(steps),
         beside_s=max(took_s - stepping_s, start_s),
         left_s=course.left_s,
         turns=job is not None and job.turns > 0,
@@ -137,15 +132,10 @@ def _planned(course: _Course, steps: Stepped, took_s: float) -> Length:
     return lengths.length(known, tuple(course.sides.values()))
 
 
-def _step_ns(steps: Stepped) -> float:
-    """Give the step time of one arm by itself."""
-    return step_time(blocks(steps, measured([(UNEDITED, steps)])))
-
-
 def _checked(course: _Course, found: Length) -> Length:
     """Say plainly what does not fit. Raises ``UsageError`` where two pairs do not."""
     if found.short_s is not None:
-        raise _too_short(course.spent_s + found.short_s, course.settings.budget_s)
+        raise too_short(course.spent_s + found.short_s, course.settings.budget_s)
     if found.pairs < course.settings.pairs:
         course.notes.append(
             f"the budget of {spoken(course.settings.budget_s)} holds {found.pairs} pairs of arms: "
@@ -156,28 +146,6 @@ def _checked(course: _Course, found: Length) -> Length:
         for period in found.tails
     )
     return found
-
-
-def forecast(wanted: Sequence[Candidate], settings: TrialSettings, known: Recording) -> None:
-    """Raise ``UsageError`` where a recorded run tells that a budget holds no two pairs, by far."""
-    steps = stepped(known)
-    if steps is None or not wanted:
-        return
-    start_s = (steps.start_ns + (steps.exit_ns or 0)) * _NS
-    told = Known(
-        steps, _step_ns(steps), start_s, settings.budget_s, turns=False, steps=settings.steps
-    )
-    needed = lengths.length(told, wanted).short_s
-    if needed is not None and needed > _FAR * settings.budget_s:
-        raise _too_short(needed + start_s, settings.budget_s)
-
-
-def _too_short(needed_s: float, budget_s: float) -> UsageError:
-    """Give the error that a budget does not hold two pairs of arms, and which one would."""
-    return UsageError(
-        f"two pairs of arms take about {spoken(needed_s)}, more than the budget of "
-        f"{spoken(budget_s)}: --budget {math.ceil(needed_s * _MORE / 60)}m would do, or fewer edits"
-    )
 
 
 # ── Turns ───────────────────────────────────────────────────────────────────────────────────────
@@ -199,7 +167,7 @@ def _turns(course: _Course, planned: Length, *, anew: bool = True) -> Length | N
                 if course.now.lost(UNEDITED):
                     course.notes.append(f"unedited arms failed: {one.broken}")
                     return None
-                if anew and one.stepped and _step_ns(one.stepped) < planned.step_ns / _FASTER:
+                if anew and one.stepped and step_ns(one.stepped) < planned.step_ns / _FASTER:
                     course.taken[-1] = replace(one, failed="discarded: the first was slower")
                     longer = _planned(course, one.stepped, one.took_s)
                     return _turns(course, _checked(course, longer), anew=False)
@@ -235,11 +203,24 @@ def _arm(course: _Course, planned: Length, side: str, turn: int) -> Taken:
     why = one.broken or disturbed(course.now, one)
     if why is None or one.broken == OUT_OF_MEMORY or not _fits(course, planned, (side,)):
         return one
-    if one.broken is None and hopeless(course.taken[:-1]):
-        return one
     if one.broken is None:
+        if hopeless(course.taken[:-1]) or not _spares(course, planned, side):
+            return one
         course.taken[-1] = replace(one, failed=f"{DISTURBED}{why}")
     return _attempt(course, planned, side, turn)
+
+
+def _spares(course: _Course, planned: Length, side: str) -> bool:
+    """Tell whether an arm can be repeated and the pairs that are wanted are still run."""
+    return _missing_s(course, planned) + _cost(course.now, planned, side) <= course.left_s
+
+
+def _missing_s(course: _Course, planned: Length) -> float:
+    """Give what the turns take that are still needed."""
+    now = course.now
+    missing = max((planned.pairs - len(now.pairs(side)) for side in course.open()), default=0)
+    sides = (UNEDITED, *course.sides)
+    return max(0, missing) * sum(_cost(now, planned, side) for side in sides if not now.lost(side))
 
 
 def _attempt(course: _Course, planned: Length, side: str, turn: int | None) -> Taken:
@@ -273,26 +254,15 @@ def _windows(course: _Course, planned: Length) -> None:
 
 def _sentence(course: _Course, planned: Length, order: Order) -> str:
     """Say which arm begins, and how long the trial still takes."""
-    now = course.now
     name = "unedited" if order.side == UNEDITED else course.sides[order.side].summary
-    missing = max((planned.pairs - len(now.pairs(side)) for side in course.open()), default=0)
-    sides = (UNEDITED, *course.sides)
-    round_s = sum(_cost(now, planned, side) for side in sides if not now.lost(side))
-    windows = 1 if course.settings.windows else 0
-    least = (max(0, missing) + windows) * round_s
+    missing_s = least = _missing_s(course, planned)
+    if course.settings.windows:
+        now = course.now
+        least += sum(_cost(now, planned, side) for side in (UNEDITED, *course.sides))
     left = (
         f"at most {spoken(course.left_s)} left"
-        if least > course.left_s or not missing
+        if least > course.left_s or not missing_s
         else f"about {spoken(least)} left, {spoken(course.left_s)} at most"
     )
     what = "window, " if order.window else ""
-    return f"arm {order.order + 1}: {what}{order.side}, {name} · {left}"
-
-
-def spoken(seconds: float) -> str:
-    """Say a time: "45 s", "2 min 10 s"."""
-    whole = max(0, round(seconds))
-    if whole < _SOON_S:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"arm {order.order + 1} · {left} · {what}{order.side}, {name}"

@@ -16,7 +16,8 @@ from gapless.model.recording import Recording
 from gapless.model.trial import Trial
 from gapless.study.recorded.facts import facts as facts_of
 from gapless.verify import arm, cold
-from gapless.verify.plan import conduct, forecast
+from gapless.verify.budget import forecast
+from gapless.verify.plan import conduct
 from gapless.verify.wanted import UNEDITED, Job, Order, Ran, RunArm, TrialSettings
 from gapless.verify.wishes import Chosen, Wish, choose
 
