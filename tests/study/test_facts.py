@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from gapless.catalogue import judging, listing
+from gapless.catalogue import listing, unnamed
 from gapless.catalogue.declare import spoken
 from gapless.model.edit import Applicability
 from gapless.model.facts import Facts, Loader
@@ -148,7 +148,7 @@ def test_fixes_speak_of_a_real_run(found: Facts) -> None:
     lines = next(one for one in found.loaders if one.iterable)
     assert lines.where is not None
     text = f"DataLoader@script.py:{lines.where.line}.num_workers=2"
-    assert "never asks get_worker_info" in spoken(judging.propose(text, found))
+    assert "never asks get_worker_info" in spoken(unnamed.propose(text, found))
 
 
 def test_what_workers_made_is_told(tmp_path: Path) -> None:

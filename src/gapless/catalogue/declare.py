@@ -10,7 +10,6 @@ from gapless.model.edit import Applicability, Edit, Proposal, Where
 from gapless.model.facts import Facts
 
 _ORDER: Final = tuple(Applicability)
-WORDS: Final = {"true": True, "false": False, "none": None}
 
 
 @dataclass(frozen=True)

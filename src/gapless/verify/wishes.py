@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gapless.catalogue import assumed, free, judging, listing
+from gapless.catalogue import assumed, listing, parsing, unnamed
 from gapless.catalogue.declare import is_nothing, worst
 from gapless.model.edit import Applicability, Edit, Proposal
 from gapless.model.facts import Facts
@@ -41,7 +41,7 @@ def choose(wish: Wish, facts: Facts) -> Chosen:
     groups = [[_gated(one, wish) for one in _named(text, facts, wish)] for text in wish.fixes]
     plain = replace(wish, risky=True)  # who writes a setting out means it
     groups += [
-        [_gated(judging.propose(one, facts, override=wish.override), plain)]
+        [_gated(unnamed.propose(one, facts, override=wish.override), plain)]
         for one in wish.settings
     ]
     if wish.together and len(groups) > 1:
@@ -58,7 +58,7 @@ def check(wish: Wish) -> None:
         for name in one.split("+"):
             listing.asked(name)
     for one in wish.settings:
-        free.parse(one)
+        parsing.parse(one)
 
 
 def survey(facts: Facts) -> tuple[Proposal, ...]:

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 
 from gapless import wire
-from gapless.model.edit import Where
 from gapless.model.facts import Facts, Machine, Model, Optimizer, Parallel, Precision, World
 from gapless.model.recording import Fact, Recording
-from gapless.study.recorded.feeding import loaders
+from gapless.study.recorded.loader_facts import loaders
 from gapless.study.recorded.training import Training, counted, steppers, trainings
+from gapless.study.recorded.values import text, truth, where, whole
 
 _OWN: Final = {"steps", "passes"}  # of the counted calls: what the ratio is made of
 _PARALLEL: Final = ("ddp", "fsdp", "data_parallel")
@@ -48,28 +48,6 @@ def facts(recording: Recording) -> Facts:
         ),
         calls=calls,
     )
-
-
-def where(fact: Fact) -> Where | None:
-    """Give the line of the user's that a fact is about."""
-    if fact.file is None or fact.line is None:
-        return None
-    return Where(fact.file, fact.line, fact.function)
-
-
-def whole(value: object) -> int | None:
-    """Give a whole number as it was recorded; ``None`` for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def truth(value: object) -> bool | None:
-    """Give a truth value as it was recorded; ``None`` for anything else."""
-    return value if isinstance(value, bool) else None
-
-
-def text(value: object) -> str | None:
-    """Give a text as it was recorded; ``None`` for anything else."""
-    return value if isinstance(value, str) else None
 
 
 def _nouns(training: Training, noun: str) -> list[Fact]:

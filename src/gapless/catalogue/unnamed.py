@@ -8,9 +8,9 @@ import msgspec
 
 from gapless.catalogue.choosing import at, loaders, public
 from gapless.catalogue.declare import Fix, Option, is_nothing, worst
-from gapless.catalogue.free import parse
 from gapless.catalogue.listing import find
 from gapless.catalogue.pages import described
+from gapless.catalogue.parsing import parse
 from gapless.catalogue.targets import ARGUMENTS, DDP, LOADER, OPTIMIZERS
 from gapless.model.edit import (
     Applicability,

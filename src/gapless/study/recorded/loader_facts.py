@@ -6,12 +6,12 @@ from typing import Final
 import numpy as np
 
 from gapless import wire
-from gapless.model.edit import Where
 from gapless.model.facts import Loader
 from gapless.model.recording import Fact
 from gapless.study.recorded.batches import Columns, fetched
 from gapless.study.recorded.edges import Bool, fact_of, kind_of
 from gapless.study.recorded.training import Training
+from gapless.study.recorded.values import text, truth, where, whole
 
 _SELDOM: Final = 0.1  # of the steps: what is asked in fewer of them does not feed the training
 _NO_BATCH: Final = wire.EXHAUSTED | wire.RAISED
@@ -39,29 +39,29 @@ def _loader(training: Training, alike: Sequence[Fact]) -> Loader:
     waited = int((marks.end[asked] - marks.start[asked]).sum())
     return Loader(
         id=fact.id,
-        where=None if fact.file is None else Where(fact.file, fact.line or 0, fact.function),
-        batch_size=_whole(told.get("batch_size")),
-        num_workers=_whole(told.get("num_workers")) or 0,
-        prefetch_factor=_whole(told.get("prefetch_factor")),
+        where=where(fact),
+        batch_size=whole(told.get("batch_size")),
+        num_workers=whole(told.get("num_workers")) or 0,
+        prefetch_factor=whole(told.get("prefetch_factor")),
         pin_memory=told.get("pin_memory") is True,
         persistent_workers=told.get("persistent_workers") is True,
-        in_order=_truth(told.get("in_order")),
+        in_order=truth(told.get("in_order")),
         shuffle=told.get("shuffle") is True,
         iterable=told.get("iterable") is True,
         dataset=str(told.get("dataset") or "a data set"),
-        length=_whole(told.get("length")),
-        start_method=_text(told.get("start_method")) or _text(data.get("worker_start")),
+        length=whole(told.get("length")),
+        start_method=text(told.get("start_method")) or text(data.get("worker_start")),
         trains=_trains(training, handed),
         iterations=_iterations(training, numbers),
         batches=int(handed.sum()) + sum(int(one.without(_NO_BATCH).count.sum()) for one in summed),
         waited_ns=waited + sum(int(one.total.sum()) for one in summed),
         random=_random(made),
         blocked=_blocked(made),
-        batch_bytes=_whole(batch.get("bytes")),
-        asks_worker_info=_truth(data.get("asks_worker_info")),
-        cuda_in_dataset=_truth(data.get("cuda")),
-        picklable=_truth(data.get("picklable")),
-        pinnable=_truth(batch.get("pinnable")),
+        batch_bytes=whole(batch.get("bytes")),
+        asks_worker_info=truth(data.get("asks_worker_info")),
+        cuda_in_dataset=truth(data.get("cuda")),
+        picklable=truth(data.get("picklable")),
+        pinnable=truth(batch.get("pinnable")),
     )
 
 
@@ -131,15 +131,3 @@ def _blocked(made: Columns) -> float | None:
         return None
     ran = int((made["cpu"] + made["run_queue"])[rows].sum())
     return max(0.0, 1 - ran / wall)
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _truth(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

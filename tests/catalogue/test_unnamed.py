@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gapless.catalogue import examples, free, judging
+from gapless.catalogue import examples, parsing, unnamed
 from gapless.catalogue.declare import is_nothing, spoken
 from gapless.catalogue.pages import described
 from gapless.errors import UsageError
@@ -71,7 +71,7 @@ DDP = "torch.nn.parallel.DistributedDataParallel"
     ],
 )
 def test_a_text_means_an_edit(text: str, edit: Edit) -> None:
-    assert free.parse(text) == edit
+    assert parsing.parse(text) == edit
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_a_text_means_an_edit(text: str, edit: Edit) -> None:
 )
 def test_a_mistake_is_told_with_what_was_meant(text: str, error: str) -> None:
     with pytest.raises(UsageError, match=error):
-        free.parse(text)
+        parsing.parse(text)
 
 
 def test_classes_of_the_run_are_known_by_their_short_names() -> None:
     facts = examples.gpu(examples.optimizer(name="lion_pytorch.lion.Lion"))
-    edit = free.parse("Lion.foreach=True", facts)
+    edit = parsing.parse("Lion.foreach=True", facts)
     assert edit == SetArgument("lion_pytorch.lion.Lion", "foreach", value=True)
 
 
 def test_a_class_that_nobody_knows_is_a_mistake_only_where_the_run_is_known() -> None:
     with pytest.raises(UsageError, match="Lion is not a class that is known: give its qualified"):
-        free.parse("Lion.fused=True", examples.gpu())
-    assert free.parse("Lion.fused=True") == SetArgument("Lion", "fused", value=True)
+        parsing.parse("Lion.fused=True", examples.gpu())
+    assert parsing.parse("Lion.fused=True") == SetArgument("Lion", "fused", value=True)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_class_that_nobody_knows_is_a_mistake_only_where_the_run_is_known() ->
     ],
 )
 def test_a_class_is_the_same_by_the_name_of_its_module(text: str, target: str) -> None:
-    edit = free.parse(text)
+    edit = parsing.parse(text)
     assert isinstance(edit, SetArgument)
     assert edit.target == target
 
@@ -144,15 +144,15 @@ def test_a_class_is_the_same_by_the_name_of_its_module(text: str, target: str) -
     ],
 )
 def test_an_edit_is_described_as_it_may_be_set(text: str) -> None:
-    assert described(free.parse(text)) == text
+    assert described(parsing.parse(text)) == text
 
 
 def said(text: str, facts: examples.Facts, *, override: bool = False) -> str:
-    return spoken(judging.propose(text, facts, override=override))
+    return spoken(unnamed.propose(text, facts, override=override))
 
 
 def test_what_a_fix_would_do_is_judged_as_the_fix_does() -> None:
-    found = judging.propose("DataLoader.num_workers=8", examples.gpu())
+    found = unnamed.propose("DataLoader.num_workers=8", examples.gpu())
     assert found.applicability == Applicability.EQUIVALENT
     assert found.edits == (SetArgument(LOADER, "num_workers", 8),)
     assert found.risk == "each worker draws from a random stream of its own"
@@ -174,14 +174,14 @@ def test_a_trap_of_any_loader_that_is_meant_refuses_it() -> None:
 def test_a_line_is_found_as_the_run_recorded_it() -> None:
     where = Where("/project/train.py", 41, "main")
     facts = examples.gpu(examples.loader(where=where))
-    found = judging.propose("DataLoader@train.py:41.num_workers=4", facts)
+    found = unnamed.propose("DataLoader@train.py:41.num_workers=4", facts)
     assert found.edits == (SetArgument(LOADER, "num_workers", 4, where),)
     with pytest.raises(UsageError, match=r"made at train\.py:40: .*train\.py:41"):
-        judging.propose("DataLoader@train.py:40.num_workers=4", facts)
+        unnamed.propose("DataLoader@train.py:40.num_workers=4", facts)
 
 
 def test_no_workers_need_no_prefetching() -> None:
-    found = judging.propose("DataLoader.num_workers=0", examples.gpu(examples.fed()))
+    found = unnamed.propose("DataLoader.num_workers=0", examples.gpu(examples.fed()))
     assert [(edit.name, edit.value) for edit in found.edits if isinstance(edit, SetArgument)] == [
         ("num_workers", 0),
         ("prefetch_factor", None),
@@ -190,7 +190,7 @@ def test_no_workers_need_no_prefetching() -> None:
 
 
 def test_what_is_so_already_changes_nothing() -> None:
-    found = judging.propose("DataLoader.num_workers=8", examples.gpu(examples.fed()))
+    found = unnamed.propose("DataLoader.num_workers=8", examples.gpu(examples.fed()))
     assert is_nothing(found)
     assert found.summary == "num_workers is already 8 at train.py:41"
 
@@ -209,7 +209,7 @@ def test_what_carries_meaning_needs_to_be_overridden(text: str) -> None:
     facts = examples.gpu()
     assert said(text, facts).startswith("refused: ")
     assert "--override" in said(text, facts)
-    found = judging.propose(text, facts, override=True)
+    found = unnamed.propose(text, facts, override=True)
     assert found.applicability in {Applicability.MANUAL, Applicability.RISKY}
     assert len(found.edits) == 1
 
