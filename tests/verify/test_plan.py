@@ -408,6 +408,18 @@ def test_interrupted_it_judges_what_was_measured() -> None:
     assert found.sides[0].verdict is Verdict.CONFIRMED
 
 
+def test_interrupted_before_anything_is_known_it_ends_at_once() -> None:
+    machine = Machine({"A": 20, "B": 10})
+
+    def run(order: Order) -> Ran:
+        if order.order == 3:
+            raise KeyboardInterrupt
+        return machine.run(order)
+
+    with pytest.raises(KeyboardInterrupt):
+        conduct((candidate(),), TrialSettings("t1", (), clock=machine.clock), run, lambda _: None)
+
+
 # ── What comes out beside the step ──────────────────────────────────────────────────────────────
 
 

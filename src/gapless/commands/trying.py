@@ -4,7 +4,7 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gapless.errors import NotFoundError, UsageError
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gapless.model.recording import Recording
     from gapless.verify.trying import Tried
     from gapless.verify.wishes import Wish
+
+_INTERRUPTED: Final = 130  # Ctrl-C, as the shell says it
 
 
 def listed(arguments: argparse.Namespace) -> int:
@@ -40,7 +42,7 @@ def listed(arguments: argparse.Namespace) -> int:
 def tried(arguments: argparse.Namespace) -> int:
     """Try what is asked for, print it, and keep it with the run."""
     from gapless.commands.options import progress
-    from gapless.verify import trying, wishes
+    from gapless.verify import plan, trying, wishes
 
     wish = _wish(arguments)
     wishes.check(wish)
@@ -59,7 +61,8 @@ def tried(arguments: argparse.Namespace) -> int:
     with progress() as say:
         found = trying.attempt(asked, recording, say)
     _print(found, arguments)
-    return 0
+    cut = found.trial is not None and plan.INTERRUPTED in found.trial.notes
+    return _INTERRUPTED if cut else 0
 
 
 def _wish(arguments: argparse.Namespace) -> "Wish":

@@ -45,6 +45,7 @@ class Apart:
     prefix: tuple[str, ...] = ()  # words before the command: ``launch.sandbox.prefix``
     variables: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     folder: Path | None = None  # working folder; ours
+    scratch: tuple[Path, ...] = ()  # folders that are removed should we be killed, as the spool is
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,14 @@ def _kept(apart: Apart, spool: Path) -> Generator[_Kept]:
     more = {name: value for name, value in apart.variables.items() if value is not None}
     variables = environment({**unset, **more}, spool, apart.order.settings)
     python = (sys.executable, "-I", "-S", "-B", str(_KEEPER))
+    words = *apart.prefix, *apart.order.command
+    scratch = json.dumps([str(one) for one in (spool, *apart.scratch)])
     ours, theirs = os.pipe(), os.pipe()  # its life, what it tells
     try:
         with apart.output.open("wb") as output:
             started = time.monotonic_ns(), time.time_ns()
             child = subprocess.Popen(  # noqa: S603 - the user's own command
-                (*python, str(ours[0]), str(theirs[1]), *apart.prefix, *apart.order.command),
+                (*python, *map(str, (ours[0], theirs[1])), scratch, *words),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

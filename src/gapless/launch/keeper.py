@@ -1,8 +1,9 @@
 """Stand over an arm of a trial: start it, and end all that is left of it: a script of its own.
 
-``keeper.py LIFE TOLD COMMAND…``: when the pipe LIFE closes, for the launcher says so or is dead,
-every process below is ended, also those that left their parents: they come to this one. Told on
-TOLD, a line of JSON each: the command's process, its exit code, the processor time of all.
+``keeper.py LIFE TOLD SCRATCH COMMAND…``: when the pipe LIFE closes, for the launcher says so or is
+dead, every process below is ended, also those that left their parents: they come to this one. Told
+on TOLD, a line of JSON each: the command's process, its exit code, the processor time of all.
+SCRATCH: folders, as JSON, that are removed if the launcher is dead: else it does that itself.
 """
 
 import ctypes
@@ -11,7 +12,9 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
+import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -27,10 +30,11 @@ _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 
 
-def main(life: int, told: int, command: Sequence[str]) -> None:
+def main(life: int, told: int, scratch: Sequence[str], command: Sequence[str]) -> None:
     """Start the command and keep it until ``life`` closes, or all its processes have ended."""
     for file in (life, told):
         os.set_inheritable(file, False)  # noqa: FBT003 - it takes no name
+    launcher = os.getppid()
     libc = ctypes.CDLL(None)
     libc.prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -48,6 +52,19 @@ def main(life: int, told: int, command: Sequence[str]) -> None:
         time.sleep(0.005)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     _tell(told, cpu_ns=int((spent.ru_utime + spent.ru_stime) * 1e9))
+    if os.getppid() != launcher:
+        for folder in scratch:
+            remove(folder)
+
+
+def remove(folder: str) -> None:
+    """Remove a folder; a training may take its own rights away, and overlayfs does."""
+    for above, names, _ in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                if not os.path.islink(path := os.path.join(above, name)):  # noqa: PTH114, PTH118
+                    os.chmod(path, stat.S_IRWXU)  # noqa: PTH101
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def below(root: int) -> list[int]:
@@ -104,4 +121,4 @@ def _become(command: Sequence[str], libc: ctypes.CDLL) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    main(int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4:])

@@ -8,8 +8,6 @@ it, are seen as they are (``launch.outside``).
 
 import fcntl
 import os
-import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -20,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from gapless.launch import enter_view
+from gapless.launch import enter_view, keeper
 
 _SCRIPT: Final = Path(enter_view.__file__)
 _NAME: Final = "gapless-view-"
@@ -91,13 +89,7 @@ def prefix(view: View) -> tuple[str, ...]:
 
 def remove(view: View) -> None:
     """Remove what was written through a view; what resists is left."""
-    for folder, names, _ in os.walk(view.place):
-        for name in names:  # a training may take its own rights away, and overlayfs does
-            path = Path(folder) / name
-            with suppress(OSError):
-                if not path.is_symlink():
-                    path.chmod(stat.S_IRWXU)
-    shutil.rmtree(view.place, ignore_errors=True)
+    keeper.remove(str(view.place))
     if view.place in _locks:
         os.close(_locks.pop(view.place))
 

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,7 +67,10 @@ def run(plan: ArmPlan, order: Order) -> tuple[Arm, Recording | None]:
         cold.drop(plan.cold)
         busy, spent, killed = _busy_ns(), time.process_time_ns(), _memory_kills()
         begun = time.monotonic_ns()
-        ended = apart.run(_apart(plan, order, output, prefix))
+        launched = replace(
+            _apart(plan, order, output, prefix), scratch=() if view is None else (view.place,)
+        )
+        ended = apart.run(launched)
         wall = time.monotonic_ns() - begun
         ours = time.process_time_ns() - spent
     told = output.read_bytes()[-_TAIL:].decode(errors="replace")
@@ -159,7 +162,7 @@ def _failed(
     if recording is None or not any(one.role == "training" for one in recording.processes):
         return NO_STEPS
     for one in (each for process in recording.processes for each in process.unseen):
-        if one.what == "edit":
+        if one.what.partition(" ")[0] == "edit":  # and its number
             return f"an edit could not be made: {one.why}"[:_WORDS]
     return None
 

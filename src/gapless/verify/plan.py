@@ -40,7 +40,8 @@ def conduct(
     """Run arms in turns until each candidate is decided or the budget is spent; give the trial.
 
     ``run_arm`` runs one; ``first`` is the discarded one, if it was run already. Ctrl-C ends
-    the trial: what was measured so far is judged. Raises ``UsageError`` where the first arm shows
+    the trial: what was measured so far is judged, if a side has an interval. Raises
+    ``UsageError`` where the first arm shows
     that the budget does not hold two pairs of arms.
     """
     begun = settings.clock() if settings.begun is None else settings.begun
@@ -50,6 +51,8 @@ def conduct(
         _run(course, first)
     except KeyboardInterrupt:
         course.notes.append(INTERRUPTED)
+        if all(course.now.speedup(side) is None for side in sides):
+            raise  # nothing is known yet
     found = standing(course.taken)
     course.notes.extend(disturbance.told(found))
     return judged(found, sides, settings, course.notes, settings.clock() - begun)

@@ -89,7 +89,7 @@ def _attempted(asked: Asked, known: Recording, scouted: Scouted | None, say: Say
     offline.make(place / "offline")
     try:
         trial = conduct(chosen.candidates, settings, _logged(plan), say, first)
-    except GaplessError:
+    except BaseException:
         if asked.out is None:  # nothing came of it
             shutil.rmtree(place, ignore_errors=True)
         raise
