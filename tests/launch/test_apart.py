@@ -87,12 +87,16 @@ def test_what_is_not_done_at_the_deadline_is_ended(tmp_path: Path, mark: str) ->
     assert alive(mark) == []
 
 
-def test_its_processes_end_where_we_are_interrupted(tmp_path: Path, mark: str) -> None:
+def test_its_processes_end_where_we_are_interrupted(
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, 1.0)
     with pytest.raises(KeyboardInterrupt):
         apart(tmp_path, "sh", "-c", "touch begun; setsid sleep 1000; touch went-on")
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    assert ((tmp_path / "begun").exists(), (tmp_path / "went-on").exists()) == (True, False)
     assert alive(mark) == []
     assert spools() == []
 

@@ -59,4 +59,4 @@ def test_a_training_that_turns_the_collector_on_has_it() -> None:
         gc.enable()
         told.edge()
         assert not gc.get_freeze_count()
-        assert told.unseen == ["edit: 0: gc: the training turns collections on again"]
+        assert told.unseen == ["edit 0: gc: the training turns collections on again"]

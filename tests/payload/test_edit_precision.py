@@ -67,7 +67,7 @@ def test_autocast_within_the_users_is_no_edit() -> None:
         with torch.autocast("cpu", torch.bfloat16):
             assert net(images())["logits"].dtype is torch.bfloat16
         assert told.times() == 0
-        assert told.unseen == ["edit: 0: torch.autocast: the forward is under autocast already"]
+        assert told.unseen == ["edit 0: torch.autocast: the forward is under autocast already"]
 
 
 def test_autocast_of_weights_that_are_low_already_is_no_edit() -> None:
@@ -164,6 +164,6 @@ def test_the_scaler_gives_way_to_the_users() -> None:
         assert torch.equal(grown, torch.full((2,), 16.0))
         scaler.step(optimizer)
         assert told.unseen == [
-            "edit: 0: torch.amp.GradScaler: the training has a scaler of its own"
+            "edit 0: torch.amp.GradScaler: the training has a scaler of its own"
         ]
         assert told.times() == 0

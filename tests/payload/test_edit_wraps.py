@@ -49,6 +49,22 @@ def test_images_and_weights_have_their_channels_last() -> None:
     assert net.given is given
 
 
+@pytest.mark.parametrize("edit", [LAST, Wrap("torch.nn.Module", "autocast")])
+def test_a_model_is_saved_whole_as_ever(edit: Wrap) -> None:
+    with laid(edit) as told:
+        net = Net()
+        optimizer = optimize(net)
+        whole = pickle.dumps(net)
+        step(net, optimizer, images())
+        assert told.times() == 1
+    assert whole.count(b"gapless") == 0
+    loaded = pickle.loads(whole)  # noqa: S301
+    given = images()
+    step(loaded, optimize(loaded), given)
+    assert loaded.given is given
+    assert loaded.computed.dtype is torch.float32
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -105,7 +121,7 @@ def test_graphs_are_not_captured_of_tensors_on_the_cpu() -> None:
         step(net, optimizer, images())
         assert told.times() == 0
         assert told.unseen == [
-            "edit: 0: torch.nn.Module.compile: CUDA graphs cannot hold tensors on cpu"
+            "edit 0: torch.nn.Module.compile: CUDA graphs cannot hold tensors on cpu"
         ]
 
 
@@ -113,7 +129,7 @@ def test_what_is_compiled_already_is_not_compiled_again() -> None:
     with laid(compiling()) as told:
         shell: Any = torch.compile(Net(), backend="eager")
         optimize(shell)
-        assert told.unseen == ["edit: 0: torch.nn.Module.compile: it is compiled already"]
+        assert told.unseen == ["edit 0: torch.nn.Module.compile: it is compiled already"]
 
 
 def test_a_lower_precision_a_layout_and_compiling_go_together() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from gapless import wire
 from gapless.launch.environment import Settings, environment
+from gapless.model.edit import SetArgument, SetGlobal, as_json
 from gapless.model.recording import Observed, Process
 from gapless.store.framing import framed
 from gapless.store.logs import processes
@@ -17,6 +18,12 @@ from tests.payload.watching import PLAIN, script
 
 STOP = 24
 PLAN = {"stop": STOP, "seconds": 60, "seed": 7, "losses": 30, "batches": 8, "close": True}
+EDITS = (
+    SetArgument("torch.optim.Optimizer.zero_grad", "set_to_none", value=True),
+    SetArgument("torch.optim.NoSuchThing", "fused", value=True),
+    SetArgument("torch.optim.SGD", "no_such_thing", value=True),
+    SetGlobal("torch.backends.cudnn.benchmark", value=True),  # before the trainings are forked
+)
 NAMES = (
     "plain",
     "accumulation",
@@ -44,7 +51,8 @@ class Seen(NamedTuple):
 def run(folder: Path) -> Seen:
     spool = folder / "spool"
     spool.mkdir(parents=True)
-    variables = environment(PLAIN, spool, Settings(windows=False, trial=PLAN))
+    settings = Settings(windows=False, trial=PLAN, edits=tuple(map(as_json, EDITS)))
+    variables = environment(PLAIN, spool, settings)
     command = script("arms.py", str(folder), *NAMES)
     done = subprocess.run(
         command, env=variables, capture_output=True, text=True, check=True, timeout=120
@@ -97,6 +105,23 @@ def test_each_leaves_at_the_planned_step_with_success(arm: Seen) -> None:
     assert steps(arm, "plain") == steps(arm, "workers") == steps(arm, "accumulation") == [STOP]
     assert steps(arm, "gan") == [STOP, 2 * STOP], "its cycle is the step"
     assert steps(arm, "no_optimizer") == []
+
+
+def test_how_often_an_edit_took_effect_is_exact_however_a_training_ends(arm: Seen) -> None:
+    for name, times in (("plain", STOP), ("short", 11), ("raising", 8)):
+        told = {
+            fact.values["edit"]: fact.values["times"]
+            for fact in arm.trainings[name].facts
+            if fact.noun == "edit"
+        }
+        assert told == {0: times, 1: 0, 2: 0, 3: 1}, name
+
+
+def test_each_edit_that_could_not_be_made_says_why(arm: Seen) -> None:
+    unseen = {one.what: one.why for one in arm.trainings["plain"].unseen if "edit" in one.what}
+    assert unseen.keys() == {"edit 1", "edit 2"}
+    assert unseen["edit 1"] == "torch.optim.NoSuchThing: there is no such thing"
+    assert "there is no argument 'no_such_thing'" in unseen["edit 2"]
 
 
 def test_nothing_of_the_users_runs_afterwards_and_what_was_printed_is_there(arm: Seen) -> None:

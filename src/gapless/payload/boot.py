@@ -148,9 +148,10 @@ def finish(how: str) -> None:
     files = sys.modules.get(f"{__package__}.hooks.files")
     if files is not None:
         files.finish()
-    trials = sys.modules.get(f"{__package__}.trial")
-    if trials is not None:
-        trials.finish()
+    for name in ("overlay", "trial"):
+        others = sys.modules.get(f"{__package__}.{name}")
+        if others is not None:
+            others.finish()
     recorder.end(how)
 
 

@@ -144,6 +144,13 @@ def is_replaced(owner: Any, attribute: str) -> bool:
     return any(one[0] is owner and one[1] == attribute for one in _replaced)
 
 
+def hand_on(attribute: str, ours: Any, own: Any) -> None:
+    """Put ``own`` back in the end where ``ours`` was replaced: it is taken off from below."""
+    for at, (owner, name, before, now) in enumerate(_replaced):
+        if before is ours and name == attribute:
+            _replaced[at] = (owner, name, own, now)
+
+
 def restore_all() -> None:
     """Put everything back, last first; what somebody has replaced since is left, ours inert."""
     for hook in (*_guards, *_patches):

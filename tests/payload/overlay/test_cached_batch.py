@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -93,6 +94,40 @@ def test_the_first_batch_comes_as_often_as_there_were_batches(
     assert dict(vars(DataLoader)) == before
     assert train(loader, epochs=2) == PLAIN * 2
     assert train(DataLoader(Numbers(), 2, **settings)) == PLAIN
+
+
+def once(batch: Any) -> Any:  # noqa: ANN401
+    return iter(batch)
+
+
+def locked(batch: Any) -> Locked:  # noqa: ANN401
+    assert batch
+    return Locked()
+
+
+@pytest.mark.parametrize(("collate", "why"), [(once, "an iterator"), (locked, "cannot pickle")])
+def test_what_cannot_be_kept_is_loaded_as_ever_and_told(collate: Any, why: str) -> None:  # noqa: ANN401
+    with laid(CACHED) as told:
+        data = Numbers()
+        weight = torch.zeros(2, requires_grad=True)
+        for _ in DataLoader(data, 2, collate_fn=collate):
+            weight.sum().backward()
+        assert data.made == 8
+        assert told.times() == 0
+        assert len(told.unseen) == 1
+        assert told.unseen[0].startswith(f"edit 0: {LOADER}: cached batch: it cannot be kept")
+        assert why in told.unseen[0]
+
+
+class Locked:
+    """A batch of its own kind that cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def to(self, device: object) -> Locked:
+        assert device is not None
+        return self
 
 
 def test_no_sample_is_made_after_the_first_batch() -> None:

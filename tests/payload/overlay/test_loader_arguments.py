@@ -130,11 +130,14 @@ def test_batches_come_in_the_order_in_which_they_are_ready() -> None:
     assert indices(DataLoader(Numbers(), 1, num_workers=2)) == list(range(8))
 
 
-def test_batches_are_of_another_size_unless_a_sampler_makes_them() -> None:
+def test_batches_are_of_another_size_unless_a_sampler_or_the_data_set_makes_them() -> None:
     with laid(setting("batch_size", 4)) as told:
         assert len(next(iter(DataLoader(Numbers(), batch_size=2)))[0]) == 4
         sampler = BatchSampler(SequentialSampler(Numbers()), 2, drop_last=False)
         assert len(next(iter(DataLoader(Numbers(), batch_sampler=sampler)))[0]) == 2
+        made: Any = [torch.zeros(3), torch.zeros(3)]
+        whole: DataLoader[Any] = DataLoader(made, batch_size=None)
+        assert len(next(iter(whole))) == 3
         assert told.times() == 1
     assert len(next(iter(DataLoader(Numbers(), batch_size=2)))[0]) == 2
 

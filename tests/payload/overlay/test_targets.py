@@ -13,6 +13,8 @@ import pytest
 import torch
 
 from gapless.model.edit import SetArgument, SetGlobal, Skip, Where
+from gapless.payload import patching
+from gapless.payload.overlay import targets
 from tests.payload.laying import laid
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ def test_a_value_of_a_module_is_set_again_for_the_training(library: str) -> None
 def test_what_is_not_there_is_told(library: str, name: str) -> None:
     imported(library)
     with laid(SetArgument(f"a_library.{name}", "size", 5)) as told:
-        assert told.unseen == [f"edit: 0: a_library.{name}: there is no such thing"]
+        assert told.unseen == [f"edit 0: a_library.{name}: there is no such thing"]
 
 
 def test_functions_are_found_by_every_name_that_they_were_imported_by(tmp_path: Path) -> None:
@@ -146,6 +148,44 @@ def test_who_keeps_an_edited_function_has_the_plain_one_after(tmp_path: Path) ->
         assert kept(1, tmp_path / "no.pt") is None
     kept(1, tmp_path / "yes.pt")
     assert [path.name for path in tmp_path.iterdir()] == ["yes.pt"]
+
+
+@pytest.mark.parametrize("recorder_first", [True, False])
+def test_what_another_has_replaced_in_between_is_put_back_all_the_same(
+    library: str,
+    recorder_first: bool,
+) -> None:
+    module = imported(library)
+    before, calls = module.asked, list[object]()
+
+    def record() -> None:
+        def look(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+            calls.append((*args, *kwargs))
+
+        patching.replace(module, "asked", patching.around("test", look, None))
+
+    if recorder_first:
+        record()
+    lower = targets.replace(module, "asked", passing)
+    upper = targets.replace(module, "asked", passing)
+    if not recorder_first:
+        record()
+    lower()
+    assert module.asked(1) == (1, 1, (), {})
+    upper()
+    assert module.asked(2) == (2, 1, (), {})
+    assert calls == [(1,), (2,)]
+    patching.restore_all()
+    patching.resume()
+    assert module.asked is before
+
+
+def passing(original: Any, switch: targets.Switch) -> Any:  # noqa: ANN401
+    def asked(*args: object) -> object:
+        assert switch is not None
+        return original(*args)
+
+    return asked
 
 
 def test_each_third_call_is_made(library: str) -> None:

@@ -1,9 +1,10 @@
 """Lay edits over a training while it starts, and take them off again; its source is untouched.
 
 Edits come as JSON objects (``gapless.model.edit``) in ``GAPLESS_OPTIONS``. Each states what it
-needs; what cannot be laid is written down ("edit", why), and a trial counts for nothing then. What
-it found and what it set is a FACT of noun "edit": {"edit": number, "target", "old", "new",
-"times"}. Forked and spawned workers of a loader inherit the overlay.
+needs; what cannot be laid is written down ("edit" and its number, why), and a trial counts for
+nothing then. What it found and what it set is a FACT of noun "edit": {"edit": number, "target",
+"old", "new", "times"}, exact when a process ends. Forked and spawned workers of a loader inherit
+the overlay.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Callable
 
-from . import arguments, settings, skips
+from . import arguments, settings, skips, telling
 
 Edit = "dict[str, Any]"
 _laid: list[Callable[[], None]] = []  # what takes each off again
@@ -23,6 +24,11 @@ def lay(edits: Any) -> None:
         undo = _interpreter(edit)(number, edit)
         if undo is not None:
             _laid.append(undo)
+
+
+def finish() -> None:
+    """Tell how often each edit took effect: this process is about to end."""
+    telling.finish()
 
 
 def lift() -> None:

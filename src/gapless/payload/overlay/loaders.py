@@ -1,8 +1,8 @@
 """SetArgument for DataLoaders: all edits of one are set together, so that they go together.
 
 Without workers there is no prefetching, and what is set for workers is left out; a loader that
-cannot have what is set (a batch size beside a batch sampler) is left as it is, untold. Loaders that
-torch makes for itself are not the training's.
+cannot have what is set (a batch size beside a batch sampler, or where the data set makes the
+batches) is left as it is, untold. Loaders that torch makes for itself are not the training's.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ class _Layer:
         applied: list[tuple[_Edit, Any]] = []
         batches = self.batches.get(args, kwargs)
         for edit in self.edits:
-            if edit.meant() and (edit.argument.name != "batch_size" or batches is None):
-                applied.append((edit, edit.argument.get(args, kwargs)))
+            old = edit.argument.get(args, kwargs)
+            makes_none = batches is not None or old is None  # no batches of a size
+            if edit.meant() and not (edit.argument.name == "batch_size" and makes_none):
+                applied.append((edit, old))
                 args, kwargs = edit.argument.put(args, kwargs)
         if applied and not self.workers.get(args, kwargs):
             for argument in self.only_with_workers:

@@ -9,8 +9,9 @@ from typing import Any, Callable
 from .. import imports, patching
 from . import telling
 
-MISSING = object()
+MISSING = patching._MISSING
 Undo = Callable[[], None]
+_standing: list[list[Any]] = []  # owner, name, what was there, what is ours: of what is replaced
 
 
 class Switch:
@@ -120,18 +121,31 @@ def replace(owner: Any, name: str, make: Callable[[Any, Switch], Any]) -> Undo:
     ours = made if kind is None else kind(made)
     for one in _owners(owner, name, own):
         setattr(one, name, ours)
+        _standing.append([one, name, own, ours])
 
     def undo() -> None:
         switch.on = False
+        back = _taken(name, ours)
         for one in _owners(owner, name, ours):
             if vars(one).get(name, MISSING) is not ours:
                 continue
-            if own is MISSING:
+            if back is MISSING:
                 delattr(one, name)
             else:
-                setattr(one, name, own)
+                setattr(one, name, back)
 
     return undo
+
+
+def _taken(name: str, ours: Any) -> Any:
+    """Give what was there before ours; those who came after ours will put it back as well."""
+    (back, *_) = [one[2] for one in _standing if one[3] is ours]
+    _standing[:] = [one for one in _standing if one[3] is not ours]
+    for one in _standing:
+        if one[2] is ours and one[1] == name:
+            one[2] = back
+    patching.hand_on(name, ours, back)
+    return back
 
 
 def _owners(owner: Any, name: str, thing: Any) -> list[Any]:

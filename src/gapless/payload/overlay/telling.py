@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
-from .. import recorder
+from .. import patching, recorder
 
 _PLAIN = (bool, int, float, str, type(None))
 _edits: dict[int, _Told] = {}  # by number
+_looks: dict[int, Callable[[], None]] = {}  # by number: at what has not been told of yet
+_refusals: dict[int, str] = {}  # by number: the first reason
 _state = {"watching": False}
 
 
@@ -29,8 +31,15 @@ def laid(number: int, target: str) -> None:
         _write(_edits[number])
 
 
+def looking(number: int, look: Callable[[], None]) -> None:
+    """Call ``look()`` before the process ends: it tells of what was counted elsewhere."""
+    _looks[number] = look
+
+
 def lifted(number: int) -> None:
     """Tell how often an edit took effect until it was taken off; it may be laid anew."""
+    _looks.pop(number, None)
+    _refusals.pop(number, None)
     edit = _edits.pop(number, None)
     if edit is not None:
         _write(edit)
@@ -54,8 +63,21 @@ def told(number: int, target: str, old: Any, new: Any, times: int = 1) -> None:
 
 
 def refused(number: int, target: str, why: str) -> None:
-    """Write down that an edit could not take effect: a trial with it counts for nothing."""
-    recorder.unseen("edit", f"{number}: {target}: {why}")
+    """Write down that an edit could not take effect: a trial with it counts for nothing.
+
+    Of each edit the first reason is kept.
+    """
+    _watch()
+    why = _refusals.setdefault(number, f"{target}: {why}")
+    recorder.unseen(f"edit {number}", why)
+
+
+@patching.guarded("edit")
+def finish() -> None:
+    """Tell the counts as they are, now that this process is about to end."""
+    for look in list(_looks.values()):
+        look()
+    _rest(0, 0, 0)
 
 
 def times(number: int) -> int:
@@ -98,6 +120,13 @@ def _stopped() -> None:
 
 
 def _forked() -> None:
-    """Count from 0: the child writes a log of its own."""
+    """Tell again what is true of the child as well: it writes a log of its own.
+
+    What a training's process has from its parent was set and made there. A worker counts from 0.
+    """
+    for number, why in _refusals.items():
+        recorder.unseen(f"edit {number}", why)
     for number, edit in list(_edits.items()):
-        _edits[number] = _Told(number, edit.values["target"])
+        mine = _edits[number] = _Told(number, edit.values["target"])
+        if not recorder.is_worker():
+            mine.times, mine.values = edit.times, dict(edit.values)

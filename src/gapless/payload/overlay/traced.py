@@ -19,6 +19,7 @@ class Told:
         self.number, self.target, self.old, self.new = number, target, old, new
         self.ran = False  # compiled, since the last look
         telling.laid(number, target)
+        telling.looking(number, self.look)
         recorder.on_edge(self.look, seldom=True)
 
     def now(self) -> None:

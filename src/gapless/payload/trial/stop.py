@@ -179,6 +179,7 @@ def _finish(step: int) -> None:
     _let_others_finish(several)
     _guarded(_save_windows)
     _guarded(lambda: finish(step))
+    _guarded(_tell_edits)
     recorder.flush(last=True)  # to end the workers may take longer than anybody waits
     if _plan.get("close"):
         for iterator in list(_iterators):
@@ -208,6 +209,12 @@ def _let_others_finish(several: bool) -> None:  # noqa: FBT001
     _guarded(wait)
     if several:
         time.sleep(PAUSE_S)
+
+
+def _tell_edits() -> None:
+    edits = sys.modules.get(f"{imports.__package__}.overlay")
+    if edits is not None:
+        edits.finish()
 
 
 def _save_windows() -> None:

@@ -24,6 +24,14 @@ class _Edit:
         self.target = f"{edit['target']}: cached batch" + (", on the device" if self.device else "")
         self.caches: Any = weakref.WeakKeyDictionary()  # by loader
 
+    def keep(self, cache: _Cache, batch: Any) -> None:
+        """Keep a batch to be given again; what cannot be kept is told, and loaded as ever."""
+        try:
+            cache.begin(batch)
+        except Exception as error:
+            cache.kept = False
+            telling.refused(self.number, self.target, f"it cannot be kept: {error!r}"[:300])
+
     def tell(self) -> None:
         """Tell that a batch was given again."""
         if self.on:
@@ -37,11 +45,14 @@ class _Cache:
         self.length = length  # of an epoch; None: it has none
         self.first: Any = None
         self.begun = False  # there is a first batch
+        self.kept = True  # so far nothing speaks against it
         self.trains = False
         self.tensors: list[tuple[Any, Any, int | None]] = []  # with their copies and versions
 
     def begin(self, batch: Any) -> None:
-        """Keep a copy of a batch that is about to be handed over."""
+        """Keep a copy of a batch that is about to be handed over. Raises what its objects do."""
+        if hasattr(batch, "__next__"):
+            raise TypeError("an iterator gives what it has once")
         self.first, self.begun = _converted(batch, _copied, copy.deepcopy), True
 
     def settle(self, *, device: bool) -> None:
@@ -110,8 +121,8 @@ def _following(
             result = _give(edit, cache, given)
         else:
             result = plain()
-            if not cache.begun:
-                cache.begin(result)
+            if cache.kept and not cache.begun:
+                edit.keep(cache, result)
         given, count = given + 1, training.count()
         return result
 

@@ -6,7 +6,7 @@ import functools
 import sys
 from typing import Any
 
-from .. import models, targets, traced
+from .. import forwards, models, targets, traced
 
 TARGET = "torch.nn.Module.to"
 _IMAGES = 4  # dimensions
@@ -27,20 +27,26 @@ def _wrap(told: traced.Told, module: Any) -> targets.Undo | None:
     if not turned:
         why = "its weights are channels-last already" if weights else "it has no 4-D weights"
         return told.not_now(why)
+    try:
+        forward = forwards.put_around(module, functools.partial(_forward, told))
+    except TypeError as error:
+        return told.not_now(str(error))
     module.to(memory_format=form)
 
-    def before(_module: Any, args: tuple, kwargs: dict) -> Any:
-        told.now()
-        return torch.utils._pytree.tree_map(functools.partial(_turned, torch), (args, kwargs))
-
-    hook = module.register_forward_pre_hook(before, with_kwargs=True)
-
     def undo() -> None:
-        hook.remove()
+        forward()
         for one in turned:
             one.data = one.data.contiguous()
 
     return undo
+
+
+def _forward(told: traced.Told, forward: Any, args: tuple, kwargs: dict) -> Any:
+    torch = sys.modules["torch"]
+    told.now()
+    turn = functools.partial(_turned, torch)
+    args, kwargs = torch.utils._pytree.tree_map(turn, (args, kwargs))
+    return forward(*args, **kwargs)
 
 
 def _turned(torch: Any, one: Any) -> Any:
