@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 from gapless.payload import loaderfacts
 
@@ -78,3 +88,31 @@ def test_a_length_that_takes_code_of_the_users_is_not_asked_for(
     assert loaderfacts._length(data) is None
     assert data.asked == 0
     assert not capsys.readouterr().out
+
+
+THREE: TensorDataset = TensorDataset(torch.ones(3, 1))
+
+
+class InOrder(BatchSampler):
+    """Batches of a sampler that somebody made himself."""
+
+
+LOADERS: list[tuple[dict[str, Any], bool]] = [
+    ({}, False),
+    ({"shuffle": True}, True),
+    ({"sampler": WeightedRandomSampler([1.0] * WIDE, WIDE)}, True),
+    ({"sampler": SubsetRandomSampler([0, 2])}, True),
+    ({"sampler": DistributedSampler(THREE, 1, 0)}, True),
+    ({"sampler": DistributedSampler(THREE, 1, 0, shuffle=False)}, False),
+    ({"batch_sampler": InOrder(RandomSampler([1, 2, 3]), 2, drop_last=False)}, True),
+    ({"batch_sampler": InOrder(SequentialSampler([1, 2, 3]), 2, drop_last=False)}, False),
+    ({"batch_sampler": [[0, 1], [2]]}, False),
+]
+
+
+@pytest.mark.parametrize(("settings", "shuffles"), LOADERS)
+def test_a_loader_shuffles_whoever_draws_the_order(
+    settings: dict[str, Any], shuffles: bool
+) -> None:
+    loader = DataLoader(TensorDataset(torch.ones(WIDE, 1)), **settings)
+    assert loaderfacts.values(loader)["shuffle"] is shuffles

@@ -34,6 +34,7 @@ _CALM = {
     "RETURN_CONST",
     "RETURN_VALUE",
 }
+_AT_RANDOM = {"RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler"}
 _SIMPLE = frozenset((int, list, tuple, dict, str, bytes, range, set, frozenset))
 
 
@@ -54,9 +55,9 @@ def values(loader: Any) -> dict[str, Any]:
         )
     }
     if found["batch_size"] is None and loader.batch_sampler is not None:
-        found["batch_size"] = _plain(vars(loader.batch_sampler).get("batch_size"))
+        found["batch_size"] = _plain(_own(loader.batch_sampler).get("batch_size"))
     found.update(
-        shuffle=type(loader.sampler).__name__ == "RandomSampler",
+        shuffle=_shuffles(loader),
         dataset=named(type(dataset)),
         iterable=loader._dataset_kind != 0,
         length=_length(dataset),
@@ -65,6 +66,23 @@ def values(loader: Any) -> dict[str, Any]:
         start_method=_start_method(loader),
     )
     return found
+
+
+def _shuffles(loader: Any) -> bool:
+    """Tell whether the order is drawn: by a sampler of torch's, or one that is told to shuffle."""
+    batches = loader.batch_sampler
+    for sampler in (loader.sampler, _own(batches).get("sampler"), batches):
+        if _AT_RANDOM & {kind.__name__ for kind in type(sampler).__mro__}:
+            return True
+        if _own(sampler).get("shuffle") is True:  # DistributedSampler
+            return True
+    return False
+
+
+def _own(thing: Any) -> dict[str, Any]:
+    """Give what a thing holds itself; a list of batches may be a sampler, and holds nothing so."""
+    own = getattr(thing, "__dict__", None)
+    return own if type(own) is dict else {}
 
 
 def named(thing: Any) -> str:
