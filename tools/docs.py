@@ -6,6 +6,7 @@ the report in the README is what the program says of the trace that it ships, so
 """
 
 import argparse
+import io
 import json
 import os
 import re
@@ -20,13 +21,16 @@ from gapless.cli import COMMANDS
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.document import ComparisonObject, StudyObject, schema
 from gapless.report.names import short
-from gapless.store import database
+from gapless.report.pen import pen_for
+from gapless.report.trials import trial_screen
+from gapless.store import database, trials
 from tools import costs
 
 Makers = Mapping[str, Callable[[], str]]
 
 ROOT: Final = Path(__file__).parents[1]
 RUNS: Final = ROOT / "tests/data/runs"
+TRIAL: Final = ROOT / "tests/data/trials/demo.json"
 STORY: Final = "2026-11-21T17-12-53-8a06"
 _PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1"}
 _BLOCK: Final = re.compile(
@@ -55,6 +59,19 @@ def report() -> str:
     command = json.loads((RUNS / STORY / "run.json").read_text())["command"]
     words = [Path(word).name if word.startswith("/") else word for word in command]
     return _fenced(f"$ gapless run {' '.join(words)}\n{page}")
+
+
+def trial() -> str:
+    """Give what ``gapless try`` said of the trial that is kept with the tests."""
+    if not TRIAL.exists():
+        return "It has not been measured yet."
+    stream = io.StringIO()
+    found = trials.read(TRIAL)
+    pen = pen_for(stream, width=100)
+    pen.write(trial_screen(found, pen))
+    fixes = " ".join("+".join(side.fixes) for side in found.sides)
+    page = "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+    return _fenced(f"$ gapless try --fix {fixes}\n{page}")
 
 
 def groups() -> str:
@@ -102,7 +119,12 @@ def _fenced(text: str) -> str:
 
 
 PAGES: Final[Mapping[str, Makers]] = {
-    "README.md": {"report": report, "recording": costs.recording, "cost": costs.table},
+    "README.md": {
+        "report": report,
+        "trial": trial,
+        "recording": costs.recording,
+        "cost": costs.table,
+    },
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
     "docs/fixes.md": {"fixes": pages.pages},
