@@ -41,6 +41,23 @@ def test_they_are_told_at_the_first_edges_and_then_once_a_second() -> None:
     ]
 
 
+def test_backward_passes_of_the_first_steps_are_enough() -> None:
+    model = nn.Linear(2, 2)
+    with hooking.installed("counts") as recorder:
+        (action,) = recorder.actions
+        for at, number in enumerate((0, 250, 300)):
+            action(number, 0, 1 + at)
+            step(model, 2)
+        torch.cuda.empty_cache()
+        action(400, 0, 2_000_000_000)
+        found = told(recorder)
+        assert (found["steps"], found["passes"], found["empty_cache"]) == (250, 2, 1)
+        action(3, 0, 4_000_000_000)  # another anchor
+        step(model, 5)
+        action(4, 0, 6_000_000_000)
+    assert (told(recorder)["steps"], told(recorder)["passes"]) == (1, 5)
+
+
 def test_calls_that_edits_are_about_are_counted() -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,7 +1,8 @@
 """Calls that are counted, not marked: they say what an edit could change.
 
-Backward passes (how many make a step), emptied caches, gradients set to zero, activations that are
-computed again, DDP told not to exchange. Written as a fact of noun "calls" now and then.
+Backward passes (how many make a step; of the first steps only, since all have some), emptied
+caches, gradients set to zero, activations that are computed again, DDP told not to exchange.
+Written as a fact of noun "calls" now and then.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from . import calls
 _SECOND = 1_000_000_000
 _DENSE = 200  # seconds in which it is told each second; later as many times again each time as long
 _LOOKS = (1, 2, 3, 10)
+_ENOUGH = 200  # steps whose backward passes are counted
 
 
 class _Counts:
@@ -24,7 +26,8 @@ class _Counts:
 
 _COUNTS = _Counts()
 _counts: dict[str, int] = {}
-_state = {"edges": 0, "first": 0, "last": 0, "passes": 0, "steps": -1}
+_state = {"edges": 0, "first": 0, "last": 0, "passes": 0, "steps": -1, "now": -1}
+_passes = {"counting": True, "steps": 0, "passes": 0}  # between ends of steps
 
 
 def install() -> None:
@@ -40,7 +43,8 @@ def begin() -> None:
     """Count from 0: another log begins."""
     for name in list(_counts):
         _counts[name] = 0
-    _state.update(edges=0, first=0, last=0, passes=0, steps=-1)
+    _state.update(edges=0, first=0, last=0, passes=0, steps=-1, now=-1)
+    _passes.update(counting=True, steps=0, passes=0)
 
 
 def _torch(torch: Any) -> None:
@@ -73,11 +77,11 @@ def _make(name: str) -> Any:
 
 def _counting_passes(original: Any) -> Any:
     """Give ``backward``, counted. It is for every step: what is usual is written out here."""
-    tracing = calls.tracing()
+    tracing, passes = calls.tracing(), _passes
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if not tracing():
+        if passes["counting"] and not tracing():
             _counts["backward"] += 1
         try:
             return original(*args, **kwargs)
@@ -116,11 +120,19 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
     if state["edges"] not in _LOOKS and end - state["last"] < due:
         return
     state["last"] = end
-    passes = _counts.get("backward", 0)
-    if state["steps"] < 0 or number < state["steps"]:
-        state.update(steps=number, passes=passes)
+    _compare(number, _counts.get("backward", 0))
     values: dict[str, Any] = {name: count for name, count in _counts.items() if name != "backward"}
-    # Between two ends of steps, so that their ratio is that of whole steps.
-    values["steps"] = number - state["steps"]
-    values["passes"] = passes - state["passes"]
+    values.update(steps=_passes["steps"], passes=_passes["passes"])
     recorder.fact("calls", _COUNTS, values, None)
+
+
+def _compare(number: int, passes: int) -> None:
+    """Count steps and passes between two ends of steps: their ratio is that of whole steps."""
+    state = _state
+    if state["steps"] < 0 or number < state["now"]:  # the first edge, or another anchor's
+        state.update(steps=number, passes=passes)
+        _passes["counting"] = True
+    state["now"] = number
+    if _passes["counting"]:
+        steps = number - state["steps"]
+        _passes.update(steps=steps, passes=passes - state["passes"], counting=steps < _ENOUGH)
