@@ -36,7 +36,8 @@ def persistent_workers(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let workers live on from epoch to epoch, so that no epoch waits for them to start.
 
     ## Precondition
-    A loader with workers, that is iterated more than once.
+    A loader with workers. It helps one that is iterated more than once: a trial shows it in the
+    whole job rather than in a step.
 
     ## Safety
     Equivalent: a worker goes on with its random stream instead of a new one, and with its copy of
