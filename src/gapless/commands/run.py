@@ -8,7 +8,7 @@ Examples:
   gapless run python train.py --epochs 90
   gapless run torchrun --nproc-per-node 8 train.py
   gapless run bash train.sh
-  gapless run --no-windows python train.py        without torch.profiler, at no cost at all
+  gapless run --no-windows python train.py        without torch.profiler: marks and samples alone
   gapless run --early python train.py             a first verdict after a minute
   gapless run --quiet --out /data/runs python train.py
   gapless run --price 2.5 python train.py         what the waiting costs
