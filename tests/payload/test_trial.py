@@ -117,6 +117,16 @@ def test_how_often_an_edit_took_effect_is_exact_however_a_training_ends(arm: See
         assert told == {0: times, 1: 0, 2: 0, 3: 1}, name
 
 
+def test_a_worker_does_not_count_what_took_effect_in_the_training(arm: Seen) -> None:
+    told = {
+        (fact.values["edit"], fact.values["times"])
+        for worker in arm.workers
+        for fact in worker.facts
+        if fact.noun == "edit"
+    }
+    assert told == {(number, 0) for number in range(len(EDITS))}
+
+
 def test_each_edit_that_could_not_be_made_says_why(arm: Seen) -> None:
     unseen = {one.what: one.why for one in arm.trainings["plain"].unseen if "edit" in one.what}
     assert unseen.keys() == {"edit 1", "edit 2"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from .. import patching, recorder
+from .. import lineage, patching, recorder
 
 _PLAIN = (bool, int, float, str, type(None))
 _edits: dict[int, _Told] = {}  # by number
@@ -128,5 +128,5 @@ def _forked() -> None:
         recorder.unseen(f"edit {number}", why)
     for number, edit in list(_edits.items()):
         mine = _edits[number] = _Told(number, edit.values["target"])
-        if not recorder.is_worker():
+        if lineage.inherited is None:  # it was not forked to be a worker
             mine.times, mine.values = edit.times, dict(edit.values)
