@@ -3,6 +3,7 @@
 import argparse
 import sys
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gapless.verify.trying import Tried
     from gapless.verify.wishes import Wish
 
+_LOOKED_AT: Final = 5  # runs of a command
 _INTERRUPTED: Final = 130  # Ctrl-C, as the shell says it
 
 
@@ -101,27 +103,40 @@ def _subject(
         if arguments.run is not None:
             raise UsageError("a RUN has its own command; leave out RUN, or what follows --")
         command = arguments.command_line
-        known = next(
-            (
-                one
-                for one in runs.listed(home)
-                if one.manifest.command == command and one.manifest.folder == str(Path.cwd())
-            ),
-            None,
-        )
-        return (None if known is None else load(known.path)), command, Path.cwd()
+        return _known(home, command), command, Path.cwd()
     given = Path(arguments.run or runs.LAST)
     try:
         path = given if given.is_dir() else runs.find(home, str(given))
     except NotFoundError as error:
         raise NotFoundError(f"{error}; or name a command: gapless try -- python train.py") from None
     recording = load(path)
+    if not trained(recording):
+        raise UsageError(f"{path} has no steps: there is nothing to try; record another run")
     if not recording.manifest.command:
         raise UsageError(f"{path} does not tell its command; name it behind --")
     folder = Path(recording.manifest.folder)
     if not folder.is_dir():
         raise UsageError(f"the run's working folder {folder} is not here; go there, and use --")
     return recording, recording.manifest.command, folder
+
+
+def _known(home: Path, command: tuple[str, ...]) -> "Recording | None":
+    """Give the last run of a command in this folder that trained; ``None`` if there is none."""
+    from gapless.store import runs
+    from gapless.store.recordings import load
+
+    here = str(Path.cwd())
+    same = (
+        one.path
+        for one in runs.listed(home)
+        if one.manifest.command == command and one.manifest.folder == here
+    )
+    return next(filter(trained, map(load, islice(same, _LOOKED_AT))), None)
+
+
+def trained(recording: "Recording") -> bool:
+    """Tell whether any process of a run trained."""
+    return any(one.role == "training" for one in recording.processes)
 
 
 def _permitted(arguments: argparse.Namespace, recording: "Recording | None", folder: Path) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gapless.errors import GaplessError
 from gapless.model.trial import Trial
 from gapless.verify import disturbance, lengths
 from gapless.verify.budget import spoken, step_ns, too_short
@@ -42,7 +43,7 @@ def conduct(
     ``run_arm`` runs one; ``first`` is the discarded one, if it was run already. Ctrl-C ends
     the trial: what was measured so far is judged, if a side has an interval. Raises
     ``UsageError`` where the first arm shows
-    that the budget does not hold two pairs of arms.
+    that the budget does not hold two pairs of arms, ``GaplessError`` where it failed.
     """
     begun = settings.clock() if settings.begun is None else settings.begun
     sides = dict(zip(lengths.names(wanted), wanted, strict=True))
@@ -98,8 +99,8 @@ def _run(course: _Course, first: Ran | None) -> None:
 # ── The first arm, and how long the others are ──────────────────────────────────────────────────
 
 
-def _first(course: _Course, first: Ran | None) -> Length | None:
-    """Run the arm that is discarded; give how long the others are, ``None`` if it failed."""
+def _first(course: _Course, first: Ran | None) -> Length:
+    """Run the arm that is discarded; give how long the others are."""
     order = lengths.first(course.settings.budget_s, course.settings.steps)
     before = course.settings.clock()
     if first is None:
@@ -108,8 +109,8 @@ def _first(course: _Course, first: Ran | None) -> Length | None:
     one = _taken(order, None, first, course.settings.clock() - before)
     course.taken.append(replace(one, failed=one.broken or "discarded: the first"))
     if one.stepped is None or one.broken is not None:
-        course.notes.append(f"the unedited training could not be measured: {one.broken}")
-        return None
+        folder = "" if first.recording is None else f" (its records: {first.recording.path})"
+        raise GaplessError(f"the unedited training could not be measured: {one.broken}{folder}")
     return _checked(course, _planned(course, one.stepped, one.took_s))
 
 

@@ -25,6 +25,7 @@ _SCOUT_STEPS: Final = 40  # of a command that was never recorded, to know its fa
 _SCOUT_S: Final = 15.0
 _CEILINGS_S: Final = 120.0  # that a trial takes if nobody says: of ceilings alone, of others
 _OTHERS_S: Final = 240.0
+_NO_TRAINING: Final = "no process of it was seen to step an optimizer or to load batches"
 _BLOCKED: Final = 0.02  # of a fetch: above that, reads of the disk are part of what is measured
 
 Say = Callable[[str], None]
@@ -89,7 +90,7 @@ def _attempted(asked: Asked, known: Recording, scouted: Scouted | None, say: Say
     offline.make(place / "offline")
     try:
         trial = conduct(chosen.candidates, settings, _logged(plan), say, first)
-    except BaseException:
+    except (UsageError, KeyboardInterrupt):
         if asked.out is None:  # nothing came of it
             shutil.rmtree(place, ignore_errors=True)
         raise
@@ -110,7 +111,8 @@ def scout(asked: Asked, say: Say) -> Scouted:
     ran, recording = arm.run(plan, order)
     if ran.failed is not None or recording is None:
         where = "" if ran.folder is None else f"; what it printed is in {ran.folder}/{arm.OUTPUT}"
-        raise GaplessError(f"the command cannot be tried: {ran.failed or 'no record'}{where}")
+        why = _NO_TRAINING if ran.failed in {None, arm.NO_STEPS} else ran.failed
+        raise GaplessError(f"the command cannot be tried: {why}{where}")
     return Scouted(recording, Ran(recording, ran.code, foreign=ran.foreign), begun)
 
 
