@@ -1,0 +1,185 @@
+"""``gapless try``: what it asks for, what it refuses, what it prints, how it ends."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gapless import cli
+from gapless.errors import UsageError
+from gapless.launch import sandbox
+from gapless.model.recording import Recording
+from gapless.model.trial import Trial
+from gapless.store import trials
+from gapless.store.recordings import load
+from gapless.verify import trying
+from gapless.verify.plan import INTERRUPTED, conduct
+from gapless.verify.wanted import Candidate, TrialSettings
+from tests.store import drawing
+from tests.verify.arms import Machine, candidate
+
+TRAINING = """
+import torch
+from torch.utils.data import DataLoader
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for batch in DataLoader(torch.randn(100_000, 4)):
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+Asked = list[trying.Asked]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a recorded run, and stand in the folder that it worked in."""
+    monkeypatch.chdir(tmp_path)
+    logs = {"rank0.log": b"".join(drawing.training())}
+    home = tmp_path / ".gapless" / "runs"
+    return drawing.run(home / "2026-a", logs, folder=str(tmp_path))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Give what trials are asked for; they are run by a table."""
+    found: Asked = []
+
+    def attempt(one: trying.Asked, known: Recording | None, _: object) -> trying.Tried:
+        found.append(one)
+        recording = known or load(next((one.home).glob("2026-*")))
+        return trying.Tried(recording, trial_of(Machine({"A": 20, "B": 10})), ())
+
+    monkeypatch.setattr(trying, "attempt", attempt)
+    return found
+
+
+def always(value: object) -> Callable[..., object]:
+    """Give a function that gives a value, whatever it is asked."""
+
+    def gives(*_: object) -> object:
+        return value
+
+    return gives
+
+
+def trial_of(machine: Machine, *notes: str) -> Trial:
+    settings = TrialSettings("01", ("python", "train.py"), clock=machine.clock, windows=False)
+    return replace(conduct((candidate(),), settings, machine.run, lambda _: None), notes=notes)
+
+
+def test_what_follows_the_sign_is_the_commands_own(run: Path, asked: Asked) -> None:
+    words = ["python", "x.py", "--fix", "y", "--", "--json"]
+    assert cli.main(["try", "--yes", "--fix", "fused", "--", *words]) == 0
+    assert asked[0].command == tuple(words)
+    assert asked[0].wish.fixes == ("fused",)
+    assert run.is_dir()
+
+
+def test_by_itself_the_ceilings_of_the_last_run_are_tried(run: Path, asked: Asked) -> None:
+    assert cli.main(["try", "--yes"]) == 0
+    (one,) = asked
+    assert (one.wish.ceilings, one.command, one.budget_s) == (True, ("python", "train.py"), None)
+    assert trials.of(run)[0].id == "01"
+
+
+def test_a_run_and_a_command_are_too_much(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["try", str(run), "--yes", "--", "python", "x.py"]) == 2
+    assert "a RUN has its own command" in capsys.readouterr().err
+
+
+def test_json_stands_alone_on_the_output(
+    run: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["try", run.name, "--yes", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["trials"][0]["verdict"] == "confirmed"
+    assert len(asked) == 1
+
+
+def test_what_was_interrupted_is_printed_and_ends_as_ctrl_c_does(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = trial_of(Machine({"A": 20, "B": 10}), INTERRUPTED)
+    given = trying.Tried(load(run), cut, ())
+    monkeypatch.setattr(trying, "attempt", always(given))
+    assert cli.main(["try", "--yes"]) == 130
+    assert "confirmed 2.000×" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("run")
+def test_without_a_terminal_and_a_yes_nothing_is_started(
+    asked: Asked, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "available", always("there is none here"))
+    assert cli.main(["try"]) == 2
+    told = capsys.readouterr().err
+    assert "there is no private view of it (there is none here)" in told
+    assert "--yes" in told.splitlines()[-1]
+    assert asked == []
+
+
+def spoil_folder(run: Path) -> str:
+    manifest = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(manifest | {"folder": "/nowhere"}))
+    return "working folder /nowhere is not here"
+
+
+def spoil_logs(run: Path) -> str:
+    (run / "logs" / "rank0.log").unlink()
+    return "has no steps: there is nothing to try"
+
+
+@pytest.mark.parametrize("spoil", [spoil_folder, spoil_logs])
+def test_a_run_that_cannot_be_tried_is_told(
+    run: Path, asked: Asked, capsys: pytest.CaptureFixture[str], spoil: Callable[[Path], str]
+) -> None:
+    why = spoil(run)
+    assert cli.main(["try", "--yes"]) == 2
+    assert why in capsys.readouterr().err
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("words", "brief"),
+    [
+        (["--ceilings"], (2, False, 120.0)),
+        (["--ceilings", "--budget", "5m"], (2, False, 300.0)),
+        (["--set", "DataLoader.num_workers=1"], (3, True, 240.0)),
+        (["--ceilings", "--set", "DataLoader.num_workers=1"], (3, True, 240.0)),
+    ],
+)
+def test_ceilings_alone_are_brief(
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    brief: tuple[int, bool, float],
+) -> None:
+    found = list[TrialSettings]()
+
+    def stop(_: tuple[Candidate, ...], settings: TrialSettings, *_more: object) -> Trial:
+        found.append(settings)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(trying, "conduct", stop)
+    assert cli.main(["try", "--yes", *words]) == 2
+    assert (found[0].pairs, found[0].windows, found[0].budget_s) == brief
+    assert list((run / "trials").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_command_that_was_never_recorded_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(TRAINING)
+    words = ["--set", "torch.optim.SGD.foreach=true", "--yes", "--json", "--budget", "60s"]
+    assert cli.main(["try", *words, "--steps", "40", "--", sys.executable, "train.py"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (one,) = told["trials"]
+    assert one["speedup"]["low"] <= one["speedup"]["mid"] <= one["speedup"]["high"]
+    assert (one["parity"], one["data"]) == ("same", "same")
+    assert len(one["arms"]) >= 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".gapless", "train.py"]
