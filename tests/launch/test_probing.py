@@ -202,3 +202,12 @@ def test_stdout_holds_lines_of_the_probe_alone(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
     assert done.stderr == ""
     assert all('"gapless_probe": 1' in line for line in done.stdout.splitlines())
+
+
+def test_constants_that_others_disturbed_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "_BUSY", -1.0)  # anybody is too many
+    found = probing.measure(sys.executable, storage(tmp_path), silent)
+    assert not found.alone
+    assert any("kept up to" in note for note in found.notes)

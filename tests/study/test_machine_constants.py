@@ -153,10 +153,11 @@ def test_what_may_be_better_next_time_is_not_kept(measured: Measured, unfit: Con
     assert len(runs) == 2
 
 
-def test_where_time_ran_out_it_is_kept_for_an_hour(
-    measured: Measured, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("unsure", [found(whole=False), found(alone=False)])
+def test_where_time_ran_out_or_others_were_busy_it_is_kept_for_an_hour(
+    measured: Measured, monkeypatch: pytest.MonkeyPatch, unsure: Constants
 ) -> None:
-    runs = measured(found(whole=False))
+    runs = measured(unsure)
     for now in (0, 3500, 3700):
         monkeypatch.setattr(machine_constants.time, "time", lambda now=now: 1e12 + now)
         ask()

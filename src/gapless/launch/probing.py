@@ -98,6 +98,7 @@ def measure(python: str, asked: Asked, say: Say) -> Constants:
     why = _run(command, asked, _PATIENCE * seconds + _MORE_S, heard, say)
     if why is not None and heard.begun is not None:
         why = f"{why}, while it measured: {heard.begun}"
+    others = tuple(_busy(heard))
     return Constants(
         place=heard.place,
         values=tuple(heard.values),
@@ -105,9 +106,10 @@ def measure(python: str, asked: Asked, say: Say) -> Constants:
         measured_unix_s=now,
         took_s=time.monotonic() - began,
         methods=heard.methods,
-        notes=(*_busy(heard), *dict.fromkeys(heard.notes)),
+        notes=(*others, *dict.fromkeys(heard.notes)),
         why=why,
         whole=heard.whole and why is None,
+        alone=not others,
     )
 
 

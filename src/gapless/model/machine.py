@@ -67,6 +67,7 @@ class Constants:
     why: str | None = None  # it did not come to its end
     whole: bool = True  # it ended, and nothing was left out for want of time
     schema: int = SCHEMA
+    alone: bool = True  # nobody else was seen to use the machine
 
     def find(self, name: str, at: int | None = None) -> Constant | None:
         """Give a constant; ``None`` if it was not asked for, or not at that size."""

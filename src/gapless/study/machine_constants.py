@@ -48,8 +48,9 @@ def of(python: str, asked: Asked, say: Say, keeping: Keeping | None = None) -> C
 
 
 def _most_s(kept: Constants, keeping: Keeping) -> float:
-    """Give how old constants may be; those that time ran out for are soon measured anew."""
-    return keeping.most_days * _DAY_S if kept.whole else min(keeping.most_days * _DAY_S, _SOON_S)
+    """Give how old constants may be; what is not whole, or was disturbed, is soon measured anew."""
+    most = keeping.most_days * _DAY_S
+    return most if kept.whole and kept.alone else min(most, _SOON_S)
 
 
 def _kept(place: Place, asked: Asked) -> Constants | None:
