@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ NAMES = (
     "raising",
 )
 LEFT = NAMES[:7]
+AGAIN = ("plain", "accumulation", "gan", "workers")
 
 
 class Seen(NamedTuple):
@@ -48,12 +50,12 @@ class Seen(NamedTuple):
     workers: list[Process]
 
 
-def run(folder: Path) -> Seen:
+def run(folder: Path, names: tuple[str, ...]) -> Seen:
     spool = folder / "spool"
     spool.mkdir(parents=True)
     settings = Settings(windows=False, trial=PLAN, edits=tuple(map(as_json, EDITS)))
     variables = environment(PLAIN, spool, settings)
-    command = script("arms.py", str(folder), *NAMES)
+    command = script("arms.py", str(folder), *names)
     done = subprocess.run(
         command, env=variables, capture_output=True, text=True, check=True, timeout=120
     )
@@ -68,7 +70,7 @@ def run(folder: Path) -> Seen:
     return Seen(
         drawn,
         {name: int(code) for name, code, _ in words},
-        {name: (folder / name).read_text() for name in NAMES},
+        {name: (folder / name).read_text() for name in names},
         {name: of[int(number)] for name, _, number in words},
         [one for one in found if one.role == "worker"],
     )
@@ -77,7 +79,9 @@ def run(folder: Path) -> Seen:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
     folder = tmp_path_factory.mktemp("arms")
-    return run(folder / "one"), run(folder / "other")
+    with ThreadPoolExecutor() as side_by_side:
+        other = side_by_side.submit(run, folder / "other", AGAIN)
+        return run(folder / "one", NAMES), other.result()
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +165,7 @@ def test_two_arms_draw_alike_and_their_losses_are_the_same_to_the_bit(
 ) -> None:
     one, other = both
     assert one.drawn == other.drawn
-    for name in ("plain", "accumulation", "gan", "workers"):
+    for name in AGAIN:
         assert observed(one, name).losses == observed(other, name).losses
         assert len(set(observed(one, name).losses)) > 20, "they are not all the same anyway"
         assert observed(one, name).indices == observed(other, name).indices
