@@ -3,10 +3,12 @@
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from gapless.launch import reasons
+from gapless.launch import reasons, tree
 from tests.launch import starting
 
 
@@ -65,3 +67,21 @@ def test_it_is_seen_through_a_shell_script(script: str, said: str, tmp_path: Pat
     done = starting.run(["bash", "run.sh"], tmp_path, env={**os.environ, "HOME": str(tmp_path)})
     assert said in done.stderr.decode()
     assert said in starting.unseen(starting.folder(tmp_path))["training"]
+
+
+@pytest.mark.parametrize(
+    ("script", "found"), [("enter_view.py", (False, set[str]())), ("x.py", (True, {"I", "S", "B"}))]
+)
+def test_our_own_way_into_a_view_is_no_python_of_the_commands(
+    tmp_path: Path, script: str, found: tuple[bool, set[str]]
+) -> None:
+    path = Path(reasons.__file__).with_name(script)
+    words = [sys.executable, "-I", "-S", "-B", str(path), "/folder", "/place", "train"]
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cmdline").write_text("\0".join([*words, ""]))
+    (tmp_path / "7" / "environ").write_bytes(b"")
+    (tmp_path / "7" / "maps").write_bytes(b"")
+    members: object = SimpleNamespace(members=[7], proc=tmp_path)
+    seen = reasons.Sightings()
+    seen.look(cast("tree.Tree", members))
+    assert (seen.python, seen.shut) == (found[0], found[1] & {"I", "S"})

@@ -16,6 +16,7 @@ _SHUT: Final = {  # options of Python that keep the recorder out
     "S": "-S: it does not import site",
 }
 _WITH_VALUE: Final = "WX"  # options that take a value, in the same word or in the next
+_ENTRANCE: Final = str(Path(__file__).with_name("enter_view.py"))  # ours: becomes the command
 _LAST: Final = "cm"  # what follows is the program's
 _MOST: Final = 16  # processes that are examined at a time
 _LOOKS: Final = 40  # at a process: it may become another program, and load PyTorch late
@@ -51,7 +52,7 @@ class Sightings:
                     self.torch = b"libtorch" in (folder / "maps").read_bytes()
 
     def _examine(self, argv: list[str], folder: Path) -> None:
-        if argv and is_python(argv[0]):
+        if argv and is_python(argv[0]) and _ENTRANCE not in argv[1:6]:
             self.python = True
             self.shut |= shut_out(argv)
             if f"{wire.SPOOL}=".encode() not in (folder / "environ").read_bytes():
