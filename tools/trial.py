@@ -8,6 +8,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
+from gapless.model.edit import Edit, SetEnv, SetGlobal
 from gapless.model.trial import Trial
 from gapless.store import trials
 
@@ -19,7 +22,15 @@ def plain(trial: Trial) -> Trial:
         command=tuple(Path(word).name if word.startswith("/") else word for word in trial.command),
         run=None,
         arms=tuple(replace(arm, folder=None) for arm in trial.arms),
+        sides=tuple(replace(one, edits=tuple(map(_placed, one.edits))) for one in trial.sides),
     )
+
+
+def _placed(edit: Edit) -> Edit:
+    if isinstance(edit, SetGlobal | SetEnv) or edit.where is None:
+        return edit
+    where = replace(edit.where, file=Path(edit.where.file).name)
+    return msgspec.structs.replace(edit, where=where)
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gapless.model.edit import Applicability
+from gapless.model.edit import Applicability, SetArgument, Where
 from gapless.model.trial import Arm, Side, Trial, Verdict
 from gapless.store import trials
 from tools import costs, cover, trial
@@ -12,7 +12,8 @@ from tools import costs, cover, trial
 
 def test_a_kept_trial_names_no_folder_of_its_machine() -> None:
     arm = Arm("A", 0, "/tmp/x/arms/1", 0, 9, 1, None, None, None, None, None)  # noqa: S108
-    side = Side("B", ("f",), "", (), Applicability.SAME, Verdict.NOTHING, None, None)
+    edit = SetArgument("torch.optim.SGD", "fused", value=True, where=Where("/tmp/x/train.py", 3))  # noqa: S108
+    side = Side("B", ("f",), "", (edit,), Applicability.SAME, Verdict.NOTHING, None, None)
     command = ("/opt/venv/bin/python", "train.py", "--n", "3")
     made = Trial("01", command, "/tmp/x", (arm,), "A", (side,), None, None, None, "warm", 1.0)  # noqa: S108
     kept = trial.plain(made)
