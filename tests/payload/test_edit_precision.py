@@ -163,7 +163,5 @@ def test_the_scaler_gives_way_to_the_users() -> None:
         assert grown is not None
         assert torch.equal(grown, torch.full((2,), 16.0))
         scaler.step(optimizer)
-        assert told.unseen == [
-            "edit 0: torch.amp.GradScaler: the training has a scaler of its own"
-        ]
+        assert told.unseen == ["edit 0: torch.amp.GradScaler: the training has a scaler of its own"]
         assert told.times() == 0
