@@ -1,6 +1,8 @@
 """Samplers: figures that are right where the kernel has them, noted where it has not."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -57,6 +59,20 @@ def test_processors_are_parted_into_ours_and_others() -> None:
     assert 0 < values["cpu.tree"] <= 130  # a tick is 10 ms; others may want the processor, too
     assert values["cpu.foreign"] >= 0
     assert values["cpu.total"] <= 100 * (os.cpu_count() or 1) + 30
+
+
+def test_processes_that_live_for_less_than_a_look_are_ours() -> None:
+    sampler = KERNELS["cpu"]()
+    sampler(time.monotonic_ns())
+    spent = os.times()
+    command = [sys.executable, "-S", "-c", "sum(range(3_000_000))"]
+    for _ in range(2):
+        subprocess.run(command, check=True)
+    theirs = os.times().children_user - spent.children_user
+    begun, now = spent.elapsed, os.times().elapsed
+    values = sampler(time.monotonic_ns())
+    assert theirs > 0
+    assert values["cpu.tree"] >= 100 * theirs / (now - begun) - 20, "ticks of 10 ms, four of them"
 
 
 def test_a_process_is_described_now_and_then() -> None:

@@ -28,6 +28,7 @@ class Status(NamedTuple):
     started: int  # ticks after the boot: with the number, who it is
     resident: int  # bytes
     over: bool  # it ended, and its parent has not asked yet how
+    waited_ns: int  # what its children that ended, and theirs, were on a processor
 
 
 @dataclass
@@ -112,6 +113,7 @@ def parse(text: bytes) -> Status:
         started=int(words[19]),
         resident=int(words[21]) * _PAGE,
         over=words[0] in {b"Z", b"X"},
+        waited_ns=(int(words[13]) + int(words[14])) * _TICK_NS,
     )
 
 

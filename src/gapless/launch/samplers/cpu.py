@@ -20,6 +20,7 @@ _GROUP: Final = Path("/sys/fs/cgroup/cpu.stat")
 _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 _PER_CENT: Final = 100 / 10**9  # of a processor, from ns a second
 _PROCESSES: Final = 40  # the busiest; a line each for thousands would fill the disk
+_WHOLE: Final = "whole"
 _EVERY: Final = 4  # looks at the machine for one at each process
 
 
@@ -77,11 +78,18 @@ def _per_cent(growth: Growth, now: int, counters: dict[str, int]) -> Values:
 
 
 def _run(growth: Growth, now: int, statuses: dict[int, Status]) -> Values:
-    """Give what the processes of the run take; the last share of one that ended is lost."""
+    """Give what the processes of the run take.
+
+    What one took that ended counts where its parent has asked how it ended: workers that live for
+    less than a look, one epoch say, are seen by that alone. Where the parent is gone it is lost.
+    """
     names = {f"{number} {status.started}": status.cpu_ns for number, status in statuses.items()}
     spent = [growth.rate(name, now, cpu_ns) for name, cpu_ns in names.items()]
-    growth.keep(set(names))
-    return {"cpu.tree": sum(each for each in spent if each is not None) * _PER_CENT}
+    living = sum(each for each in spent if each is not None)
+    whole = sum(status.cpu_ns + status.waited_ns for status in statuses.values())
+    both = max(living, growth.rate(_WHOLE, now, whole) or 0.0)
+    growth.keep({_WHOLE, *names})
+    return {"cpu.tree": both * _PER_CENT}
 
 
 def _processes(growth: Growth, now: int, statuses: dict[int, Status]) -> Values:
