@@ -15,6 +15,7 @@ from gapless.payload import identities, imports, places
 def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "a_module.py").write_text("seen = [__spec__.loader, __loader__]\nvalue = 1\n")
+    imports.forget_all()  # what other tests of this process wait for and never get
     before = list(sys.meta_path)
     yield
     imports.forget_all()
