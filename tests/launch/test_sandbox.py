@@ -25,25 +25,6 @@ except BaseException:
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A working folder of which there is a private view."""
-    made = tmp_path / "work, with: odd name"
-    made.mkdir()
-    (made / "model.pt").write_text("precious")
-    (made / "old").mkdir()
-    (made / "old" / "log").write_text("kept")
-    return made
-
-
-@pytest.fixture
-def private(folder: Path) -> Path:
-    why = sandbox.available(folder)
-    if why is not None:
-        pytest.skip(f"no private view on this machine: {why}")
-    return folder
-
-
 def within(
     folder: Path, command: Sequence[str], env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:

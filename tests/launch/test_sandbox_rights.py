@@ -28,25 +28,6 @@ print(json.dumps([why, code, None if made is None else made.place.exists()]))
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A working folder of which there is a private view."""
-    made = tmp_path / "work, with: odd name"
-    made.mkdir()
-    (made / "model.pt").write_text("precious")
-    (made / "old").mkdir()
-    (made / "old" / "log").write_text("kept")
-    return made
-
-
-@pytest.fixture
-def private(folder: Path) -> Path:
-    why = sandbox.available(folder)
-    if why is not None:
-        pytest.skip(f"no private view on this machine: {why}")
-    return folder
-
-
 def content(folder: Path) -> dict[str, str | None]:
     return {
         str(path.relative_to(folder)): path.read_text() if path.is_file() else None

@@ -12,7 +12,6 @@ from gapless.model.trial import Interval
 
 OUT_OF_MEMORY: Final = "out of memory"  # of ``Ran.failed``: the one failure that is a result
 UNEDITED: Final = "A"
-ENDLESS: Final = 1_000_000_000  # steps: its seconds end an arm
 
 
 @dataclass(frozen=True)

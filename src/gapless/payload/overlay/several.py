@@ -6,7 +6,7 @@ import functools
 import types
 from typing import Any, Callable
 
-from .. import imports
+from .. import imports, tracebacks
 from . import targets, telling
 
 
@@ -36,6 +36,8 @@ class Several:
         try:
             self.undos.append(targets.replace(thing, name, make))
         except Exception as error:
+            if tracebacks.from_a_signal_handler(error):
+                raise
             telling.refused(self.number, self.target, f"{name}: {error!r}"[:300])
 
     def off(self) -> None:

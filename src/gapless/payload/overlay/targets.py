@@ -6,7 +6,7 @@ import sys
 import types
 from typing import Any, Callable
 
-from .. import imports, patching
+from .. import imports, patching, tracebacks
 from . import telling
 
 MISSING = patching._MISSING
@@ -59,6 +59,8 @@ class _Waiting:
         try:
             undo = self.action(owner, name)
         except Exception as error:
+            if tracebacks.from_a_signal_handler(error):
+                raise
             telling.refused(self.number, self.target, repr(error)[:300])
         else:
             self.undos.append(undo)

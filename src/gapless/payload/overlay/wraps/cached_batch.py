@@ -12,6 +12,7 @@ import sys
 import weakref
 from typing import Any, Callable
 
+from ... import tracebacks
 from .. import iterations, targets, telling, training
 
 
@@ -29,6 +30,8 @@ class _Edit:
         try:
             cache.begin(batch)
         except Exception as error:
+            if tracebacks.from_a_signal_handler(error):
+                raise
             cache.kept = False
             telling.refused(self.number, self.target, f"it cannot be kept: {error!r}"[:300])
 
