@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import os
 import pickle
+import signal
 import sys
 import types
 import zipfile
@@ -121,6 +124,23 @@ def test_what_is_not_there_is_told(library: str, name: str) -> None:
     imported(library)
     with laid(SetArgument(f"a_library.{name}", "size", 5)) as told:
         assert told.unseen == [f"edit 0: a_library.{name}: there is no such thing"]
+
+
+def test_what_a_signal_handler_of_the_users_raises_is_the_users(library: str) -> None:
+    def handler(*_: object) -> None:
+        raise ValueError("stop, says the user")
+
+    def act(_owner: Any, _name: str) -> targets.Undo:  # noqa: ANN401
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return lambda: None
+
+    importlib.import_module(library)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(ValueError, match="stop, says the user"):
+            targets.when_there(0, f"{library}.asked", act)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_functions_are_found_by_every_name_that_they_were_imported_by(tmp_path: Path) -> None:
