@@ -145,7 +145,7 @@ def _settings(asked: Asked, known: Recording, found: Facts, plan: arm.ArmPlan) -
         id=plan.out.name,
         command=asked.command,
         run=known.manifest.id,
-        job=_job(known, found),
+        job=job_of(known, found),
         budget_s=usual if asked.budget_s is None else asked.budget_s,
         cache="cold" if plan.cold else "warm",
         steps=asked.steps,
@@ -154,9 +154,10 @@ def _settings(asked: Asked, known: Recording, found: Facts, plan: arm.ArmPlan) -
     )
 
 
-def _job(known: Recording, found: Facts) -> Job | None:
+def job_of(known: Recording, found: Facts) -> Job | None:
     """Give how long the recorded run was; ``None`` where it was cut short."""
     whole = known.manifest.exit_code == 0 and known.manifest.stopped_by is None
+    whole = whole and all(one.how != "trial" for one in known.processes)  # a first run of ours
     if not whole or found.world.steps == 0:
         return None
     turns = max((one.iterations - 1 for one in found.loaders if one.trains), default=0)
