@@ -28,8 +28,9 @@ from gapless.verify.wanted import Candidate, Ran, TrialSettings
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "waiting.py"
 COMMAND: Final = (sys.executable, str(TRAINING))
-WAIT_MS: Final = 8.0  # the training's own
+WAIT_MS: Final = 8.0  # a step, as usual
 DELAY: Final = 0.1  # of a step
+QUIET: Final = 0.02  # A/A noise of a trial that ought to decide
 NOTHING: Final = "nothing"
 RIGHT: Final = {  # the verdicts that are not wrong, and not undecided
     NOTHING: {Verdict.NOTHING},
@@ -39,13 +40,13 @@ RIGHT: Final = {  # the verdicts that are not wrong, and not undecided
 Row = dict[str, Any]
 
 
-def edit_of(kind: str, step_ms: float) -> Edit:
+def edit_of(kind: str, wait_ms: float, step_ms: float) -> Edit:
     """Give the edit of a kind of trial."""
     if kind == NOTHING:  # it has no workers as it is
         return SetArgument("torch.utils.data.DataLoader", "num_workers", 0)
     # 10 % more of a step's time, or 10 % less.
     more = DELAY if kind == "slower" else -DELAY
-    return SetEnv("STEP_WAIT_MS", f"{WAIT_MS + more * step_ms:.4f}")
+    return SetEnv("STEP_WAIT_MS", f"{wait_ms + more * step_ms:.4f}")
 
 
 def wanted(nothing: int, delays: int) -> Iterator[tuple[str, int]]:
@@ -57,21 +58,26 @@ def wanted(nothing: int, delays: int) -> Iterator[tuple[str, int]]:
 
 def run(kind: str, options: argparse.Namespace, first: Ran, step_ms: float, folder: Path) -> Trial:
     """Run one trial; ``first`` is the discarded arm of all of them."""
-    edit = edit_of(kind, step_ms)
+    edit = edit_of(kind, options.wait, step_ms)
     candidate = Candidate((kind,), kind, (edit,), Applicability.SAME)
     settings = TrialSettings(
         kind, COMMAND, budget_s=options.budget, windows=False, steps=options.steps
     )
-    run_arm = arm.runner(arm.ArmPlan(COMMAND, folder))
+    run_arm = arm.runner(_plan(options, folder))
     return conduct((candidate,), settings, run_arm, lambda _: None, first)
 
 
-def row_of(kind: str, number: int, trial: Trial) -> Row:
+def _plan(options: argparse.Namespace, folder: Path) -> arm.ArmPlan:
+    return arm.ArmPlan(COMMAND, folder, variables={"STEP_WAIT_MS": str(options.wait)})
+
+
+def row_of(kind: str, wait_ms: float, number: int, trial: Trial) -> Row:
     """Give what is kept of a trial."""
     (side,) = trial.sides
     speedup = side.speedup
     return {
         "kind": kind,
+        "wait_ms": wait_ms,
         "number": number,
         "verdict": side.verdict.value,
         "speedup": None if speedup is None else [speedup.low, speedup.mid, speedup.high],
@@ -86,24 +92,26 @@ def row_of(kind: str, number: int, trial: Trial) -> Row:
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
-    """Give a line for each kind of trial."""
+    """Give a line for each kind of trial, and time that a step waits."""
     lines = list[Row]()
-    for kind, right in RIGHT.items():
-        mine = [one for one in rows if one["kind"] == kind]
-        if not mine:
-            continue
+    for kind, wait_ms in sorted({(one["kind"], one["wait_ms"]) for one in rows}):
+        right = RIGHT[kind]
+        mine = [one for one in rows if (one["kind"], one["wait_ms"]) == (kind, wait_ms)]
         verdicts = Counter(one["verdict"] for one in mine)
         undecided = verdicts[Verdict.UNDECIDED]
         noises = [one["noise"] for one in mine if one["noise"] is not None]
+        quiet = [one for one in mine if (one["noise"] or 1.0) <= QUIET]
         lines.append(
             {
                 "kind": kind,
+                "wait_ms": wait_ms,
                 "trials": len(mine),
                 "verdicts": dict(verdicts),
                 "undecided": undecided,
                 "wrong": len(mine) - undecided - sum(verdicts[one] for one in right),
                 "noise": float(np.median(noises)) if noises else None,
-                "noise_at_most_2_percent": sum(one <= 0.02 for one in noises),  # noqa: PLR2004
+                "quiet": len(quiet),
+                "undecided_of_quiet": sum(one["verdict"] == Verdict.UNDECIDED for one in quiet),
                 "speedup": _median_speedup(mine),
                 "seconds": float(np.median([one["spent_s"] for one in mine])),
             }
@@ -132,25 +140,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nothing", type=int, default=40)
     parser.add_argument("--delays", type=int, default=20)
+    parser.add_argument("--wait", type=float, default=WAIT_MS, help="milliseconds of a step")
     parser.add_argument("--steps", type=int, default=120, help="of an arm")
-    parser.add_argument("--budget", type=float, default=24.0, help="seconds of a trial")
+    parser.add_argument("--budget", type=float, default=40.0, help="seconds of a trial")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     before = json.loads(options.out.read_bytes()) if options.out.exists() else {}
     rows, begun = before.get("trials", []), time.monotonic() - before.get("seconds", 0.0)
-    done = {(one["kind"], one["number"]) for one in rows}
+    done = {(one["kind"], one["wait_ms"], one["number"]) for one in rows}
     with tempfile.TemporaryDirectory() as place:
         order = lengths.first(12 * options.budget, options.steps)
-        first = arm.runner(arm.ArmPlan(COMMAND, Path(place) / "first"))(order)
+        first = arm.runner(_plan(options, Path(place) / "first"))(order)
         step_ms = first_step_ms(first)
         for kind, number in wanted(options.nothing, options.delays):
-            if (kind, number) in done:
+            if (kind, options.wait, number) in done:
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 trial = run(kind, options, first, step_ms, Path(folder))
             if INTERRUPTED in trial.notes:
                 break
-            rows.append(row_of(kind, number, trial))
+            rows.append(row_of(kind, options.wait, number, trial))
             keep(result(rows, options, time.monotonic() - begun), options.out)
             print(json.dumps(rows[-1]), flush=True)
     for line in summary(rows):

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.menus.case import Asked, MeasuringError, measure_case
@@ -98,8 +99,9 @@ def chosen(options: argparse.Namespace) -> list[Case]:
 
 
 def fits(case: Case, options: argparse.Namespace) -> bool:
-    """Say whether there are devices enough for a case's ranks."""
-    return options.device == "cpu" or case.ranks <= options.devices
+    """Say whether there are devices enough for a case's ranks, and the modules that it needs."""
+    enough = options.device == "cpu" or case.ranks <= options.devices
+    return enough and all(find_spec(module) is not None for module in case.needs)
 
 
 def lanes_of(texts: list[str] | None) -> list[frozenset[int] | None]:

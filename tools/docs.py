@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from gapless.catalogue import pages
+from gapless.catalogue import pages, rule_pages
 from gapless.cli import COMMANDS
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.document import ComparisonObject, StudyObject, schema
@@ -24,7 +24,7 @@ from gapless.report.names import short
 from gapless.report.pen import pen_for
 from gapless.report.trials import trial_screen
 from gapless.store import database, trials
-from tools import costs
+from tools import accuracy, costs, spoken
 
 Makers = Mapping[str, Callable[[], str]]
 
@@ -123,9 +123,18 @@ PAGES: Final[Mapping[str, Makers]] = {
         "recording": costs.recording,
         "cost": costs.table,
     },
+    "docs/accuracy.md": {
+        "tools": accuracy.tools,
+        "alike": accuracy.alike,
+        "families": accuracy.families,
+        "health": accuracy.health,
+        "worst": accuracy.worst,
+        "strangers": accuracy.strangers,
+    },
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
     "docs/fixes.md": {"fixes": pages.pages},
+    "docs/rules.md": {"rules": rule_pages.rule_pages, "spoken": spoken.spoken},
     "docs/run-folder.md": {"schema": database_schema},
 }
 FILES: Final[Makers] = {

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gapless.model.trial import Interval
+from gapless.model.interval import Interval
 from gapless.verify import compare
 
 BASE: Final = "base"  # the side without any change
@@ -77,9 +77,10 @@ def gain(blocks: Sequence[Block], side: str) -> Interval | None:
 
 
 def noise(blocks: Sequence[Block]) -> float | None:
-    """Give what unedited blocks seem to gain over those around them: half the 95 % interval."""
+    """Give the A/A noise: what a change that does nothing would typically seem to gain."""
     base = [block for block in blocks if block.side == BASE]
-    return compare.noise([_one(block.step_ns) for block in base]) if len(base) >= LEAST else None
+    same = compare.alike([_one(block.step_ns) for block in base])
+    return compare.noise(same, len(base)) if len(base) >= LEAST else None
 
 
 def half(found: Interval) -> float:

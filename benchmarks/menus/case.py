@@ -16,7 +16,9 @@ from benchmarks import machine
 from benchmarks.menus.blocks import BASE, Block, gain, noise, smallest_seen
 from benchmarks.menus.recording import ROOT, RecordingError, command, hidden, keep, record, remove
 from benchmarks.menus.resolve import UNEDITED, Line, lines
-from gapless.model.trial import Interval
+from benchmarks.menus.sources import ZOO
+from gapless.model.facts import Facts
+from gapless.model.interval import Interval
 from gapless.store.recordings import load
 from gapless.study.recorded.facts import facts
 from tests.zoo.cases import Case
@@ -46,6 +48,7 @@ class Asked:
     block_s: float
     limit_s: float
     recorded_s: float
+    source: str = ZOO  # of the cases
 
 
 def measure_case(case: Case, asked: Asked, say: Say) -> str:
@@ -54,7 +57,7 @@ def measure_case(case: Case, asked: Asked, say: Say) -> str:
     place.mkdir(parents=True)
     say("recording")
     try:
-        run = record(case, asked.device, asked.recorded_s, place)
+        run = record(case, asked.device, asked.recorded_s, place, asked.source)
     except (RecordingError, subprocess.TimeoutExpired) as error:
         raise MeasuringError(str(error)) from error
     known = facts(load(run))
@@ -65,11 +68,30 @@ def measure_case(case: Case, asked: Asked, say: Say) -> str:
     folder = asked.out / case.name
     folder.mkdir(parents=True, exist_ok=True)
     left_out = keep(run, folder / "run.tar.zst")
-    told = _told(case, asked, menu, found, left_out)
+    told = _kept(_told(case, asked, menu, found, left_out), folder)
+    remove(place)
+    return told
+
+
+def measure_menu(case: Case, asked: Asked, known: Facts, say: Say) -> str:
+    """Measure a case that was recorded before; give a line that tells its result.
+
+    Raises ``MeasuringError``.
+    """
+    place = asked.place / case.name
+    place.mkdir(parents=True)
+    menu = lines(case, known)
+    found = _measured(case, asked, menu, place, say)
+    told = _kept(_told(case, asked, menu, found, ()), asked.out / case.name)
+    remove(place)
+    return told
+
+
+def _kept(told: dict[str, Any], folder: Path) -> str:
+    """Write a menu; with it, the case is done."""
     unfinished = folder / "menu.json.part"
     unfinished.write_bytes(hidden(json.dumps(told, indent=1).encode()) + b"\n")
-    unfinished.rename(folder / "menu.json")  # last: with it, the case is done
-    remove(place)
+    unfinished.rename(folder / "menu.json")
     return _in_short(told)
 
 
@@ -79,6 +101,7 @@ def _measured(
     """Let a process of its own measure the menu, passing on what it says."""
     plan = {
         "case": case.name,
+        "source": asked.source,
         "device": asked.device,
         "sides": [UNEDITED, *(line.side() for line in menu)],
         "rounds": asked.rounds,
@@ -86,7 +109,8 @@ def _measured(
         "block_s": asked.block_s,
         "limit_s": asked.limit_s,
     }
-    (place / "plan.json").write_text(json.dumps(plan))
+    text = json.dumps(plan).replace('"/project/', f'"{ROOT}/')  # of a run that is kept already
+    (place / "plan.json").write_text(text)
     start = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
     measure = ["-m", "benchmarks.menus.measure", str(place / "plan.json"), str(place / "out.json")]
     line = [sys.executable, *(start if case.ranks > 1 else []), *measure]
@@ -140,7 +164,7 @@ def _told(
         "options": dict(case.options),
         "ranks": case.ranks,
         "seed": 0,
-        "command": ["python", *command(case, asked.device, asked.recorded_s)[1:]],
+        "command": ["python", *command(case, asked.device, asked.recorded_s, asked.source)[1:]],
         "run": "run.tar.zst",
         "windows_left_out": list(left_out),
         "machine": {

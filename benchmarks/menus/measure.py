@@ -24,9 +24,9 @@ from torch import distributed
 from benchmarks.menus.blocks import BASE, Block, Side, narrow
 from benchmarks.menus.device import Device, foreign
 from benchmarks.menus.overlaid import overlay, times_of
-from tests.zoo.cases import CASES, Case
+from benchmarks.menus.sources import ZOO, cases_of, maker_of
+from tests.zoo.cases import Case
 from tests.zoo.job import Job, Steps
-from tests.zoo.making import make
 
 SETTLE_S = 0.3  # at the start of a block, at least
 WARM_S = 0.3  # at the start of all, after three steps
@@ -61,6 +61,7 @@ class Bench:
     def build(self, side: Side) -> Arm:
         """Build what a side trains: a model of its own, on the data of all."""
         if side.variant not in self.made:
+            make = maker_of(self.plan.get("source", ZOO))
             self.made[side.variant] = make(self.case, self.plan["device"], side.variant)
         job = self.made[side.variant]
         if side.edits:
@@ -213,7 +214,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
     plan = json.loads(options.plan.read_text())
-    bench = Bench(CASES[plan["case"]], plan)
+    bench = Bench(cases_of(plan.get("source", ZOO))[plan["case"]], plan)
     first = os.environ.get("RANK", "0") == "0"
 
     def say(text: str) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import zstandard
 from isal import igzip
 
+from benchmarks.menus.sources import ZOO, command_of
 from gapless import wire
 from gapless.store.logs import open_log
 from gapless.store.pack import pack
@@ -23,28 +24,25 @@ from tests.zoo.cases import Case
 ROOT: Final = Path(__file__).resolve().parents[2]
 LARGEST: Final = 2_000_000  # bytes of a record
 PATIENCE_S: Final = 180
-_LEVEL: Final = 12
+_LEVEL: Final = 19
 
 
 class RecordingError(Exception):
     """The training of a case could not be recorded."""
 
 
-def command(case: Case, device: str, seconds: float) -> list[str]:
+def command(case: Case, device: str, seconds: float, source: str = ZOO) -> list[str]:
     """Give the command line that trains a case."""
-    script = ["tests/zoo/run.py", case.name, "--device", device]
-    if case.ranks > 1:
-        steps = str(case.steps or 200)
-        start = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
-        return [sys.executable, *start, *script, "--steps", steps]
-    return [sys.executable, *script, "--steps", "1000000", "--seconds", f"{seconds:g}"]
+    ranks = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
+    start = ranks if case.ranks > 1 else []
+    return [sys.executable, *start, *command_of(source, case, device, seconds)]
 
 
-def record(case: Case, device: str, seconds: float, out: Path) -> Path:
+def record(case: Case, device: str, seconds: float, out: Path, source: str = ZOO) -> Path:
     """Record a training of a case; give its run folder. Raises ``RecordingError``."""
     ours = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(out), "--"]
     done = subprocess.run(
-        [*ours, *command(case, device, seconds)],
+        [*ours, *command(case, device, seconds, source)],
         cwd=ROOT,
         capture_output=True,
         text=True,

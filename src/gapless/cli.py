@@ -18,7 +18,17 @@ from typing import Final, NoReturn
 
 from gapless.errors import GaplessError, UsageError
 
-COMMANDS: Final = ("run", "check", "try", "report", "open", "compare", "runs", "demo")
+COMMANDS: Final = (
+    "run",
+    "check",
+    "try",
+    "report",
+    "explain",
+    "open",
+    "compare",
+    "runs",
+    "demo",
+)
 _BUG: Final = 70
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141

@@ -9,6 +9,7 @@ import pytest
 
 from gapless.accounting import account, partition
 from gapless.formats import read
+from gapless.model import category
 from gapless.model.leaf import LEAVES
 from gapless.model.ledger import Ledger
 from gapless.model.trace import Shape
@@ -105,6 +106,63 @@ def test_the_training_thread_comes_before_the_engine() -> None:
         "busy.math": 9,
         "idle.host.dispatch": 1,
     }
+
+
+NODE = "autograd::engine::evaluate_function: AddmmBackward0"
+STEP, CLEAR = "Optimizer.step#LBFGS.step", "Optimizer.zero_grad#LBFGS.zero_grad"
+
+
+def ranged(name: str, start: int, end: int) -> Frame:
+    return Frame("op", start, end, name=name, category=category.USER_ANNOTATION)
+
+
+def test_what_a_step_calls_back_is_not_the_optimizer() -> None:
+    frames = [
+        op("aten::mul", 0, 10),
+        ranged(STEP, 10, 100),
+        op("aten::addmm", 20, 30),  # the closure: forward, from the step's begin on
+        op(NODE, 40, 50, "b"),
+        op("aten::mm", 42, 48, "b"),
+        op("aten::add_", 60, 70),  # the optimizer's own
+    ]
+    assert leaves(frames, [0, 110]) == {
+        "busy.elementwise": 10,
+        "idle.host.python": 10 + 10 + 10,  # until the backward pass ends, and after the step
+        "busy.math": 10 + 6,
+        "idle.host.dispatch": 4,
+        "busy.optimizer": 10,
+        "idle.host.optimizer": 10 + 30,
+    }
+
+
+def test_a_closure_that_is_called_again_begins_where_gradients_are_cleared() -> None:
+    frames = [
+        ranged(STEP, 0, 200),
+        ranged(CLEAR, 5, 10),
+        op("aten::addmm", 20, 30),
+        op(NODE, 40, 50, "b"),
+        op("aten::dot", 60, 70),
+        ranged(CLEAR, 80, 90),
+        op("aten::addmm", 100, 110),
+        op(NODE, 120, 130, "b"),
+        op("aten::dot", 150, 160),
+    ]
+    found = leaves(frames, [0, 200])
+    assert found["busy.math"] == 20
+    assert found["busy.optimizer"] == 20
+    assert found["idle.host.optimizer"] == (30 + 70 - 20) + (5 + 10)  # and what clears gradients
+
+
+def test_a_step_without_a_backward_pass_is_all_the_optimizer() -> None:
+    frames = [
+        op(NODE, 0, 9, "b"),
+        ranged(STEP, 10, 100),
+        ranged(CLEAR, 20, 30),
+        op("aten::add_", 60, 70),
+    ]
+    found = leaves(frames, [0, 110])
+    assert found["busy.optimizer"] == 10
+    assert found["idle.host.optimizer"] == 80
 
 
 def test_there_is_no_debt_and_lost_time_is_unknown() -> None:

@@ -13,6 +13,7 @@ from gapless.accounting.memory import give_back
 from gapless.accounting.nesting import forest, lane_of
 from gapless.accounting.partition import join
 from gapless.accounting.stages import NO_STAGES
+from gapless.model.category import RUNTIME
 from gapless.model.trace import Events
 from tests.accounting.drawing import Act, Call, Drawing, Frame, draw
 
@@ -124,3 +125,30 @@ def test_memory_is_given_back_only_where_the_library_can(
     monkeypatch.setattr(ctypes, "CDLL", library_without_trim)
     give_back()
     assert len(asked) == opened
+
+
+def test_windows_whose_last_work_was_not_recorded_are_left_out() -> None:
+    # Four steps of ten launches; the profiler stops when a device is two steps behind.
+    calls = [(step * 1000 + at * 50, step < 2) for step in range(4) for at in range(10)]
+    kept = [start for start, known in calls if known]
+    acts = [
+        Act(f"{start}", 100 * at + 100, 100 * at + 200, Call(start, start + 10))
+        for at, start in enumerate(kept)
+    ]
+    gone = [
+        Frame("op", start, start + 10, name="cudaLaunchKernel", category=RUNTIME, correlation=start)
+        for start, known in calls
+        if not known
+    ]
+    ledger = partition(draw(Drawing(acts, gone, [0, 1000, 2000, 3000, 4000])).trace)
+    assert [row.left_out for row in ledger.rows] == [True, False, True, True]
+
+
+def test_a_call_without_work_is_no_sign_that_a_window_was_cut() -> None:
+    acts = [
+        Act(f"{at}", at * 100 + 20, at * 100 + 50, Call(at * 100, at * 100 + 10))
+        for at in range(40)
+    ]
+    call = Frame("op", 2050, 2060, name="cudaLaunchKernel", category=RUNTIME, correlation=99)
+    ledger = partition(draw(Drawing(acts, [call], [0, 1000, 2000, 3000, 4000])).trace)
+    assert [row.left_out for row in ledger.rows] == [True, False, False, False]

@@ -11,10 +11,13 @@ import pytest
 from gapless import cli
 from gapless.errors import UsageError
 from gapless.launch import sandbox
+from gapless.model.machine import Constant, Constants, Place
 from gapless.model.recording import Recording
 from gapless.model.trial import Trial
 from gapless.store import trials
 from gapless.store.recordings import load
+from gapless.study import machine_constants
+from gapless.study.recorded import constants
 from gapless.verify import trying
 from gapless.verify.plan import INTERRUPTED, conduct
 from gapless.verify.wanted import Candidate, TrialSettings
@@ -27,6 +30,26 @@ from torch.utils.data import DataLoader
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 for batch in DataLoader(torch.randn(100_000, 4)):
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+SLOW_LOADER = """
+import time
+import torch
+from torch.utils.data import DataLoader, Dataset
+torch.set_num_threads(1)
+class Slow(Dataset):
+    def __len__(self):
+        return 400
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return torch.randn(64)
+model = torch.nn.Linear(64, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.001)
+work = torch.ones(300, 300)
+for batch in DataLoader(Slow()):
+    for _ in range(4):
+        work.mm(work)
     model(batch).sum().backward()
     optimizer.step()
 """
@@ -78,11 +101,66 @@ def test_what_follows_the_sign_is_the_commands_own(run: Path, asked: Asked) -> N
     assert run.is_dir()
 
 
-def test_by_itself_the_ceilings_of_the_last_run_are_tried(run: Path, asked: Asked) -> None:
+def test_by_itself_what_the_report_of_the_last_run_proposes_is_tried(
+    run: Path, asked: Asked
+) -> None:
     assert cli.main(["try", "--yes"]) == 0
     (one,) = asked
-    assert (one.wish.ceilings, one.command, one.budget_s) == (True, ("python", "train.py"), None)
+    assert (one.wish.proposed, one.wish.ceilings) == (True, False)
+    assert (one.command, one.budget_s) == (("python", "train.py"), None)
     assert trials.of(run)[0].id == "01"
+
+
+@pytest.mark.parametrize("words", [["--ceilings"], ["--fix", "fused"]])
+def test_what_is_named_is_tried_alone(run: Path, asked: Asked, words: list[str]) -> None:
+    assert cli.main(["try", run.name, "--yes", *words]) == 0
+    assert not asked[0].wish.proposed
+
+
+def test_a_check_of_predictions_is_a_trial_by_itself(
+    run: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["try", run.name, "--yes", "--check-prediction"]) == 0
+    assert (asked[0].wish.check, asked[0].wish.proposed) == (True, False)
+    assert cli.main(["try", run.name, "--yes", "--check-prediction", "--fix", "fused"]) == 2
+    assert "--check-prediction is a trial by itself" in capsys.readouterr().err
+    assert len(asked) == 1
+
+
+def test_a_machine_cannot_be_measured_for_a_run_that_does_not_tell_its_interpreter(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["try", run.name, "--machine"]) == 2
+    assert "no run tells which interpreter" in capsys.readouterr().err
+    assert cli.main(["try", run.name, "--machine", "--ceilings"]) == 2
+    assert "--machine tries nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_machine_is_measured_in_the_interpreter_of_the_run(
+    run: Path,
+    alone: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values = (Constant("launch.call", "ns", None, 2100.0, 2000.0, 2400.0, 30, 0.5),)
+    place = Place("/venv/bin/python", "3.12.3", "2.11.0", "a processor", 16)
+    seen: list[object] = []
+
+    def measure(python: str, *asked: object) -> Constants:
+        seen.append((python, asked[0]))
+        return Constants(place, values, ("launches",), 1e9, 3.5, alone=alone)
+
+    monkeypatch.setattr(machine_constants, "constants", measure)
+    interpreter = constants.Interpreter("/venv/bin/python", 0)
+    monkeypatch.setattr(constants, "asked_of", always(interpreter))
+    assert cli.main(["try", run.name, "--machine"]) == 0
+    printed = capsys.readouterr()
+    assert "launch.call" in printed.out
+    assert ("no prediction will use this" in printed.err) == (not alone)
+    assert cli.main(["try", run.name, "--machine", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["constants"]["values"][0]["value"] == 2100.0
+    assert seen == [("/venv/bin/python", 0)] * 2
 
 
 def test_a_run_and_a_command_are_too_much(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,3 +261,22 @@ def test_a_command_that_was_never_recorded_is_tried(
     assert (one["parity"], one["data"]) == ("same", "same")
     assert len(one["arms"]) >= 4
     assert sorted(path.name for path in tmp_path.iterdir()) == [".gapless", "train.py"]
+
+
+@pytest.mark.slow
+def test_known_delays_are_predicted_and_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(SLOW_LOADER)
+    assert cli.main(["check", "--", sys.executable, "train.py"]) == 0
+    capsys.readouterr()
+    assert cli.main(["try", "--check-prediction", "--yes", "--json", "--budget", "90s"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    checks = [one["check"] for one in told["trials"]]
+    assert "the loader" in [one["place"] for one in checks]
+    for one in checks:
+        assert one["measured"] is not None
+        assert one["agreement"] in {"within", "near", "undecided"}
+    assert cli.main(["report", "--markdown"]) == 0
+    assert "a delay of" in capsys.readouterr().out

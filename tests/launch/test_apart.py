@@ -46,7 +46,7 @@ def alive(mark: str) -> list[int]:
     return found
 
 
-def wait_for(what: str, paths: list[Path], seconds: float = 60.0) -> None:
+def wait_for(what: str, paths: list[Path], seconds: float = 180.0) -> None:
     until = time.monotonic() + seconds
     while not all(path.exists() for path in paths):
         assert time.monotonic() < until, what

@@ -26,7 +26,7 @@ for name in sys.argv[1:]:
     log.write(wire.text_frame(kind, {'number': 0, 'how': 'check'}))
 print(os.getpid(), flush=True)
 """
-GOES_ON = TRAINS + "time.sleep(60)\n"
+GOES_ON = TRAINS + "time.sleep(300)\n"
 
 
 def check(
@@ -59,7 +59,7 @@ def test_a_training_that_comes_to_its_own_end_is_let_end(tmp_path: Path) -> None
 
 def test_a_script_that_goes_on_after_its_training_is_ended(tmp_path: Path) -> None:
     (tmp_path / "trains.py").write_text(TRAINS)
-    script = f"{sys.executable} trains.py window end; sleep 60; echo never"
+    script = f"{sys.executable} trains.py window end; sleep 300; echo never"
     done = starting.plain([*starting.GAPLESS, "check", "bash", "-c", script], tmp_path)
     assert done.returncode == 0
     assert b"never" not in done.stdout
@@ -69,15 +69,15 @@ def test_a_script_that_goes_on_after_its_training_is_ended(tmp_path: Path) -> No
 def test_without_a_window_the_time_ends_it(tmp_path: Path) -> None:
     done, took = check(tmp_path, GOES_ON, seconds="2")
     assert done.returncode == 0  # it stepped
-    assert took < 15
+    assert took < 100
     assert not starting.alive(int(done.stdout))
 
 
 def test_a_command_in_which_nothing_is_seen_ends_with_2(tmp_path: Path) -> None:
-    done, took = check(tmp_path, "import time; time.sleep(60)", seconds="1")
+    done, took = check(tmp_path, "import time; time.sleep(300)", seconds="1")
     assert done.returncode == 2
     assert b"nothing was recorded: no Python process was seen to load PyTorch" in done.stderr
-    assert took < 15
+    assert took < 100
 
 
 def test_a_command_that_fails_before_keeps_its_code(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_figures_that_fail_midway_are_given_up_one_by_one(nvml: Nvml) -> None:
 
 def test_a_driver_that_hangs_does_not_hold_the_end(tmp_path: Path) -> None:
     (tmp_path / "pynvml.py").write_text(
-        "import time\nclass NVMLError(Exception): pass\ndef nvmlInit(): time.sleep(60)\n"
+        "import time\nclass NVMLError(Exception): pass\ndef nvmlInit(): time.sleep(300)\n"
     )
     began = time.monotonic()
     done = starting.run(
@@ -153,5 +153,5 @@ def test_a_driver_that_hangs_does_not_hold_the_end(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
     assert done.returncode == 4
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 100
     assert starting.samples(starting.folder(tmp_path))

@@ -32,6 +32,7 @@ RECORDED = [
     ("recorder", "batch"),
     ("stepping", "stepped"),
     ("stepping", "handed_over"),
+    ("fullness", "wanted"),
     ("loaderfacts", "values"),
     ("places", "users_line"),
     ("process", "description"),

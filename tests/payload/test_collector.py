@@ -63,7 +63,7 @@ def test_what_a_signal_handler_raises_right_after_a_collection_is_not_lost(
     for _ in range(200_000):  # so that the alarm comes within the collection
         thing.append([thing])
     try:
-        for _ in range(20):
+        for _ in range(6):
             with pytest.raises(KeyboardInterrupt):
                 alarmed_collection()
     finally:

@@ -3,7 +3,9 @@
 """Models are met before they train, once each, whatever they are wrapped in."""
 
 import copy
+import gc
 import pickle
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -211,9 +213,15 @@ def test_a_copy_that_is_trained_is_a_model(copied: Callable[[Net], Net], seen: S
 
 
 def test_models_are_not_kept_alive(seen: Seen) -> None:
-    for _ in range(3):
-        train(Net().parameters())
-    seen.clear()
+    def trained() -> weakref.ref[nn.Module]:
+        net = Net()
+        train(net.parameters())
+        assert id(net) in models._modules
+        return weakref.ref(net)
 
-    assert [ref() for ref in models._modules.values() if ref() is not None] == []
+    nets = [trained() for _ in range(3)]  # these alone: another file's may still be in use
+    seen.clear()
+    gc.collect()
+
+    assert [ref() for ref in nets] == [None, None, None]
     assert optimizers._ready == {}

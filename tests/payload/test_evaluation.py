@@ -1,5 +1,6 @@
 """Training and evaluation as marks, and which module is the model: ``evaluation``, ``models``."""
 
+import contextlib
 import copy
 import gc
 import inspect
@@ -7,12 +8,15 @@ import pickle
 import sys
 import time
 import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 import torch
 from torch import nn
 
 from gapless import wire
+from gapless.payload import stepping
 from tests.payload import hooking
 
 
@@ -208,3 +212,60 @@ def _timed(model: nn.Module) -> int:
     start = time.thread_time_ns()
     model.train()
     return time.thread_time_ns() - start
+
+
+# ── Graphs that nobody uses ─────────────────────────────────────────────────────────────────────
+
+
+def evaluated(
+    mode: Callable[[], AbstractContextManager[object]] | None,
+    *,
+    passes: int = 1,
+    steps: bool = False,
+) -> list[hooking.Fact]:
+    """Evaluate so often under a mode of autograd; give what is told of it."""
+    with hooking.installed("models", "evaluation") as recorder:
+        model = Net()
+        model.train()
+        optimizer = stepped(model)
+        recorder.edge()
+        for _ in range(passes):
+            model.eval()
+            with contextlib.nullcontext() if mode is None else mode():
+                model.head(torch.ones(2, 4)).relu().sum()
+            if steps:
+                stepping.stepped(0, 0, 1)
+            model.train()
+        del optimizer
+    return recorder.about("evaluation")
+
+
+def test_graphs_that_are_made_while_a_model_evaluates_are_counted() -> None:
+    (fact,) = evaluated(None)
+    assert fact.values["passes"] == fact.values["graphed"] == 1
+    assert fact.values["nodes"] >= 3
+    assert fact.values["tensors"] == 6
+    assert fact.place is not None
+    assert fact.place[0] == __file__
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_autograd_none_is_made(mode: Callable[[], AbstractContextManager[object]]) -> None:
+    (fact,) = evaluated(mode)
+    assert (fact.values["passes"], fact.values["graphed"], fact.values["nodes"]) == (1, 0, 0)
+
+
+def test_evaluations_are_told_of_more_and_more_seldom() -> None:
+    assert [one.values["passes"] for one in evaluated(None, passes=9)] == [1, 2, 4, 8]
+
+
+def test_what_trains_meanwhile_is_no_evaluation() -> None:
+    try:
+        assert evaluated(None, steps=True) == []
+    finally:
+        stepping.forget()
+
+
+def test_a_torch_that_does_not_number_nodes_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapless.payload.hooks.graphs.made", lambda: None)
+    assert evaluated(None) == []

@@ -1,5 +1,6 @@
 """Facts about precision, threads, processes and memory: ``precision``, ``distributed``, …"""
 
+import linecache
 import os
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ def test_settings_are_read_at_the_first_edge_and_written_once() -> None:
     (machine,) = recorder.about("machine")
     assert machine.values["intra_op_threads"] == torch.get_num_threads()
     assert machine.values["cpus"] == len(os.sched_getaffinity(0))
+    assert machine.values["bf16"] is torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001
     assert not torch.cuda.is_initialized() or torch.cuda.is_available()
 
 
@@ -64,6 +66,18 @@ def test_a_changed_setting_is_written_again() -> None:
         with torch.autograd.set_detect_anomaly(True, check_nan=False):
             recorder.edge()
     assert [fact.values["anomaly"] for fact in recorder.about("precision")] == [False, True]
+
+
+def test_anomaly_detection_is_told_with_the_line_that_switched_it_on() -> None:
+    with hooking.installed("precision") as recorder:
+        recorder.edge()
+        with torch.autograd.set_detect_anomaly(True, check_nan=False):
+            recorder.edge()
+    off, on = recorder.about("precision")
+    assert off.values["anomaly_at"] is None
+    file, _, line = on.values["anomaly_at"].rpartition(":")
+    assert file == __file__
+    assert "set_detect_anomaly" in linecache.getline(file, int(line))
 
 
 def test_the_newer_names_of_tf32_do_not_make_reading_fail() -> None:

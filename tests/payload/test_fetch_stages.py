@@ -99,6 +99,7 @@ CASES = {
     "packed": (Packed(), {}),
     "stream": (Stream(), {}),
     "whole": (Whole(), {}),
+    "indexed": (Other(), {"batch_size": None, "sampler": [[0, 1, 2], [3, 4]]}),
     "single": (Other(), {"batch_size": None}),
     "stream_of_singles": (Stream(), {"batch_size": None}),
 }
@@ -121,7 +122,10 @@ PLACES = {
     "fork": "{'num_workers': 2, 'multiprocessing_context': 'fork'}",
     "spawn": "{'num_workers': 2, 'multiprocessing_context': 'spawn'}",
 }
-ALL = "decode augment collate tokenise other read packed stream whole single stream_of_singles"
+ALL = """
+decode augment collate tokenise other read packed
+stream whole indexed single stream_of_singles
+"""
 ONLY = {"training": ALL, "fork": "decode collate stream", "spawn": "decode"}
 
 
@@ -205,6 +209,12 @@ def test_counts_what_an_iterable_gives(ran: Ran) -> None:
 
 def test_a_batch_got_at_once_is_four_samples(ran: Ran) -> None:
     assert [row.of("samples") for row in rows(ran, "whole")] == [4, 4]
+
+
+def test_a_list_of_indices_from_a_sampler_is_as_many_samples(ran: Ran) -> None:
+    found = {row.of("sequence"): row.of("samples") for row in rows(ran, "indexed")}
+    assert found.items() <= {0: 3, 1: 2}.items()
+    assert found
 
 
 def test_without_batches_a_fetch_is_one_sample(ran: Ran) -> None:

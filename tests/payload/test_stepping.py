@@ -127,3 +127,14 @@ def test_a_loader_does_not_anchor_between_rare_steps(edges: list[tuple[int, int,
         for batch in range(stepping.FAR - 1):
             stepping.handed_over(0, batch, 1)
     assert edges == []
+
+
+def test_of_long_steps_the_second_is_an_edge(edges: list[tuple[int, int, int]]) -> None:
+    for number in range(3):
+        stepping.stepped(0, number, number * stepping.LONG_NS)
+        stepping.stepped(1, number, number * stepping.LONG_NS + 1)
+    assert starts(edges) == [1, 2]
+    stepping.forget()
+    for number in range(4):
+        stepping.stepped(0, 100 + number, number * stepping.LONG_NS // 2)
+    assert starts(edges) == [1, 2]

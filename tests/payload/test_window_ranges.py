@@ -86,13 +86,20 @@ def test_what_a_child_has_saved_is_noted_while_an_evaluation_goes_on(tmp_path: P
     assert windows(spool)[0]["discarded"] is None
 
 
+# An alarm that fires in a weak reference's callback is lost to Python itself: it is tried again.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_a_signal_handler_raises_in_a_collection_is_not_lost() -> None:
     def handler(_number: int, _frame: types.FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    def alarmed_collection() -> None:
+    def alarmed_collection() -> bool:
         signal.setitimer(signal.ITIMER_REAL, 0.0005)
-        gc.collect()
+        try:
+            gc.collect()
+        except KeyboardInterrupt:
+            return True
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return False
 
     knots: list[list[object]] = [[] for _ in range(200_000)]  # one collection outlasts the alarm
     before, others = signal.signal(signal.SIGALRM, handler), gc.callbacks[:]
@@ -102,15 +109,16 @@ def test_what_a_signal_handler_raises_in_a_collection_is_not_lost() -> None:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
             ranges = collecting.watch()
             assert ranges is not None
-            for _ in range(10):
-                with pytest.raises(KeyboardInterrupt):
-                    alarmed_collection()
+            raised = 0
+            for _ in range(30):
+                raised += raised < 10 and alarmed_collection()
             ranges.end()
     finally:
         collector._leave()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
         gc.callbacks[:] = others
         signal.signal(signal.SIGALRM, before)
     assert knots
+    assert raised == 10
     events: list[Any] = list(profiler.events() or ())
     assert sum(event.name == collecting.RANGE for event in events) >= 10
 

@@ -152,3 +152,23 @@ def test_windows_that_always_fail_are_given_up() -> None:
 
 def test_no_window_at_all_if_asked_for() -> None:
     assert opened(Plan({"most_windows": 0}, 1), [MS] * 100) == []
+
+
+def test_long_steps_are_not_waited_for_until_they_are_steady() -> None:
+    """Ten steps until all windows are in: five seconds each are a minute."""
+    uneven = [9_000 * MS, *[5_000 * MS, 8_000 * MS] * 40]
+    assert opened(Plan({}, 1), uneven)[:3] == [(3, PROBE), (5, WINDOW), (10, STACKS)]
+    assert opened(Plan({}, 1), [MS, *[10 * MS] * 20])[0] == (5, PROBE)
+
+
+def test_windows_of_long_steps_are_short() -> None:
+    plan = Plan({}, 1)
+    plan.probed(6, 100, COST)
+    assert (plan.steps(WINDOW), plan.steps(STACKS)) == (6, 3)
+    for length, window, stacks in ((2_000, 6, 2), (4_000, 5, 1), (20_000, 4, 1)):
+        plan.recent = [length * MS] * 3
+        assert (plan.steps(WINDOW), plan.steps(STACKS)) == (window, stacks)
+    several = Plan({}, 2)  # these go by numbers alone
+    several.probed(6, 100, COST)
+    several.recent = [20_000 * MS] * 3
+    assert (several.steps(WINDOW), several.steps(STACKS)) == (6, 3)

@@ -26,6 +26,7 @@ from gapless.report.account import sheet
 from gapless.report.grids import NAMES, SORT_KEYS, grid, ordered
 from gapless.report.pen import Pen, pen_for
 from gapless.report.terminal import Wanted
+from gapless.study import Options, open_study
 from tests.study import writing
 
 DATA = Path(__file__).parents[1] / "data"
@@ -34,9 +35,10 @@ SCHEMA = Path(__file__).parents[2] / "docs/schema/study.json"
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """Give a study without causes: these have tests of their own, and change with the rules."""
     monkeypatch.chdir(tmp_path)
     path = writing.write(Path("trace.json"), writing.training())
-    return gapless.open(path, cache=False)
+    return open_study([path], Options(cache=False, diagnose=False))
 
 
 def pen(width: int = 80) -> Pen:
@@ -310,7 +312,7 @@ def test_tables_can_be_sorted_by_any_of_their_columns(study: Study) -> None:
 
 def test_json_fits_its_schema_and_the_committed_one_is_current(study: Study) -> None:
     committed = json.loads(SCHEMA.read_text())
-    assert committed == document.schema(document.StudyObject)
+    assert committed == json.loads(json.dumps(document.schema(document.StudyObject)))
     for one in (study, recorded(DATA / "stacks_memory.json.gz")):
         jsonschema.validate(json.loads(document.study_json(one)), committed)
 
@@ -338,8 +340,8 @@ def test_json_has_the_keys_of_the_interface(study: Study) -> None:
         "p90_ns": 0,
         "rule": "ProfilerStep#",
     }
-    assert "findings" not in whole
-    assert whole["proposals"] is whole["trials"] is None  # nothing was tried
+    assert whole["findings"] is whole["proposals"] is None  # causes were not looked for
+    assert whole["trials"] is None  # nothing was tried
     assert whole["timeline"] is whole["loaders"] is None  # of a recorded run
 
 

@@ -8,7 +8,8 @@ import msgspec
 from inline_snapshot import snapshot
 
 from gapless.model.edit import Applicability, Proposal, SetArgument, Where
-from gapless.model.trial import Arm, Interval, Parity, Side, Trial, Verdict
+from gapless.model.interval import Interval
+from gapless.model.trial import Arm, Parity, Side, Trial, Verdict
 from gapless.report.pen import pen_for
 from gapless.report.trial_document import proposal_objects, trial_objects
 from gapless.report.trials import interval, trial_screen
@@ -104,6 +105,16 @@ def test_a_trial_that_proves_nothing_says_so_in_its_first_line() -> None:
     told = screen(replace(TRIAL, sides=(USELESS,), noise=None, measured=None))
     assert told.splitlines()[0].endswith("nothing tried is proven to help")
     assert "A/A noise not known" in told
+
+
+def test_what_was_predicted_stands_beside_what_was_measured() -> None:
+    foretold = replace(FASTER, predicted=Interval(1.2, 1.5, 1.7))
+    text = screen(replace(TRIAL, sides=(foretold, USELESS)), 120)
+    head, unedited, faster, useless = text.splitlines()[2:6]
+    assert head.split() == ["a", "step", "predicted", "is", "worth", "a", "whole", "job"]
+    assert "1.50× [1.20 … 1.70]  1.46× [1.38 … 1.55]" in faster
+    assert "×" not in unedited + useless
+    assert "predicted" not in screen(TRIAL, 120)
 
 
 def test_narrow_intervals_have_more_digits() -> None:

@@ -17,8 +17,9 @@ from gapless.model.edit import (
     Where,
     Wrap,
 )
+from gapless.model.interval import Interval
 from gapless.model.ledger import Row
-from gapless.model.trial import Arm, Interval, Parity, Side, Trial, Verdict
+from gapless.model.trial import Arm, Parity, Side, Trial, Verdict
 from gapless.store import trials
 
 EDITS: tuple[Edit, ...] = (

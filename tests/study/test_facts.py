@@ -128,6 +128,7 @@ def test_the_machine_and_the_calls_are_told(found: Facts) -> None:
     assert found.machine.cpu_list
     assert found.machine.intra_op_threads == 1
     assert found.machine.memory_bytes
+    assert found.machine.bf16 is not None
     assert found.machine.environment["OMP_NUM_THREADS"] == "1"
     assert found.precision is not None
     assert found.precision.settings["matmul_precision"] == "highest"

@@ -20,6 +20,7 @@ from gapless.study import study_recording
 from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.edges import edges, noise
 from gapless.study.recorded.lines import hot_lines
+from gapless.study.recorded.occasions import spreads
 from gapless.study.recorded.rows import charged, exposed
 from gapless.study.recorded.timeline import timeline
 from gapless.study.recorded.training import Training, counted, trainings
@@ -577,3 +578,20 @@ def test_rates_of_ranks_add_up_and_need_every_rank() -> None:
     assert made is not None
     assert made.steps is not None
     assert made.steps.samples_per_s is None
+
+
+def test_lumps_of_a_run_say_how_surely_they_are_known() -> None:
+    def spread(*lengths: float) -> dict[str, float]:
+        log = Log()
+        log.steps(*range(10, 1000, 10))
+        for at, length in enumerate(lengths):
+            log.mark("checkpoint", 101 + 50 * at, 101 + 50 * at + length)
+        one = training(log, ended=1200)
+        return spreads(charged(one, waits(one)), 0)
+
+    assert spread(4, 4) == {}  # too few to tell
+    (leaf, even), *others = spread(4, 4, 4, 4, 4).items()
+    assert (leaf, others) == ("idle.io_main.checkpoint", [])
+    assert even == pytest.approx(2.13 * 0.1, rel=0.01)  # their count alone is uncertain
+    assert spread(2, 4, 6, 3, 5)[leaf] == pytest.approx(2.13 * np.hypot(0.1, 0.1768), rel=0.01)
+    assert spread(*[4] * 16)[leaf] < even / 3

@@ -177,3 +177,24 @@ def test_steps_can_be_chosen(tmp_path: Path) -> None:
         opened(tmp_path, training(), steps="40-")
     with pytest.raises(gapless.GaplessError, match="it has no steps"):
         opened(tmp_path, [op("aten::mm", 0, 10)], steps=1)
+
+
+def test_calls_that_no_step_needs_are_told_of_where_no_loader_makes_them(tmp_path: Path) -> None:
+    copies = [
+        python("copy.py(128): deepcopy", 2400, 2440),
+        python("copy.py(227): _deepcopy_dict", 2405, 2435),
+        python("copy.py(128): deepcopy", 2410, 2430),  # of a part: within the first
+        python("copy.py(66): copy", 2450, 2460),
+        python("torch/_tensor_str.py(707): _str", 2470, 2490),
+    ]
+    loaded = [
+        annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 3400, 3450),
+        python("copy.py(128): deepcopy", 3410, 3440),
+    ]
+    study = opened(tmp_path, [*training(), *copies, *loaded])
+    calls = [one for one in study.sites if one.name.startswith(("copy.", "torch.Tensor."))]
+    assert {(one.name, one.function, one.ns, one.calls) for one in calls} == {
+        ("copy.deepcopy", "main", 40 * US, 1),
+        ("copy.copy", "main", 10 * US, 1),
+        ("torch.Tensor.__repr__", "main", 20 * US, 1),
+    }

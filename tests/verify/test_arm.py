@@ -146,9 +146,14 @@ def test_files_are_dropped_from_the_page_cache(tmp_path: Path) -> None:
     path.read_bytes()
     if is_cached(path) is not True:
         pytest.skip("this file system does not tell what is cached, or caches nothing")
-    dropped = cold.drop([path, tmp_path / "gone"])
-    assert (dropped.files, dropped.bytes, dropped.left) == (1, 1 << 20, 1)
-    assert is_cached(path) is False
+    for _ in range(10):  # the kernel takes the wish as a hint: pages on their way are left
+        dropped = cold.drop([path, tmp_path / "gone"])
+        assert (dropped.files, dropped.bytes, dropped.left) == (1, 1 << 20, 1)
+        if is_cached(path) is False:
+            break
+    else:
+        assert is_kept_by_the_kernel(path)
+        pytest.skip("this file system keeps what it is asked to drop")
     assert path.stat().st_size == 1 << 20
     assert cold.drop([path], seconds=-1.0) == cold.Dropped(0, 0, 1)
 
@@ -162,6 +167,19 @@ def is_cached(path: Path) -> bool | None:
         return False if error.errno == errno.EAGAIN else None
     finally:
         os.close(file)
+    return True
+
+
+def is_kept_by_the_kernel(path: Path) -> bool:
+    """Ask without gapless that the file be dropped, often."""
+    for _ in range(10):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(file)
+        if is_cached(path) is False:
+            return False
     return True
 
 

@@ -136,6 +136,16 @@ def test_samples_that_always_come_again_are_no_fault_of_the_edit() -> None:
     assert found.refused == "each sample came 8.0 times; 2.0 times in the unedited runs"
 
 
+def test_an_evaluation_is_no_epoch_that_lost_samples() -> None:
+    train = (Drawn(0, "a", 8, 8), Drawn(1, "a", 8, 8), Drawn(2, "a", 8, 8))
+    evaluated = (Drawn(0, "v", 2, 2), Drawn(1, "v", 2, 2))
+    slow = Observed((), scaled=False, indices={0: train[:2], 1: evaluated[:1]}, samples={})
+    fast = Observed((), scaled=False, indices={0: train, 1: evaluated}, samples={})
+    assert likeness([slow], [fast], FP32).refused is None
+    less = Observed((), scaled=False, indices={0: evaluated, 1: evaluated}, samples={})
+    assert likeness([slow], [less], FP32).refused == "an epoch had 2 samples of 8"
+
+
 def test_an_epoch_that_lost_samples_is_refused() -> None:
     whole = drawn((0, "a", 4, 4), (0, "b", 4, 8), (1, "a", 4, 4))
     short = drawn((0, "a", 4, 4), (1, "a", 4, 4), (1, "b", 4, 8))

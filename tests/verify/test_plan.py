@@ -6,8 +6,9 @@ import pytest
 
 from gapless.errors import GaplessError, UsageError
 from gapless.model.edit import Applicability, Skip
+from gapless.model.interval import Interval
 from gapless.model.recording import Drawn, Observed
-from gapless.model.trial import Interval, Parity, Trial, Verdict
+from gapless.model.trial import Parity, Trial, Verdict
 from gapless.verify import lengths
 from gapless.verify.budget import forecast, spoken
 from gapless.verify.plan import conduct
@@ -149,12 +150,31 @@ def test_a_budget_too_small_is_told_with_what_would_do() -> None:
     assert machine.sides == "A"
 
 
+def test_a_budget_that_nobody_asked_for_grows_until_two_pairs_fit() -> None:
+    machine = Machine({"A": 1000, "B": 500}, start_s=10)
+    said = list[str]()
+    found = trial(machine, said=said, budget_s=60, most_s=240, windows=False)
+    assert found.order == "ABBABA"
+    assert found.sides[0].verdict is Verdict.CONFIRMED
+    assert "starts and steps are slow: the budget is now 2 min" in said
+    assert 60 < found.spent_s < 120
+    assert found.arms[0].failed == "discarded: the first"
+
+
+def test_a_budget_grows_only_so_far() -> None:
+    machine = Machine({"A": 1000, "B": 500}, start_s=10)
+    with pytest.raises(UsageError, match="more than the budget of 60 s"):
+        trial(machine, budget_s=60, most_s=100, windows=False)
+    assert machine.sides == "A"
+
+
 def test_a_recorded_run_tells_beforehand_that_a_budget_is_far_too_small() -> None:
     asked = TrialSettings("t1", (), budget_s=60)
     known = stepping([1000.0] * 9, start=20_000)
     with pytest.raises(UsageError, match=r"more than the budget of 60 s: --budget \dm would do"):
         forecast((candidate(),), asked, known)
     forecast((candidate(),), replace(asked, budget_s=120), known)
+    forecast((candidate(),), replace(asked, most_s=120), known)
     forecast((), asked, known)
     forecast((candidate(),), asked, recording(Log(), ended=1))  # it never stepped: nothing to say
 

@@ -4,40 +4,10 @@ Nothing here is known to rules, fixes or thresholds. What a case is called says 
 planted; what it is worth is measured.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
 from tests.zoo import menus as m
+from tests.zoo.case import COMPOUND, FAULT, HEALTHY, Case
+from tests.zoo.later_cases import LATER
 from tests.zoo.menus import CEILING, DECOY, REMEDY, WRONG, Choice
-
-FAULT, COMPOUND, HEALTHY = "fault", "compound", "healthy"  # or DECOY
-
-
-@dataclass(frozen=True)
-class Case:
-    """A training with what was planted in it."""
-
-    name: str
-    family: str  # a module of tests/zoo/families
-    size: str  # "c": on two cores, "g": on a data-centre GPU
-    kind: str  # what its author believes: fault, compound, healthy, decoy
-    planted: tuple[str, ...]  # causes, as the catalogue of faults calls them
-    options: Mapping[str, Any]
-    menu: tuple[Choice, ...]
-    without: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Any])
-    ranks: int = 1
-    steps: int | None = None  # of the recorded run; else it is as long as a time says
-
-    def variant(self, name: str) -> Mapping[str, Any]:
-        """Give the options that a variant sets otherwise."""
-        return self.without[name]
-
-    @property
-    def group(self) -> str:
-        """Give what this counts as: something is wrong, or nothing that costs anything."""
-        return "sound" if self.kind in (HEALTHY, DECOY) else "faulty"
-
 
 _ON_CPU = (
     Case(
@@ -86,7 +56,13 @@ _ON_CPU = (
         HEALTHY,
         (),
         {"in_memory": True, "threads": 1},
-        (m.workers(1, WRONG), m.pin_memory(), m.cached(), m.benchmark(DECOY)),
+        (
+            m.workers(1, WRONG),
+            m.fused("SGD", WRONG),
+            m.pin_memory(),
+            m.cached(),
+            m.benchmark(DECOY),
+        ),
     ),
     Case(
         "language-plain-c",
@@ -150,7 +126,7 @@ _ON_CPU = (
         HEALTHY,
         (),
         {},
-        (m.threads(1), m.tf32(DECOY), m.foreach("Adam", WRONG)),
+        (m.threads(1), m.tf32(DECOY), m.foreach("Adam", WRONG), m.fused("Adam", WRONG)),
     ),
     Case(
         "control-collecting-c",
@@ -178,7 +154,7 @@ _ON_CPU = (
         DECOY,
         ("GC garbage generator",),
         {"garbage": 50},
-        (m.variant("garbage"), m.threads(1), m.tf32(DECOY)),
+        (m.variant("garbage"), m.fused("Adam", WRONG), m.threads(1), m.tf32(DECOY)),
         {"garbage": {"garbage": 0}},
     ),
     Case(
@@ -517,4 +493,4 @@ _ON_GPU = (
         steps=200,
     ),
 )
-CASES: dict[str, Case] = {case.name: case for case in (*_ON_CPU, *_ON_GPU)}
+CASES: dict[str, Case] = {case.name: case for case in (*_ON_CPU, *_ON_GPU, *LATER)}

@@ -147,7 +147,7 @@ def no_anomaly(role: str = REMEDY) -> Choice:
 
 def variant(name: str) -> Choice:
     """Write the training without its fault."""
-    return Choice(f"without-{name}", REMEDY, variant=name)
+    return Choice(f"without-{name.lower().replace(' ', '-')}", REMEDY, variant=name)
 
 
 def skip_call(target: str, role: str, fix: str | None = None) -> Choice:

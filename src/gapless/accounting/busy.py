@@ -9,7 +9,7 @@ import numpy as np
 from gapless.accounting.activities import Activities
 from gapless.accounting.charges import Bool
 from gapless.accounting.inputs import Inputs, inputs
-from gapless.accounting.threads import OPTIMIZER_STEP, Threads
+from gapless.accounting.threads import Threads
 from gapless.model import category
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64, Trace
@@ -76,7 +76,7 @@ def _tests(
     """Give the tests in the order of the table of the account's section 4."""
     kinds = threads.trace.events.category[acts.event]
     kernel, operator = Named(threads.trace, acts.event), Named(threads.trace, acts.operator)
-    in_optimizer = _within(threads, acts, OPTIMIZER_STEP)
+    in_optimizer = threads.stepping(acts.thread, acts.call_start)
     moved = np.isin(kinds, (category.MEMSET, category.MEMCPY))
     clips = operator.is_in({NORM_OPERATOR}) & ~in_optimizer
     tensor_core = kernel.matches(_TENSOR_CORE)

@@ -66,16 +66,21 @@ def tiled(acts: Activities, every: Charges, bounds: Int64, below: Beneath) -> De
     return DevicePieces(pieces, activity, comm, copy)
 
 
-def _owned(owners: Lane, acts: Activities, classes: Int64, trace: Trace) -> Charges:
-    """Charge busy time to its owners (``query``: position in ``acts``), in order of time."""
-    kind = acts.kind[owners.owner]
-    names = trace.events.name[acts.event[owners.owner]]
+def leaves(acts: Activities, classes: Int64, trace: Trace, rows: Int64) -> Int64:
+    """Give the leaf of some activities while they own a device: ``classes`` for what computes."""
+    kind = acts.kind[rows]
+    names = trace.events.name[acts.event[rows]]
     pageable = np.array(["Pageable" in name for name in trace.names], bool)[names]
     h2d = np.where(pageable, LEAF["copy.h2d.pageable"], LEAF["copy.h2d.pinned"])
-    leaf = np.select(
+    return np.select(
         [kind == COMPUTE, kind == H2D, kind == D2H, kind == P2P],
-        [classes[owners.owner], h2d, LEAF["copy.d2h"], LEAF["copy.p2p"]],
+        [classes[rows], h2d, LEAF["copy.d2h"], LEAF["copy.p2p"]],
         LEAF["comm.exposed"],
     )
+
+
+def _owned(owners: Lane, acts: Activities, classes: Int64, trace: Trace) -> Charges:
+    """Charge busy time to its owners (``query``: position in ``acts``), in order of time."""
+    leaf = leaves(acts, classes, trace, owners.owner)
     culprit = acts.event[owners.owner]
     return charges(owners.start, owners.end, leaf, culprit, query=owners.owner)

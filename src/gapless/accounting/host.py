@@ -8,12 +8,20 @@ import numpy as np
 from gapless.accounting.activities import Activities, clock_error
 from gapless.accounting.charges import NOTHING_TOLD, Charges, Told, charges, joined, told, woven
 from gapless.accounting.context import Context, in_context
-from gapless.accounting.intervals import NO_LANE, Lane, merge, subtract, union
+from gapless.accounting.intervals import (
+    NO_LANE,
+    Lane,
+    cover,
+    merge,
+    piece_at,
+    subtract,
+    union,
+)
 from gapless.accounting.nesting import innermost_lane
 from gapless.accounting.stages import NO_STAGES, Stages, staged
 from gapless.accounting.sweep import renamed, sweep_device, sweep_host
-from gapless.accounting.tags import DATA, GC, PROFILER, PYTHON, SINGLE_PROCESS
-from gapless.accounting.threads import Threads
+from gapless.accounting.tags import DATA, GC, OPTIMIZER, PROFILER, PYTHON, SINGLE_PROCESS
+from gapless.accounting.threads import Bool, Threads
 from gapless.model import category
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int8, Int64
@@ -129,9 +137,29 @@ def _lane(threads: Threads, context: Context, track: int) -> Told:
     order = np.concatenate((context.order[mine], np.zeros(len(held), np.int8)))
     event = np.concatenate((mine, context.held_event[held]))
     leaf = np.concatenate((context.leaf[mine], np.full(len(held), LEAF["idle.profiler"], np.int8)))
+    called = threads.closures.get(track)
+    if called is not None:
+        row, start, end = _without(called, start, end, order == OPTIMIZER)
+        order, leaf, event = order[row], leaf[row], event[row]
     lane = _with_profiler_first(start, end, order)
     owner = lane.owner
     return Told(Lane(lane.start, lane.end, event[owner]), leaf[owner], order[owner] == DATA)
+
+
+def _without(closures: Lane, start: Int64, end: Int64, step: Bool) -> tuple[Int64, Int64, Int64]:
+    """Cut what optimizers' steps call back out of their frames; give each part's row and bounds.
+
+    Frames that end within a closure belong to it, and stay whole.
+    """
+    cut = step & (piece_at(closures, end - 1) < 0)
+    whole, rows = np.flatnonzero(~cut), np.flatnonzero(cut)
+    parts = cover(closures, start[rows], end[rows])
+    free = parts.piece < 0
+    return (
+        np.concatenate((whole, rows[parts.query[free]])),
+        np.concatenate((start[whole], parts.start[free])),
+        np.concatenate((end[whole], parts.end[free])),
+    )
 
 
 def _staged(threads: Threads, found: Told, stages: Stages) -> Told:
@@ -164,15 +192,7 @@ def _bursts(threads: Threads, lanes: dict[int, Told], lost: Lane) -> dict[int, T
 
     That is the autograd engine between two nodes.
     """
-    events, main = threads.trace.events, threads.of(threads.main)
-    calls = main[np.isin(events.category[main], _API)]
-    nodes = np.array([name.startswith(_EVALUATE) for name in threads.trace.names], bool)
-    below = main[nodes[events.name[main]]]
-    below = below[np.argsort(events.start[below], kind="stable")]
-    reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(events.end[below])))
-    begun = np.searchsorted(events.start[below], events.start[calls], side="right")
-    calls = calls[events.end[calls] > reach[begun]]
-    edges = np.sort(np.concatenate((events.start[calls], events.end[calls])))
+    edges = own_edges(threads)
     found = dict[int, Told]()
     for track, one in lanes.items():
         lane = one.lane
@@ -184,6 +204,23 @@ def _bursts(threads: Threads, lanes: dict[int, Told], lost: Lane) -> dict[int, T
         free = subtract(Lane(x[gaps], y[gaps], after[gaps]), lost)
         found[track] = told(free, LEAF["idle.host.engine"])
     return found
+
+
+def own_edges(threads: Threads) -> Int64:
+    """Give when the training thread began or ended something, in order of time.
+
+    What it did for the autograd engine, at or below a node of its, does not count: nodes of CPU
+    tensors run on the calling thread meanwhile.
+    """
+    events, main = threads.trace.events, threads.of(threads.main)
+    calls = main[np.isin(events.category[main], _API)]
+    nodes = np.array([name.startswith(_EVALUATE) for name in threads.trace.names], bool)
+    below = main[nodes[events.name[main]]]
+    below = below[np.argsort(events.start[below], kind="stable")]
+    reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(events.end[below])))
+    begun = np.searchsorted(events.start[below], events.start[calls], side="right")
+    calls = calls[events.end[calls] > reach[begun]]
+    return np.sort(np.concatenate((events.start[calls], events.end[calls])))
 
 
 def _silences(alive: list[Lane]) -> Lane:

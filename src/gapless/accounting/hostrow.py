@@ -22,7 +22,7 @@ from gapless.accounting.host import UNFRAMED, Host
 from gapless.accounting.inputs import inputs
 from gapless.accounting.intervals import NO_LANE, Lane, cover
 from gapless.accounting.nesting import forest
-from gapless.accounting.threads import OPTIMIZER_STEP, Threads
+from gapless.accounting.threads import Threads
 from gapless.accounting.transfers import begun, parted
 from gapless.accounting.windows import as_lane
 from gapless.model import category
@@ -74,6 +74,13 @@ def host_pieces(host: Host, boundaries: Int64, arrivals: Arrivals = NO_ARRIVALS)
     pieces = every.cut_by(as_lane(boundaries))
     source = np.searchsorted(every.start, pieces.start, side="right") - 1
     return HostPieces(pieces, thread[source])
+
+
+def roots(threads: Threads) -> tuple[Int64, Int64]:
+    """Give the outermost operators of the threads that compute, and the busy leaf of each."""
+    tracks = (threads.main, *_engines(threads))
+    found = np.concatenate([_root_operators(threads, track).owner for track in tracks])
+    return found, _classes(threads, found) if len(found) else found
 
 
 def _communicated(threads: Threads, holes: Charges, arrivals: Arrivals) -> tuple[Charges, Charges]:
@@ -131,7 +138,7 @@ def _classes(threads: Threads, operators: Int64) -> Int64:
     detail = trace.events.detail[operators]
     thread = trace.events.track[operators].astype(np.int64)
     at = trace.events.start[operators]
-    in_optimizer = threads.within(OPTIMIZER_STEP, thread, at)
+    in_optimizer = threads.stepping(thread, at)
     clips = threads.within(CLIPS, thread, at) | (named.is_in({NORM_OPERATOR}) & ~in_optimizer)
     tests: list[tuple[str, Bool]] = [
         ("busy.gradclip_scaler", clips),

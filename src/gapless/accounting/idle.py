@@ -15,7 +15,7 @@ GAP, LATENCY = (
     20_000,
     100_000,
 )  # ns [G]: between queued kernels; from the end of a launch call to its kernel
-_HOLDS = tuple(
+HOLDS = tuple(
     LEAF[leaf]
     for leaf in (
         "idle.profiler",
@@ -88,7 +88,7 @@ def _late(free: Lane, acts: Activities, host: Host) -> list[Charges]:
 
 def _in_call(during: Charges, n: Int64, acts: Activities, under: Int64) -> Charges:
     """Charge time inside launch calls to what holds the thread, to staging, else to the call."""
-    holds = np.isin(during.leaf, _HOLDS)
+    holds = np.isin(during.leaf, HOLDS)
     mine = n[during.query]
     staging = ~holds & (acts.kind[mine] == H2D) & (acts.blocking[mine] > 0)
     api = ~holds & ~staging

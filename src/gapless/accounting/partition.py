@@ -25,7 +25,7 @@ from gapless.accounting.peers import explain, ties
 from gapless.accounting.stages import NO_STAGES, Stages
 from gapless.accounting.steps import Steps, find_steps
 from gapless.accounting.threads import Threads, threads
-from gapless.accounting.windows import left_out, windows
+from gapless.accounting.windows import cut, left_out, windows
 from gapless.model.ledger import Facets, Ledger, Row
 from gapless.model.trace import Count, Int64, Trace
 
@@ -120,11 +120,12 @@ def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> 
         rows = _rows(trace, None, steps.boundaries, steps)
         return _Parts(rows, [_on_host(asked, steps, arrivals)], notes)
     rows, slabs = list[Row](), list[_Slab]()
+    lost = cut(steps.boundaries, trace, acts)
     for device, bounds, batches in _on_devices(asked, acts, steps, arrivals, known.result()):
         for slab in batches:
             slab["row"] += len(rows)
             slabs.append(slab)
-        rows += _rows(trace, device, bounds, steps)
+        rows += _rows(trace, device, bounds, steps, lost)
     return _Parts(rows, slabs, notes)
 
 
@@ -217,10 +218,16 @@ def _ledger(joined: Joined, steps: Steps, parts: _Parts) -> Ledger:
     return ledger
 
 
-def _rows(trace: Trace, device: int | None, bounds: Int64, steps: Steps) -> list[Row]:
+def _rows(
+    trace: Trace,
+    device: int | None,
+    bounds: Int64,
+    steps: Steps,
+    lost: frozenset[int] = frozenset(),
+) -> list[Row]:
     """Give the rows of a device: one a window, marked where it is no regular step."""
     numbers = steps.numbers
-    aside = left_out(len(numbers)) if numbers is not None else frozenset[int]()
+    aside = left_out(len(numbers)) | lost if numbers is not None else frozenset[int]()
     return [
         Row(trace.rank, device, None if numbers is None else numbers[at], lo, hi, at in aside)
         for at, (lo, hi) in enumerate(itertools.pairwise(bounds.tolist()))

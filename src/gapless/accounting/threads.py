@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from gapless.accounting.closures import closures
 from gapless.accounting.intervals import Lane, piece_at, union
 from gapless.accounting.nesting import innermost_lane
 from gapless.accounting.tags import NOT_A_FRAME, Tags, tag
@@ -44,6 +45,19 @@ class Threads:
                 lane = innermost_lane(events.start[mine], events.end[mine])
                 lanes[track] = Lane(lane.start, lane.end, mine[lane.owner])
         return lanes
+
+    @cached_property
+    def closures(self) -> dict[int, Lane]:
+        """Give for each thread when its optimizers' steps ran a forward and backward pass."""
+        return closures(self.trace)
+
+    def stepping(self, thread: Int64, at: Int64) -> Bool:
+        """Tell whether an optimizer steps on a thread at an instant, beside what it calls back."""
+        found = self.within(OPTIMIZER_STEP, thread, at)
+        for track, lane in self.closures.items():
+            mine = np.flatnonzero(thread == track)
+            found[mine] &= piece_at(lane, at[mine]) < 0
+        return found
 
     def forget(self) -> None:
         """Drop what was derived for ``operator_at``; it is derived again if it is asked for."""

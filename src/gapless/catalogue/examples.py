@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from gapless.model.edit import Where
 from gapless.model.facts import (
+    Evaluation,
     Facts,
     Loader,
     Machine,
@@ -18,6 +19,7 @@ from gapless.model.facts import (
 LOADER_LINE: Final = Where("train.py", 41, "main")
 OPTIMIZER_LINE: Final = Where("train.py", 52, "main")
 MODEL_LINE: Final = Where("train.py", 48, "main")
+EVALUATION_LINE: Final = Where("train.py", 90, "evaluate")
 
 _GIB: Final = 1 << 30
 _GPU: Final = Machine(
@@ -151,6 +153,11 @@ def spread(kind: str) -> Parallel:
     return Parallel(kind, MODEL_LINE, {})
 
 
+def evaluated(**changes: Any) -> Evaluation:  # noqa: ANN401
+    """Give eight evaluations of 20 batches without autograd, changed."""
+    return replace(Evaluation(EVALUATION_LINE, 8, 0, 0, 161), **changes)
+
+
 def precision(**changes: Any) -> Precision:  # noqa: ANN401
     """Give torch's settings as they are by default, changed."""
     return Precision(_SETTINGS | changes)
@@ -198,6 +205,7 @@ def _facts(found: Facts, things: tuple[Any, ...], calls: dict[str, int]) -> Fact
         (Optimizer, "optimizers"),
         (Model, "models"),
         (Parallel, "parallel"),
+        (Evaluation, "evaluations"),
     ):
         own = tuple(one for one in things if isinstance(one, kind))
         found = replace(found, **{name: own}) if own else found

@@ -12,15 +12,15 @@ _HEADING = re.compile(r"^## ", re.MULTILINE)
 
 def page(fix: Fix) -> str:
     """Give the page of a fix in Markdown, with its name as the heading."""
-    text = _quoted(fix.doc)
+    text = quoted(fix.doc)
     return "\n\n".join((f"# {fix.name}", _usage(fix), text, "## Examples", _examples(fix)))
 
 
 def pages(fixes: Sequence[Fix] = FIXES) -> str:
     """Give all of them one after another, two levels down, after a table of what there is."""
     rows = ["| `--fix` | |", "|---|---|"]
-    rows += [f"| [`{_call(one)}`](#{one.name}) | {_quoted(one.summary)} |" for one in fixes]
-    parts = [_lower(page(one)) for one in fixes]
+    rows += [f"| [`{_call(one)}`](#{one.name}) | {quoted(one.summary)} |" for one in fixes]
+    parts = [lowered(page(one)) for one in fixes]
     return "\n\n".join(("\n".join(rows), *parts))
 
 
@@ -53,12 +53,12 @@ def _at(where: Where | None) -> str:
     return "" if where is None else f"@{where.file}:{where.line}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Give the text of a docstring with Markdown's marks of code."""
     return text.replace("``", "`")
 
 
-def _lower(text: str) -> str:
+def lowered(text: str) -> str:
     """Give a page two levels down: its name is a heading of the third level."""
     return _HEADING.sub("#### ", text.replace("# ", "### ", 1))
 

@@ -1,13 +1,14 @@
 """Run a training until its first windows are recorded, stop it, and print where the time went.
 
-The answer comes within the first minute. The training is ended in the middle: with SIGTERM, and
-after ten seconds with SIGKILL; do not check a command that must not be ended so.
+The answer comes within the first minute; where steps take longer than four seconds, after about
+fifteen of them (at most a quarter of an hour; it says so). The training is ended in the middle:
+with SIGTERM, and after ten seconds with SIGKILL; do not check a command that must not be ended so.
 
 Exit code: 0, or the command's own if it failed before; 2 if nothing was seen.
 
 Examples:
   gapless check python train.py
-  gapless check --seconds 120 python train.py     if six steps take longer than a minute
+  gapless check --seconds 2000 python train.py    if a step takes longer than a minute
   gapless check torchrun --nproc-per-node 8 train.py
 
 """
@@ -26,18 +27,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         metavar="S",
         type=positive,
-        default=60,
-        help="to wait for a window, from the first batch or step on (60)",
+        help="to wait for a window, from the first batch or step on (60; for long steps up to 900)",
     )
     add_recording(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Check the command and give the exit code."""
-    from gapless.commands.recording import command_of, record
+    from gapless.commands.recording import command_of, record, speak
     from gapless.launch.environment import Settings
     from gapless.launch.order import Order
 
     settings = Settings(check=True, window_steps=arguments.window_steps)
-    order = Order(command_of(arguments), arguments.out, settings, float(arguments.seconds))
+    order = Order(
+        command_of(arguments),
+        arguments.out,
+        settings,
+        arguments.seconds,
+        tell=lambda words: speak(words, arguments),
+    )
     return record(order, arguments)

@@ -85,7 +85,7 @@ def print_early() -> None:
     from gapless.study import Options, open_run
 
     os.nice(5)  # beside a training that takes every core, 10 would make a minute of it
-    print(early_line(open_run(Path(sys.argv[1]), Options(), lambda _: None)))
+    print(early_line(open_run(Path(sys.argv[1]), Options(diagnose=False), lambda _: None)))
 
 
 def record(order: "Order", arguments: argparse.Namespace) -> int:
@@ -105,9 +105,9 @@ def record(order: "Order", arguments: argparse.Namespace) -> int:
         try:
             told = _tell(ended, arguments)
         except KeyboardInterrupt:
-            _say("interrupted; `gapless report` shows what was recorded", arguments)
+            speak("interrupted; `gapless report` shows what was recorded", arguments)
     for error in failures:
-        _say(_fault(error), arguments)
+        speak(_fault(error), arguments)
     if told is None and ended.beside is not None:
         _settle(ended.beside)
     return _code(ended, told, checked=order.settings.check)
@@ -143,19 +143,19 @@ def _tell(ended: "Ended", arguments: argparse.Namespace) -> "Outcome | None":
     from gapless.launch.homecoming import End, bring_home
 
     if ended.beside is None:
-        _say(f"nothing was recorded: {ended.why}", arguments)
+        speak(f"nothing was recorded: {ended.why}", arguments)
         return None
     with progress() as say:
         outcome = bring_home(ended.beside, End(ended.code, ended.at), say)
     if outcome.goes_on and not outcome.recorded:
-        _say("nothing was recorded yet: a Python that the command left goes on", arguments)
-        _say("once it has stepped, `gapless report` shows it", arguments)
+        speak("nothing was recorded yet: a Python that the command left goes on", arguments)
+        speak("once it has stepped, `gapless report` shows it", arguments)
     elif outcome.goes_on:
-        _say("a process of the command goes on and is recorded; see `gapless report`", arguments)
+        speak("a process of the command goes on and is recorded; see `gapless report`", arguments)
     elif outcome.kept is not None:
-        _say(f"not all fits in {outcome.folder}; the rest is in {outcome.kept}", arguments)
+        speak(f"not all fits in {outcome.folder}; the rest is in {outcome.kept}", arguments)
     if outcome.why is not None:
-        _say(f"nothing was recorded: {outcome.why}", arguments)
+        speak(f"nothing was recorded: {outcome.why}", arguments)
     _report(outcome, arguments)
     return outcome
 
@@ -173,7 +173,7 @@ def _report(outcome: "Outcome", arguments: argparse.Namespace) -> None:
         with progress() as say:
             study = study_recording(recording, Options(price=arguments.price), say)
         print_run(study, sys.stderr)
-    _say(f"recorded in {_short(outcome.folder)}", arguments)
+    speak(f"recorded in {_short(outcome.folder)}", arguments)
 
 
 def _short(path: Path) -> str:
@@ -182,7 +182,8 @@ def _short(path: Path) -> str:
     return str(path)
 
 
-def _say(sentence: str, arguments: argparse.Namespace) -> None:
+def speak(sentence: str, arguments: argparse.Namespace) -> None:
+    """Print a line of ours on stderr, unless none is wanted."""
     if not arguments.quiet:
         with suppress(OSError):
             print(f"gapless: {sentence}", file=sys.stderr, flush=True)

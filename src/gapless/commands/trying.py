@@ -41,6 +41,30 @@ def listed(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def measured(arguments: argparse.Namespace) -> int:
+    """Measure the machine in the interpreter of the run, print that, and keep it."""
+    from gapless.commands.options import progress
+    from gapless.report.machine_constants import document, lines
+    from gapless.study.machine_constants import Keeping, constants
+    from gapless.study.recorded.constants import asked_of
+
+    if arguments.fix or arguments.set or arguments.ceilings or arguments.check_prediction:
+        raise UsageError("--machine tries nothing; leave out what is to be tried")
+    recording, _, _ = _subject(arguments)
+    asked = None if recording is None else asked_of(recording)
+    if asked is None:
+        raise UsageError("no run tells which interpreter it is about; record one (gapless run)")
+    with progress() as say:
+        found = constants(asked.python, asked.device, None, say, Keeping(anew=True))
+    if arguments.json:
+        sys.stdout.write(document(found))
+    else:
+        print(*lines(found), sep="\n")
+    if not found.alone:
+        print("gapless: others used the machine: no prediction will use this", file=sys.stderr)
+    return int(found.place is None)
+
+
 def tried(arguments: argparse.Namespace) -> int:
     """Try what is asked for, print it, and keep it with the run."""
     from gapless.commands.options import progress
@@ -70,15 +94,21 @@ def tried(arguments: argparse.Namespace) -> int:
 def _wish(arguments: argparse.Namespace) -> "Wish":
     from gapless.verify.wishes import Wish
 
-    nothing = not arguments.fix and not arguments.set
+    named = bool(arguments.fix or arguments.set)
+    if arguments.check_prediction and (named or arguments.ceilings):
+        raise UsageError(
+            "--check-prediction is a trial by itself; leave out what else is to be tried"
+        )
     return Wish(
         fixes=tuple(arguments.fix),
         settings=tuple(arguments.set),
-        ceilings=arguments.ceilings or nothing,
+        ceilings=arguments.ceilings,
+        proposed=not (named or arguments.ceilings or arguments.check_prediction),
         together=arguments.together,
         strict=arguments.strict,
         risky=arguments.risky,
         override=arguments.override,
+        check=arguments.check_prediction,
     )
 
 
@@ -175,7 +205,7 @@ def _print(found: "Tried", arguments: argparse.Namespace) -> None:
         print_trial(found.trial)
     else:
         print("nothing was tried")
-        for line in _reasons(found.proposals):
+        for line in (*found.notes, *_reasons(found.proposals)):
             print(line)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from gapless.launch import carrying, checking, folder, reasons, remote, sampling
 from gapless.launch.order import Order
+from gapless.launch.pacing import Patience
 from gapless.launch.samplers import Sampler
 from gapless.launch.tree import Tree
 from gapless.launch.unseen import Journal
@@ -137,6 +138,7 @@ def _notice(beside: Beside) -> Sampler:
 
 
 def _check(beside: Beside) -> None:
-    if checking.wait_for_enough(beside.stop, beside.spool, beside.order.seconds):
+    patience = Patience(beside.order.seconds, beside.order.tell)
+    if checking.wait_for_enough(beside.stop, beside.spool, patience):
         beside.stopped = True
         checking.end_tree(beside.spool, lambda: list(beside.tree.members))

@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from gapless import wire
 from gapless.launch import tree
+from gapless.launch.pacing import Pace, Patience
 
 _PROC: Final = Path("/proc")
 _LOOK_S: Final = 0.25
-_AFTER_WINDOW_S: Final = 30.0  # for the window of stacks, and for the other ranks
-_LATE: Final = 5  # times as long as for a window it is waited for the first batch or step
 _GRACE_S: Final = 10.0  # between SIGTERM and SIGKILL
 
 
@@ -27,6 +26,7 @@ class Progress:
     windows: int = 0
     training: dict[int, bool] = field(default_factory=dict[int, bool])  # number → left when asked
     workers: set[int] = field(default_factory=set[int])
+    pace: Pace = field(default_factory=Pace)
     asked: str = "check"  # how a process ends that left as it was asked to
     _read: dict[str, int] = field(default_factory=dict[str, int])
     _writer: dict[str, int] = field(default_factory=dict[str, int])
@@ -39,7 +39,9 @@ class Progress:
                 frames, length = wire.frames(file.read())
                 self._read[path.name] = self._read.get(path.name, 0) + length
                 for frame in frames:
-                    if frame.kind not in wire.PACKED:
+                    if frame.kind == wire.MARKS:
+                        self.pace.take(path.name, frame.body)
+                    elif frame.kind not in wire.PACKED:
                         self._take(path.name, frame.kind, frame.text())
 
     def _take(self, log: str, kind: int, told: dict[str, Any]) -> None:
@@ -68,22 +70,24 @@ class Progress:
         return self.left() and not self.goes_on()
 
 
-def wait_for_enough(stop: threading.Event, spool: Path, seconds: float) -> bool:
+def wait_for_enough(stop: threading.Event, spool: Path, patience: Patience) -> bool:
     """Wait until enough is recorded or the time is over; ``False`` if told to stop meanwhile.
 
-    ``seconds`` count from the first batch or step: what a training does before (imports, a model
-    from a slow disk) may take longer than that, and holds no answer.
+    The time for a window counts from the first batch or step: what a training does before (imports,
+    a model from a slow disk) may take longer than that, and holds no answer.
     """
     progress = Progress()
-    until = time.monotonic() + _LATE * seconds
+    began, wait = time.monotonic(), patience.before_any()
     while not stop.wait(_LOOK_S):
         windows, begun = progress.windows, bool(progress.training)
         progress.look(spool)
-        if progress.windows and not windows:
-            until = time.monotonic() + _AFTER_WINDOW_S
-        elif progress.training and not begun:
-            until = time.monotonic() + seconds
-        if progress.done() or time.monotonic() > until:
+        if (progress.windows and not windows) or (progress.training and not begun):
+            began = time.monotonic()
+        if progress.windows:
+            wait = patience.after_window(progress.pace)
+        elif progress.training:
+            wait = patience.before_window(progress.pace, several=len(progress.training) > 1)
+        if progress.done() or time.monotonic() > began + wait:
             return True
     return False
 

@@ -14,7 +14,8 @@ class Order:
     command: tuple[str, ...]
     out: Path | None = None
     settings: Settings = field(default_factory=Settings)
-    seconds: float = 60.0  # of ``check``: without a window
+    seconds: float | None = None  # of ``check``: without a window; else as long as steps need
+    tell: Callable[[str], None] | None = None  # of ``check``: that it takes long
     # Called with the run folder and with what tells whether the command still runs.
     first_window: Callable[[Path, Callable[[], bool]], None] | None = None
     meanwhile: Callable[[], object] | None = None  # called once, when there is time

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from gapless.model.interval import Interval
+
 Value = bool | int | float | str | None
 
 
@@ -84,6 +86,14 @@ class Applicability(StrEnum):
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """Where an un-profiled step would go once an edit is made: ns by group, summing exactly."""
+
+    step_ns: int
+    groups: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Proposal:
     """A named edit for one run: what it would change, what for, and why it may not be done."""
 
@@ -94,6 +104,13 @@ class Proposal:
     risk: str | None = None  # a sentence on what else it may change
     refused: str | None = None  # the reason, if it must not be done here
     where: Where | None = None
+    remedies: tuple[str, ...] = ()  # codes of the findings that it helps against
+    speedup: Interval | None = None  # predicted; None: it is not
+    calibrated: bool = False  # the interval is
+    unpredicted: str | None = None  # why it is not predicted
+    after: tuple[str, ...] = ()  # other fixes, with which together it was predicted as well
+    together: Interval | None = None  # what they and this one give, replayed together
+    outcome: Outcome | None = None  # where a step would go with this one alone; None: not played
 
 
 def as_json(edit: Edit) -> dict[str, Any]:

@@ -11,6 +11,26 @@ from gapless.model.edit import Where
 
 
 @dataclass(frozen=True)
+class Filling:
+    """How far the rows of a loader's batches are filled, of a few batches that were looked at.
+
+    Shares of the length, of a batch's mean row and of its longest; the rest is padding.
+    """
+
+    batches: int
+    rows: int  # of a batch, median
+    length: int  # of a row, median
+    lengths: tuple[int, ...]  # that were seen, in windows above all; ascending
+    filled: float
+    longest: float
+    square: float  # mean square of the filled share: what grows with the square of the length
+    told: bool  # lengths or masks in the batches say so too
+    varies: bool  # batches are not all as long
+    kind: str  # "int", "float"
+    dimensions: int  # of the tensor
+
+
+@dataclass(frozen=True)
 class Loader:
     """A DataLoader, its settings, and what was seen of how it is used."""
 
@@ -38,6 +58,7 @@ class Loader:
     cuda_in_dataset: bool | None  # its code or state names CUDA
     picklable: bool | None  # the data set; None: not tried
     pinnable: bool | None  # batches are tensors, numbers, or containers of these
+    filling: Filling | None = None  # None: batches have no length, or were not looked at
 
 
 @dataclass(frozen=True)
@@ -52,6 +73,7 @@ class Optimizer:
     tensors: int | None
     calls: int
     device: str | None  # of its parameters: "cuda", "cpu"
+    parameters: int | None = None  # numbers in its tensors
 
 
 @dataclass(frozen=True)
@@ -71,6 +93,17 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """Evaluations of a model, from where it is told to evaluate to where it trains again."""
+
+    where: Where | None  # where it was told to evaluate
+    passes: int  # of which the following is known
+    graphed: int  # in which graphs for a backward pass were made
+    nodes: int  # of those graphs, all passes together
+    tensors: int  # parameters of the model
+
+
+@dataclass(frozen=True)
 class Parallel:
     """How a model is spread: DDP, FSDP, DataParallel."""
 
@@ -84,6 +117,7 @@ class Precision:
     """Settings of torch that decide how, and how exactly, it computes (names as recorded)."""
 
     settings: Mapping[str, object]
+    where: Where | None = None  # autocast was first entered there
 
 
 @dataclass(frozen=True)
@@ -102,6 +136,7 @@ class Machine:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     cpu_list: str | None = None  # which those are: "0-15"
     device_cpus: str | None = None  # the processors of the device's NUMA node
+    bf16: bool | None = None  # torch's products in bf16 use instructions of the processors
 
 
 @dataclass(frozen=True)
@@ -129,3 +164,4 @@ class Facts:
     models: tuple[Model, ...] = ()
     parallel: tuple[Parallel, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …
+    evaluations: tuple[Evaluation, ...] = ()

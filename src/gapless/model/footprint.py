@@ -23,6 +23,19 @@ class SyncUse:
 
 
 @dataclass(frozen=True)
+class CallUse:
+    """A line of source that saves, or logs: all its calls, all ranks together."""
+
+    kind: str  # "checkpoint" | "logging"
+    file: str | None
+    line: int | None
+    function: str | None
+    count: int
+    total_ns: int
+    per_step: float | None  # calls between steps, on the thread that steps; None without steps
+
+
+@dataclass(frozen=True)
 class AllocatorUse:
     """The allocator of one device in one process: peaks in bytes, counts since the process began.
 
@@ -66,3 +79,4 @@ class Footprint:
     syncs: tuple[SyncUse, ...]  # most time first
     allocator: tuple[AllocatorUse, ...]
     files: FileUse | None
+    calls: tuple[CallUse, ...] = ()  # most time first

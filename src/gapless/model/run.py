@@ -4,7 +4,7 @@ Times are integer nanoseconds, shares fractions; ``None`` is what was not observ
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gapless.model.account import Account
@@ -70,6 +70,10 @@ class RunSteps:
     anchor: str  # what ends a step: "SGD.step, train.py:41"
     profiled_only: bool  # every step lay in a window: the figures are of those
     noted: int  # of the regular ones, one by one: median, p10, p90 and noise are of these
+    shortest_ns: int | None = None  # of those that were noted one by one
+    # Of what is measured by itself (a checkpoint), by leaf: the relative half-width of the 90 %
+    # interval of what it takes of a step. Of one process; seldom ones are absent.
+    spreads: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)
@@ -84,11 +88,26 @@ class OptimizerUse:
 
 @dataclass(frozen=True)
 class Others:
-    """Processors that were not ours to use while the command ran: means over that time."""
+    """Processors that were not ours to use while the training stepped: means over that time."""
 
     cores: float  # that processes of others took
     stolen: float | None  # that the hypervisor gave to other machines
     processors: int | None  # of the machine
+
+
+@dataclass(frozen=True)
+class DeviceState:
+    """How a GPU was doing, as sampled; shares of looks, of those in which it worked where told."""
+
+    number: int
+    busy: float | None  # of the time, a kernel ran
+    clock_mhz: float | None  # of its multiprocessors, while it worked: the mean
+    best_mhz: float | None  # the highest seen
+    held: Mapping[str, float]  # what held the clock back while it worked: "heat", "power" …
+    others: float | None  # processes that are not of the run computed on it
+    memory_peak: int | None  # bytes, of everybody
+    memory_total: int | None
+    celsius: float | None  # the highest
 
 
 @dataclass(frozen=True)
@@ -244,3 +263,7 @@ class Recorded:
     clock_error_ns: int | None = None  # of the axis that marks and windows share
     others: Others | None = None
     optimizers: tuple[OptimizerUse, ...] = ()
+    devices_seen: tuple[DeviceState, ...] = ()
+    rank_lines: Mapping[int, tuple[HotLine, ...]] = field(  # of several ranks: each one's own
+        default_factory=dict[int, tuple[HotLine, ...]]
+    )

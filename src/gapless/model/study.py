@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from gapless.model.account import Account, RowAccount
 from gapless.model.edit import Proposal
+from gapless.model.finding import Diagnosis
 from gapless.model.ledger import Row
 from gapless.model.notebook import page
 from gapless.model.run import Recorded
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
 from gapless.model.trial import Trial
+from gapless.model.work import Work
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,21 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Site:
+    """A function of the user's, and what it caused of one leaf or by one kind of call.
+
+    From stacks of windows, which name a function by the line where it begins.
+    """
+
+    name: str  # a leaf ("idle.sync.return"), an operator or a call ("aten::item")
+    file: str
+    line: int
+    function: str
+    ns: int  # of the ledger for a leaf, of the host for a call
+    calls: int
+
+
+@dataclass(frozen=True)
 class Straggler:
     """A rank that others waited for in collectives."""
 
@@ -107,6 +124,9 @@ class Study:
     recorded: Recorded | None = None  # of a run that gapless recorded
     proposals: tuple[Proposal, ...] = ()
     trials: tuple[Trial, ...] = ()
+    diagnosis: Diagnosis | None = None  # None: not asked for
+    work: tuple[Work, ...] = ()  # of the windows; most time first
+    sites: tuple[Site, ...] = ()  # most time first; none without stacks
 
     def _repr_html_(self) -> str:
         """Show the account in a notebook."""

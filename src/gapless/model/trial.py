@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit
+from gapless.model.interval import Interval
 
 
 class Verdict(StrEnum):
@@ -30,15 +31,6 @@ class Parity(StrEnum):
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A ratio, and the 95 % interval that it lies in."""
-
-    low: float
-    mid: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Arm:
     """One run of the command, with or without the edits."""
 
@@ -55,6 +47,37 @@ class Arm:
     foreign: float | None  # processors that others took meanwhile, as a share of all
     failed: str | None = None  # why it does not count: "out of memory", "disturbed", "no steps" …
     noise: float | None = None  # half-width of the interval of its own step time, relative
+
+
+class Agreement(StrEnum):
+    """How the measured cost of a known delay stands to the predicted one."""
+
+    WITHIN = "within"  # its middle lies in the predicted interval
+    NEAR = "near"  # beside it, but the intervals overlap, or lie within 15 % of the delay
+    BESIDE = "beside"  # further off: what the replay says of the like does not hold here
+    UNDECIDED = "undecided"  # too noisy: it may have cost nothing, or all of the delay
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a delay costs of a step, in ns: 95 % where it was measured, 90 % where predicted."""
+
+    low: float
+    mid: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """A known delay that was put into the training, to see whether what is predicted holds."""
+
+    place: str  # "the loader", "the training thread"
+    delay_ns: int  # each fetch, each step
+    most_ns: int  # that it can cost of a step: workers share it
+    predicted: Cost
+    family: str  # of the prediction: "feed", "host"
+    measured: Cost | None = None
+    agreement: Agreement = Agreement.UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -79,6 +102,7 @@ class Side:
     why: str | None = None
     account: Account | None = None  # of one window of the last arm
     predicted: Interval | None = None
+    check: Check | None = None  # of a side that only checks a prediction
 
 
 @dataclass(frozen=True)
@@ -91,7 +115,7 @@ class Trial:
     arms: tuple[Arm, ...]
     order: str  # "ABBAABBA"
     sides: tuple[Side, ...]  # without the unedited one
-    noise: float | None  # A/A: half-width of the interval of the ratio of unedited arms, relative
+    noise: float | None  # A/A: what such a trial of no edit typically shows, relative
     step_ns: int | None  # unedited
     measured: tuple[int, int] | None  # the steps of each arm that count: first and last
     cache: str  # "warm" | "cold"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from typing import Any
 
 _CGROUP = "/sys/fs/cgroup"
+_HEAD = 1 << 14  # of /proc/cpuinfo, which is long: the first processor
 _NODES = "/sys/devices/system/node"
 _LIMITS = (("memory.max", "memory.current"),)
 _OLD_LIMITS = (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),)
@@ -23,8 +25,23 @@ def values(torch: Any) -> dict[str, Any]:
             memory_bytes=_memory(),
             numa_nodes=_nodes(),
             cpu_list=_processors(),
+            executable=os.path.abspath(sys.executable),
+            processor=_model(),
+            processors=_usable(),
+            bf16=_bf16(torch),
         )
     return {**_read, **_device(torch)}
+
+
+def _bf16(torch: Any) -> bool | None:
+    """Tell whether oneDNN takes products in bf16 here: it needs AVX-512; None: not known.
+
+    Where it does not, torch multiplies them by loops of its own.
+    """
+    try:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    except (AttributeError, RuntimeError):
+        return None
 
 
 def _device(torch: Any) -> dict[str, Any]:
@@ -38,7 +55,39 @@ def _device(torch: Any) -> dict[str, Any]:
         "devices": torch.cuda.device_count(),
         "device_bytes": found.total_memory,
         "device_cpus": _near(found),
+        "device_uuid": str(getattr(found, "uuid", "")) or None,
+        "driver": _driver(),
     }
+
+
+def _driver() -> str | None:
+    """Give the version of NVIDIA's driver, as the kernel's module tells it."""
+    told = _line("/sys/module/nvidia/version")
+    if told is None:
+        found = re.search(r"\b\d+(\.\d+)+\b", _line("/proc/driver/nvidia/version") or "")
+        told = found.group(0) if found else None
+    return told
+
+
+def _model() -> str:
+    """Name the processor, as the probe of machines does."""
+    with contextlib.suppress(OSError):
+        with open("/proc/cpuinfo", errors="replace") as file:
+            found = re.search(r"^model name\s*:\s*(.*\S)", file.read(_HEAD), re.MULTILINE)
+        if found:
+            return found.group(1)
+    return os.uname().machine
+
+
+def _usable() -> int | None:
+    """Give how many processors this process may use: its affinity, and its group's quota."""
+    with contextlib.suppress(OSError, AttributeError):
+        many = len(os.sched_getaffinity(0))
+        quota, _, interval = (_line(os.path.join(_CGROUP, "cpu.max")) or "").partition(" ")
+        if quota.isdecimal() and interval.isdecimal():
+            many = min(many, max(1, round(int(quota) / int(interval))))
+        return many
+    return None
 
 
 def _near(device: Any) -> str | None:

@@ -13,10 +13,12 @@ import msgspec
 
 from gapless.model.account import Account, RowAccount
 from gapless.model.comparison import Change, Comparison, Matched, Side
-from gapless.model.footprint import AllocatorUse, FileUse, SyncUse
+from gapless.model.finding import Abstention, Rehearsal
+from gapless.model.footprint import AllocatorUse, CallUse, FileUse, SyncUse
 from gapless.model.recording import Unseen
 from gapless.model.run import (
     Cost,
+    DeviceState,
     Energy,
     HotLine,
     LoaderUse,
@@ -29,6 +31,12 @@ from gapless.model.study import Leaf, Straggler, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
 from gapless.model.version import version
+from gapless.report.diagnosis_document import (
+    FindingObject,
+    PresentObject,
+    ToTryObject,
+    diagnosis_keys,
+)
 from gapless.report.run_document import (
     StepAccountObject,
     StepObject,
@@ -133,8 +141,18 @@ class StudyObject:
     syncs: tuple[SyncUse, ...] | None = None
     allocator: tuple[AllocatorUse, ...] | None = None
     files: FileUse | None = None
-    proposals: tuple[ProposalObject, ...] | None = None  # what was asked to be tried
+    calls: tuple[CallUse, ...] | None = None  # lines that save, or log
+    devices_seen: tuple[DeviceState, ...] | None = None
+    proposals: tuple[ProposalObject, ...] | None = None  # what would help, or was asked to be tried
     trials: tuple[TrialObject, ...] | None = None
+    findings: tuple[FindingObject, ...] | None = None  # most valuable first; null: not looked for
+    present: tuple[PresentObject, ...] | None = None  # seen, and not worth it
+    to_try: tuple[ToTryObject, ...] | None = None  # not sure to be worth naming, and worth a trial
+    abstentions: tuple[Abstention, ...] | None = None  # rules that could not be checked
+    outlook: str | None = None  # without findings: what is left to gain
+    provisional: bool | None = None  # too few steps to know the noise
+    least: float | None = None  # the gain from which on a cause is worth naming
+    rehearsal: Rehearsal | None = None  # the unchanged windows, replayed
 
 
 @dataclass(frozen=True)
@@ -169,6 +187,7 @@ def study_json(study: Study) -> str:
             proposals=proposal_objects(study.proposals) if study.proposals else None,
             trials=trial_objects(study.trials) if study.trials else None,
             **recorded_keys(study.recorded),
+            **diagnosis_keys(study.diagnosis),
         )
     )
 

@@ -1,10 +1,14 @@
 """The machine's constants as lines of text: a part after the other, what is absent at the end."""
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gapless.model.machine import Constant, Constants, Place
+import msgspec
+
+from gapless.model.machine import SCHEMA, Constant, Constants, Place
+from gapless.model.version import version
 from gapless.report.numbers import rate, size, span
 from gapless.report.text import clean
 
@@ -25,6 +29,12 @@ def lines(constants: Constants) -> tuple[str, ...]:
             *(f"note: {note}" for note in constants.notes),
         )
     )
+
+
+def document(constants: Constants) -> str:
+    """Give the JSON object: the constants under their name, with how each was measured."""
+    found = {"schema": SCHEMA, "gapless": version(), "constants": msgspec.to_builtins(constants)}
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
 def _head(constants: Constants) -> Iterator[str]:
@@ -64,7 +74,7 @@ def _name(one: Constant) -> str:
 
 def _figure(value: float, unit: str) -> str:
     if unit == "ns":
-        return span(value)
+        return span(value) if value > 0 else f"{value:.0f} ns"  # a difference may be noise
     if unit == "B/s":
         return rate(value)
     factor, prefix = next(((f, p) for f, p in _PREFIXES if value >= f), (1.0, ""))

@@ -6,9 +6,12 @@ from typing import Final
 
 from gapless.model.study import Study
 from gapless.report.account import Sheet, sheet
+from gapless.report.causes import cause_lines, harmless_lines, replay_lines, try_lines
+from gapless.report.checks import check_lines
 from gapless.report.grids import NAMES, grid
 from gapless.report.leaves import leaf_lines
 from gapless.report.names import TITLES
+from gapless.report.remedies import end_lines, refused_lines, remedy_rows, then_line
 from gapless.report.summary import footing, headline, health_lines, rank_lines, steps_lines
 from gapless.report.terminal import Wanted
 from gapless.report.text import clean
@@ -29,6 +32,7 @@ def _lines(study: Study, wanted: Wanted) -> Iterator[str]:
     yield from account_table(laid, stepwise=study.account.steps is not None)
     yield ""
     yield f"*{plain(footing(study))}*"
+    yield from remedies(study)
     yield from bullets("Ranks", rank_lines(study))
     if study.steps is not None:
         yield from bullets("Steps", steps_lines(study.steps, study.account))
@@ -44,6 +48,30 @@ def tables(study: Study, wanted: Wanted) -> Iterator[str]:
     """Give the tables of what a trace holds. Raises ``UsageError`` for a sort key that is none."""
     for name in NAMES:
         yield from _table(study, name, wanted)
+
+
+def remedies(study: Study) -> Iterator[str]:
+    """Give causes, what would help, what is harmless, and what that rests on."""
+    found = study.diagnosis
+    if found is None:
+        return
+    if found.findings:
+        yield from bullets("What costs time", cause_lines(found))
+    elif found.outlook:
+        yield from ("", f"**{plain(clean(found.outlook))}**")
+    rows = remedy_rows(study)
+    if rows:
+        yield from ("", "### What would help", "")
+        yield "| | change | where | class | predicted step | is worth |"
+        yield "|--:|:--|:--|:--|--:|--:|"
+        yield from (_row([plain(cell) for cell in row.cells]) for row in rows)
+        yield from ("", plain(then_line(study)))
+    yield from bullets("Worth trying, without a price", try_lines(found))
+    yield from bullets("Refused", refused_lines(study))
+    yield from bullets("Harmless here", harmless_lines(found))
+    yield from bullets(
+        "Replay", (*replay_lines(found), *check_lines(study.trials), *end_lines(study))
+    )
 
 
 def account_table(laid: Sheet, *, stepwise: bool) -> Iterator[str]:

@@ -9,9 +9,13 @@ from rich.text import Text
 from gapless.model.run import Recorded, Series
 from gapless.model.study import Study
 from gapless.report.account import Sheet, sheet
+from gapless.report.causes import first_line, replay_lines
+from gapless.report.checks import check_lines
 from gapless.report.first import Words, account_lines
+from gapless.report.functions import function_lines
 from gapless.report.numbers import count
 from gapless.report.pen import Pen, pen_for, spark
+from gapless.report.remedies import remedy_screen
 from gapless.report.run_footprint import footprint_sections
 from gapless.report.run_loaders import AT_HOME, at_home, loader_lines
 from gapless.report.run_notable import notable_lines, optimizer_lines, shares_of
@@ -70,11 +74,14 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
     yield from fold(headline(study, recorded, laid), pen.width, style="bold")
     yield from fold(life_line(recorded), pen.width)
     yield from fold(place_of(recorded), pen.width)
+    if study.diagnosis is not None and (line := first_line(study.diagnosis)):
+        yield from fold(line, pen.width, style="bold")
     for line in notable_lines(recorded):
         yield from fold(line, pen.width)
     if laid is not None and recorded.steps is not None:
         words = Words("where a step goes", footing(recorded, recorded.steps), remarks(recorded))
         yield from account_lines(laid, pen, words)
+    yield from remedy_screen(study, pen)
     for name, lines in sections(study, recorded):
         yield from section(name, lines, pen)
     yield from _machine(recorded.machine, pen)
@@ -88,13 +95,22 @@ def sections(study: Study, recorded: Recorded) -> Iterator[tuple[str, Sequence[s
     """Give the parts of the report that are sentences, with their titles."""
     if recorded.steps is not None:
         yield "steps", [*steps_lines(recorded, recorded.steps), *optimizer_lines(recorded)]
+    yield "replay", [*replay_lines(study.diagnosis), *check_lines(study.trials)]
     yield "command", list(command_lines(recorded))
     yield "ranks", list(rank_lines(study, recorded))
     yield "loaders", list(loader_lines(recorded))
-    yield "lines", list(line_lines(recorded))
+    yield "lines", [*line_lines(recorded), *function_lines(study)]
     yield from footprint_sections(recorded.footprint)
     yield "spent", list(spent_lines(recorded))
-    yield "tried", [verdict_line(side) for trial in study.trials for side in trial.sides]
+    yield (
+        "tried",
+        [
+            verdict_line(side)
+            for trial in study.trials
+            for side in trial.sides
+            if side.check is None  # those stand with the replay
+        ],
+    )
 
 
 def window_lines(study: Study, recorded: Recorded) -> Sequence[str]:

@@ -66,6 +66,7 @@ def recorded_keys(recorded: Recorded | None) -> dict[str, Any]:
         "optimizers": recorded.optimizers,
         "adopted": recorded.adopted,
         "axis_error_ns": recorded.clock_error_ns,
+        "devices_seen": recorded.devices_seen,
         **_footprint(recorded.footprint),
     }
 

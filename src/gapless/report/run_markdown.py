@@ -5,7 +5,7 @@ from typing import Final
 
 from gapless.model.run import Recorded
 from gapless.model.study import Study
-from gapless.report.markdown import account_table, bullets, plain, tables
+from gapless.report.markdown import account_table, bullets, plain, remedies, tables
 from gapless.report.run import figures, laid_out, remarks, sections, window_lines
 from gapless.report.run_notable import notable_lines
 from gapless.report.run_unseen import unseen_lines
@@ -35,7 +35,10 @@ def _lines(study: Study, recorded: Recorded, wanted: Wanted) -> Iterator[str]:
         yield ""
         remark = " ".join(remarks(recorded).values())
         yield f"*{plain(footing(recorded, recorded.steps))}{plain(f' {remark}' if remark else '')}*"
+    yield from remedies(study)
     for name, lines in sections(study, recorded):
+        if name == "replay":  # it stands with the causes
+            continue
         yield from bullets(_TITLES.get(name, name.capitalize()), lines)
     yield from bullets("Machine", (f"{one.title}: {figures(one)}" for one in recorded.machine))
     yield from bullets("Not observed", unseen_lines(study, recorded))

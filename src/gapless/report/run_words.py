@@ -12,6 +12,9 @@ from gapless.report.numbers import count, duration, percent, span, unit_for
 from gapless.report.text import clean, shorten
 
 _COMMAND: Final = 60  # cells of a command that are shown
+_LONG_NS: Final = 1_000_000_000  # a step: few of them are seen in the time of a check
+_CHECKED: Final = 20  # such steps that a check should have time for
+_MINUTE_NS: Final = 60_000_000_000
 _PROVISIONAL: Final = 50  # steps below which the noise is not known
 PHASES: Final = {  # run leaves as they are printed, in order
     "set-up": "set-up",
@@ -162,7 +165,7 @@ def _joined(recorded: Recorded) -> Iterator[str]:
         return
     wall, steps = account.account.wall_ns, account.account.steps or 1
     if not account.refined_by:
-        yield "no window was recorded: what lies within a step is not known"
+        yield f"no window was recorded: what lies within a step is not known{_longer(recorded)}"
     elif recorded.adopted:
         yield _adopted(recorded)
     if account.host_scale is not None and account.host_scale < 0.9:  # noqa: PLR2004
@@ -180,6 +183,18 @@ def _joined(recorded: Recorded) -> Iterator[str]:
             f"steps outside the windows took {span(account.excess_ns / steps)} longer than "
             "those within explain: that is unknown"
         )
+
+
+def _longer(recorded: Recorded) -> str:
+    """Say how long a check has to be whose steps were too long for it."""
+    steps = recorded.steps
+    if recorded.life.stopped_by != "check" or steps is None or steps.median_ns < _LONG_NS:
+        return ""
+    return f"; the first ends after twelve steps: gapless check --seconds {_check_s(steps)}"
+
+
+def _check_s(steps: RunSteps) -> int:
+    return -(-_CHECKED * steps.median_ns // _MINUTE_NS) * 60
 
 
 def _adopted(recorded: Recorded) -> str:

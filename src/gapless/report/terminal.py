@@ -7,12 +7,14 @@ from rich.text import Text
 
 from gapless.model.study import Study
 from gapless.report.account import sheet
+from gapless.report.causes import replay_lines
 from gapless.report.columns import lay_out
 from gapless.report.first import Words, account_lines
 from gapless.report.grids import NAMES, grid
 from gapless.report.leaves import leaf_lines
 from gapless.report.names import TITLES
 from gapless.report.pen import Pen
+from gapless.report.remedies import remedy_screen
 from gapless.report.summary import footing, headline, health_lines, rank_lines, steps_lines
 from gapless.report.text import pad, shorten
 from gapless.report.wrap import fold
@@ -32,6 +34,8 @@ def screen(study: Study, pen: Pen, wanted: Wanted) -> Iterator[Text]:
     yield from fold(headline(study, laid), pen.width, style="bold")
     title = "where a step goes" if study.account.steps is not None else "where the time goes"
     yield from account_lines(laid, pen, Words(title, footing(study)))
+    yield from remedy_screen(study, pen)
+    yield from section("replay", list(replay_lines(study.diagnosis)), pen)
     yield from section("ranks", list(rank_lines(study)), pen)
     if study.steps is not None:
         yield from section("steps", list(steps_lines(study.steps, study.account)), pen)

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gapless.model.edit import Proposal, as_json
-from gapless.model.trial import Arm, Interval, Side, Trial
+from gapless.model.edit import Outcome, Proposal, as_json
+from gapless.model.interval import Interval
+from gapless.model.trial import Arm, Check, Side, Trial
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class TrialObject:
     unedited_leaves: Mapping[str, int] | None
     runs: tuple[ArmObject, ...]
     notes: tuple[str, ...]
+    check: Check | None = None  # of a known delay, put in to check what is predicted
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,13 @@ class ProposalObject:
     risk: str | None
     refused: str | None
     where: Mapping[str, Any] | None
+    remedies: tuple[str, ...] = ()  # codes of the findings that it helps against
+    speedup: Interval | None = None  # predicted, of this alone; null: it is not
+    calibrated: bool = False
+    unpredicted: str | None = None  # why it is not predicted
+    after: tuple[str, ...] = ()  # fixes with which together it was predicted as well
+    together: Interval | None = None  # what all of these give, replayed together
+    outcome: Outcome | None = None  # where a step would go with this alone: ns by group, summing
 
 
 def trial_objects(trials: Sequence[Trial]) -> tuple[TrialObject, ...]:
@@ -87,6 +96,13 @@ def proposal_objects(proposals: Sequence[Proposal]) -> tuple[ProposalObject, ...
             risk=one.risk,
             refused=one.refused,
             where=None if one.where is None else vars(one.where),
+            remedies=one.remedies,
+            speedup=one.speedup,
+            calibrated=one.calibrated,
+            unpredicted=one.unpredicted,
+            after=one.after,
+            together=one.together,
+            outcome=one.outcome,
         )
         for one in proposals
     )
@@ -119,6 +135,7 @@ def _object(trial: Trial, side: Side) -> TrialObject:
         unedited_leaves=None if trial.account is None else trial.account.leaves,
         runs=tuple(_arm(arm) for arm in trial.arms if arm.side in {"A", side.name}),
         notes=trial.notes,
+        check=side.check,
     )
 
 

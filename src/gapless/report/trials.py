@@ -7,7 +7,9 @@ from typing import Final, TextIO
 from rich.text import Text
 
 from gapless.model.edit import Applicability
-from gapless.model.trial import Arm, Interval, Parity, Side, Trial, Verdict
+from gapless.model.interval import Interval
+from gapless.model.trial import Agreement, Arm, Check, Parity, Side, Trial, Verdict
+from gapless.report.checks import check_headline, check_line
 from gapless.report.numbers import duration, percent, span
 from gapless.report.pen import Pen, pen_for
 from gapless.report.text import clean, pad, shorten
@@ -27,10 +29,13 @@ _STYLE: Final = {
     Verdict.DOES_NOT_FIT: "red",
     Verdict.REFUSED: "red",
 }
+_AGREEMENT: Final = {Agreement.WITHIN: "green", Agreement.NEAR: "green", Agreement.BESIDE: "red"}
+_BROKEN: Final = (Verdict.DOES_NOT_FIT, Verdict.REFUSED)
 _FASTER: Final = (Verdict.CONFIRMED, Verdict.LARGER, Verdict.SMALLER)
 _VERDICT: Final = 12  # cells
 _NARROW: Final = 20  # cells of a name: below that the last column goes
-_HEADS: Final = ("", "", "a step", "is worth", "a whole job")
+_HEADS: Final = ("", "", "a step", "predicted", "is worth", "a whole job")
+_PREDICTED: Final = 3  # which of them
 _INDENT: Final = 6
 _LEAST, _MOST = 0.01, 100.0  # bounds beyond which say nothing
 _GAPS: Final = 4  # before the letter, and after it
@@ -56,7 +61,8 @@ def trial_screen(trial: Trial, pen: Pen) -> Iterator[Text]:
 
 def _of_side(trial: Trial, side: Side, pen: Pen) -> Iterator[Text]:
     """Give the remarks on a side, its letter before the first."""
-    lines = [one for line in _remarks(trial, side) for one in fold(line, pen.width - _INDENT)]
+    remarks = _remarks(trial, side) if side.check is None else _check_remarks(side, side.check)
+    lines = [one for line in remarks for one in fold(line, pen.width - _INDENT)]
     for at, line in enumerate(lines):
         yield Text.assemble(pad("" if at else f"  {side.name}", _INDENT), line)
 
@@ -82,6 +88,9 @@ def interval(found: Interval) -> str:
 
 def _headline(trial: Trial) -> str:
     command = shorten(clean(" ".join(trial.command)), 60)
+    checks = [side.check for side in trial.sides if side.check is not None]
+    if checks:
+        return f"gapless try · {command} · {check_headline(checks)}"
     better = [side for side in trial.sides if side.verdict in _FASTER and side.speedup]
     if not better:
         return f"gapless try · {command} · nothing tried is proven to help"
@@ -117,8 +126,10 @@ def _method(trial: Trial) -> str:
 def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
     """Give a row for the unedited arms and for each side; the whole job goes where it is narrow."""
     unedited = "" if trial.step_ns is None else duration(trial.step_ns)
-    rows = [_HEADS, ("A", "unedited", unedited, "", ""), *map(_cells, trial.sides)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(_HEADS))]
+    rows = [_HEADS, ("A", "unedited", unedited, "", "", ""), *map(_cells, trial.sides)]
+    if all(side.predicted is None for side in trial.sides):
+        rows = [(*row[:_PREDICTED], *row[_PREDICTED + 1 :]) for row in rows]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     if _name_room(widths, pen) < min(_NARROW, widths[1]):
         widths = widths[:-1]
     widths[1] = max(1, min(widths[1], _name_room(widths, pen)))
@@ -126,8 +137,15 @@ def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
     for at, row in enumerate(rows[:2]):
         yield Text(_row(row, widths), style="" if at else "bright_black")
     for side, row in zip(trial.sides, rows[2:], strict=True):
-        told = (words(side.verdict), _STYLE.get(side.verdict, "yellow"))
+        told = _last(side)
         yield Text.assemble(pad(_row(row, widths), whole), "  ", told)
+
+
+def _last(side: Side) -> tuple[str, str]:
+    """Give the last words of a row, and their style: the verdict, or what a check has shown."""
+    if side.check is not None and side.verdict not in _BROKEN:
+        return side.check.agreement.value, _AGREEMENT.get(side.check.agreement, "yellow")
+    return words(side.verdict), _STYLE.get(side.verdict, "yellow")
 
 
 def _name_room(widths: Sequence[int], pen: Pen) -> int:
@@ -140,6 +158,7 @@ def _cells(side: Side) -> tuple[str, ...]:
         side.name,
         clean(" + ".join(side.fixes)),
         "" if side.step_ns is None else duration(side.step_ns),
+        "" if side.predicted is None else interval(side.predicted),
         "" if side.speedup is None else interval(side.speedup),
         "" if side.job is None else interval(side.job),
     )
@@ -172,6 +191,13 @@ def _remarks(trial: Trial, side: Side) -> Iterator[str]:
     costs = list(_costs(trial, side))
     if costs:
         yield " · ".join(costs)
+
+
+def _check_remarks(side: Side, check: Check) -> Iterator[str]:
+    """Say what a delay cost, and was to cost; why nothing was measured."""
+    yield check_line(check)
+    if side.why is not None:
+        yield clean(side.why)
 
 
 def _costs(trial: Trial, side: Side) -> Iterator[str]:

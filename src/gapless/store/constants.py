@@ -1,13 +1,14 @@
 """Constants of machines, kept in the user's cache by where they hold."""
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from gapless.model.machine import SCHEMA, Constants, Place
-from gapless.store import cache
+from gapless.store import cache, folder
 
 _NAME: Final = "constants"
 _PROBE: Final = Path(__file__).resolve().parents[1] / "probe"
@@ -40,7 +41,26 @@ def key(place: Place, asked: str) -> str:
 
 def load(place: Place, asked: str) -> Constants | None:
     """Give the constants kept for a place; ``None`` if there are none, or they are damaged."""
-    data = cache.load_blob(key(place, asked), _NAME)
+    return _read(key(place, asked))
+
+
+def every(asked: tuple[str, ...]) -> Iterator[Constants]:
+    """Give all constants that are kept of any place, and answer one of some questions."""
+    ending = f".{_NAME}.blob"
+    try:
+        names = sorted(one.name for one in folder.place().iterdir() if one.name.endswith(ending))
+    except OSError:
+        return
+    for name in names:
+        known = name.removesuffix(ending)
+        found = _read(known)
+        place = None if found is None else found.place
+        if found is not None and place is not None and known in {key(place, one) for one in asked}:
+            yield found
+
+
+def _read(known: str) -> Constants | None:
+    data = cache.load_blob(known, _NAME)
     if data is None:
         return None
     try:

@@ -23,6 +23,8 @@ from gapless.study.leaves import look_into
 from gapless.study.options import Options
 from gapless.study.part import Evidence, Part
 from gapless.study.tables import build
+from gapless.study.tables.sites import site_table
+from gapless.study.tables.work import work_table
 from gapless.study.view import View
 
 _EVER: Final = 2**62  # ns: 146 years; twice of it is still an integer
@@ -44,6 +46,8 @@ def summarise(joined: Joined, ledger: Ledger, options: Options) -> Part:
         stragglers=_stragglers(view),
         backlog_ns=_backlog(view),
         ours=seen(view.trace),
+        sites=site_table(view),
+        work=work_table(view),
     )
 
 

@@ -1,4 +1,8 @@
-"""The machine's constants, measured once: from the cache, else by the probe."""
+"""The machine's constants, measured once: from the cache, else by the probe.
+
+``gapless try --machine`` measures them; studies of runs take what is kept, where the run tells that
+it was recorded on the same machine (``kept_of``). They are never a figure of the run itself.
+"""
 
 import time
 from dataclasses import dataclass, replace
@@ -6,11 +10,12 @@ from typing import Final
 
 from gapless.launch import probing
 from gapless.launch.probing import Asked, Say
-from gapless.model.machine import Constants, Place
+from gapless.model.machine import Constants, Gpu, Place
 from gapless.store import constants as store
 
 _DAY_S: Final = 86400.0
 _SOON_S: Final = 3600.0
+_DEVICES: Final = 16  # numbers of GPUs that may have been measured
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,73 @@ def of(python: str, asked: Asked, say: Say, keeping: Keeping | None = None) -> C
     if keeping.keep and _lasts(found):
         store.save(found, _asked(asked))
     return found
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a run tells of where it ran; ``None``: it does not."""
+
+    python: str | None
+    torch: str | None
+    processor: str | None
+    processors: int | None
+    device: bool  # it used a GPU
+    uuid: str | None
+    driver: str | None
+    at_unix_s: float
+
+
+def kept_of(told: Told) -> Constants | None:
+    """Give the constants that are kept of the machine a run was recorded on, the nearest in time.
+
+    ``None`` where there are none, or the run does not tell all that they depend on.
+    """
+    able = [
+        one
+        for one in store.every(_questions())
+        if one.place is not None and _same(one.place, told) and _near(one, told.at_unix_s)
+    ]
+    return min(able, key=lambda one: abs(one.measured_unix_s - told.at_unix_s), default=None)
+
+
+def _questions() -> tuple[str, ...]:
+    """Give what ``gapless try --machine`` may have asked."""
+    return tuple(_asked(Asked(device=one)) for one in (None, *range(_DEVICES)))
+
+
+def _near(found: Constants, at_unix_s: float) -> bool:
+    """Tell whether constants are of about the same time, and of a machine that was free.
+
+    What was measured beside others says what they left: a peak that is none.
+    """
+    near = abs(found.measured_unix_s - at_unix_s) <= Keeping().most_days * _DAY_S
+    return near and found.alone
+
+
+def _same(place: Place, told: Told) -> bool:
+    """Tell whether constants hold where a run was: what it does not tell is another's."""
+    known = (place.python, place.processor, place.processors)
+    if known != (told.python, told.processor, told.processors):
+        return False
+    return _same_torch(place.torch, told.torch) and (not told.device or _same_gpu(place.gpu, told))
+
+
+def _same_torch(one: str | None, other: str | None) -> bool:
+    """Compare versions; what stands behind "+" a package need not tell."""
+    if one is None or other is None:
+        return False
+    (first, _, build), (second, _, its) = one.partition("+"), other.partition("+")
+    return first == second and (not build or not its or build == its)
+
+
+def _same_gpu(gpu: Gpu | None, told: Told) -> bool:
+    if gpu is None or None in (gpu.uuid, gpu.driver, told.uuid, told.driver) or gpu.why:
+        return False
+    return (_bare(gpu.uuid), gpu.driver) == (_bare(told.uuid), told.driver)
+
+
+def _bare(uuid: str | None) -> str:
+    return (uuid or "").lower().removeprefix("gpu-")
 
 
 def _most_s(kept: Constants, keeping: Keeping) -> float:

@@ -5,14 +5,25 @@ from pathlib import Path
 
 from gapless.accounting import join, partition
 from gapless.errors import NotATraceError
+from gapless.model.seen import Seen
 from gapless.model.study import RunInfo, Study
 from gapless.store import cache
 from gapless.study.capture import summarise
-from gapless.study.merge import merge_accounts, merge_leaves, merge_stragglers, merge_tables
+from gapless.study.concluding import conclude, prices_of
+from gapless.study.merge import (
+    merge_accounts,
+    merge_leaves,
+    merge_sites,
+    merge_stragglers,
+    merge_tables,
+    merge_work,
+)
 from gapless.study.notes import health
 from gapless.study.options import Options, Say
 from gapless.study.part import Missing, Part
+from gapless.study.playing import player_of
 from gapless.study.ranks import Places, many, require_rank
+from gapless.study.rereading import captures
 from gapless.study.steps import step_times
 from gapless.study.tasks import capture_of
 
@@ -20,7 +31,12 @@ from gapless.study.tasks import capture_of
 def make_study(files: Sequence[Path], options: Options, tell: Say) -> Study:
     """Read traces and give the study of them: one rank or many. Raises ``GaplessError``."""
     parts, missing = read_parts(files, options, tell)
-    return assemble(parts, missing, options)
+    study = assemble(parts, missing, options)
+    if not options.concludes:
+        return study
+    tell("looking for causes")
+    seen = Seen(study, None)
+    return conclude(prices_of(seen, player_of(captures(parts), seen, cached=options.cache)))
 
 
 def read_parts(
@@ -56,6 +72,8 @@ def assemble(parts: Sequence[Part], missing: Sequence[Missing], options: Options
         leaf=merge_leaves([part.leaf for part in parts if part.leaf], options.pieces),
         stragglers=merge_stragglers(one for part in parts for one in part.stragglers),
         backlog_ns=_middle([part.backlog_ns for part in parts if part.backlog_ns is not None]),
+        sites=merge_sites([part.sites for part in parts]),
+        work=merge_work([part.work for part in parts]),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from gapless.accounting import total
 from gapless.model.account import Account
-from gapless.model.study import Leaf, Straggler
+from gapless.model.study import Leaf, Site, Straggler
 from gapless.model.tables import (
     CollectiveRow,
     Copy,
@@ -18,8 +18,10 @@ from gapless.model.tables import (
     Range,
     Tables,
 )
+from gapless.model.work import Work
 
 _Row = TypeVar("_Row")
+_Number = TypeVar("_Number", int, float)
 
 
 def merge_tables(parts: Sequence[Tables]) -> Tables:
@@ -106,6 +108,38 @@ def merge_stragglers(stragglers: Iterable[Straggler]) -> tuple[Straggler, ...]:
     return tuple(Straggler(rank, time, waits[rank]) for rank, time in ns.most_common())
 
 
+def merge_sites(parts: Sequence[Sequence[Site]]) -> tuple[Site, ...]:
+    """Add up what functions caused on several ranks, most time first."""
+    return _merged(
+        parts,
+        lambda row: (row.name, row.file, row.line, row.function),
+        lambda one, other: replace(one, ns=one.ns + other.ns, calls=one.calls + other.calls),
+        lambda row: (-row.ns, row.name, row.file),
+    )
+
+
+def merge_work(parts: Sequence[Sequence[Work]]) -> tuple[Work, ...]:
+    """Add up what operators of several ranks computed and moved, most time first."""
+    return _merged(
+        parts,
+        lambda row: (row.operator, row.inputs, row.dtype, row.leaf, *_kind(row)),
+        lambda one, other: replace(
+            one,
+            calls=one.calls + other.calls,
+            launches=one.launches + other.launches,
+            ns=one.ns + other.ns,
+            host_ns=one.host_ns + other.host_ns,
+            flops=_sum(one.flops, other.flops),
+            bytes=_sum(one.bytes, other.bytes),
+        ),
+        lambda row: (-row.ns, row.operator, row.inputs or "", row.leaf),
+    )
+
+
+def _kind(row: Work) -> tuple[bool | None, bool, bool]:
+    return row.channels_first, row.backward, row.again
+
+
 def _merged(
     tables: Iterable[Sequence[_Row]],
     key: Callable[[_Row], Hashable],
@@ -120,7 +154,7 @@ def _merged(
     return tuple(sorted(found.values(), key=order))
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
+def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
     return None if one is None or other is None else one + other
 
 

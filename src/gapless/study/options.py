@@ -56,6 +56,7 @@ class Options:
     pieces: int = 10  # how many of the leaf's longest pieces
     cache: bool = True
     price: float | None = None  # of a GPU for an hour
+    diagnose: bool = True  # look for causes, unless steps or a leaf are selected
 
     def __post_init__(self) -> None:
         """Refuse what cannot be followed. Raises ``UsageError``."""
@@ -69,6 +70,11 @@ class Options:
         if self.leaf is not None and not leaves_below(self.leaf):
             tops = sorted({".".join(leaf.split(".")[:2]) for leaf in LEAVES})
             raise UsageError(f"no leaf begins with {self.leaf!r}; there are: {', '.join(tops)}")
+
+    @property
+    def concludes(self) -> bool:
+        """Tell whether causes are looked for: not in a selection of steps, nor in one leaf."""
+        return self.diagnose and self.steps is None and self.leaf is None
 
     def ranks(self) -> Selection | None:
         """Give the selected ranks, ``None`` for all."""

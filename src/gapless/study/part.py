@@ -5,9 +5,10 @@ from typing import Final
 
 from gapless.accounting.clock import Seen
 from gapless.model.account import Account
-from gapless.model.study import Leaf, Straggler
+from gapless.model.study import Leaf, Site, Straggler
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
+from gapless.model.work import Work
 
 SYNCS_TO_NOTE: Final = (
     20  # a step; above it, debts and gains of syncs differ (docs: the account, 8)
@@ -55,6 +56,8 @@ class Part:
     stragglers: tuple[Straggler, ...]
     backlog_ns: int | None = None  # Study.backlog_ns, of this capture
     ours: Seen | None = None  # of a window of ours
+    sites: tuple[Site, ...] = ()
+    work: tuple[Work, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def _load(folder: Path) -> Recording | None:
 def _account(recording: Recording) -> Account | None:
     """Give the account of an arm's steps, parted further by its window."""
     try:
-        found = study_recording(recording, Options(), lambda _: None).recorded
+        found = study_recording(recording, Options(diagnose=False), lambda _: None).recorded
     except GaplessError:
         return None
     joined = None if found is None or not found.windows else found.account

@@ -23,19 +23,23 @@ def forecast(wanted: Sequence[Candidate], settings: TrialSettings, known: Record
     if steps is None or not wanted:
         return
     start_s = (steps.start_ns + (steps.exit_ns or 0)) * _NS
-    told = Known(
-        steps, step_ns(steps), start_s, settings.budget_s, turns=False, steps=settings.steps
-    )
+    budget_s = settings.most_s or settings.budget_s
+    told = Known(steps, step_ns(steps), start_s, budget_s, turns=False, steps=settings.steps)
     needed = lengths.length(told, wanted).short_s
-    if needed is not None and needed > _FAR * settings.budget_s:
-        raise too_short(needed + start_s, settings.budget_s)
+    if needed is not None and needed > _FAR * budget_s:
+        raise too_short(needed + start_s, budget_s)
+
+
+def enough(needed_s: float) -> float:
+    """Give a budget that holds what needs so long, in whole minutes."""
+    return math.ceil(needed_s * _MORE / 60) * 60.0
 
 
 def too_short(needed_s: float, budget_s: float) -> UsageError:
     """Give the error that a budget does not hold two pairs of arms, and which one would."""
     return UsageError(
         f"two pairs of arms take about {spoken(needed_s)}, more than the budget of "
-        f"{spoken(budget_s)}: --budget {math.ceil(needed_s * _MORE / 60)}m would do, or fewer edits"
+        f"{spoken(budget_s)}: --budget {enough(needed_s) / 60:.0f}m would do, or fewer edits"
     )
 
 

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from gapless.model.trial import Interval, Verdict
+from gapless.model.interval import Interval
+from gapless.model.trial import Verdict
 from gapless.verify.steady import step_time, step_times
 
 Float = npt.NDArray[np.float64]
@@ -31,27 +32,37 @@ def student(freedom: int) -> float:
     return next((value for least, value in _T_MORE if freedom >= least), _T[-1])
 
 
-def speedup(pairs: Sequence[Pair]) -> Interval | None:
+def alike(arms: Sequence[Float]) -> list[float]:
+    """Give the logarithms of the ratios of successive arms of one side, whose truth is known: 0."""
+    times = [step_time(one) for one in arms]
+    return [math.log(a / b) for a, b in pairwise(times)]
+
+
+def speedup(pairs: Sequence[Pair], same: Sequence[float] = ()) -> Interval | None:
     """Give the speed-up that neighbouring arms show, with its 95 % interval; ``None`` for one pair.
 
     The median of the log-ratios of the pairs. The interval is the wider, on each side, of two. One
     is a hierarchical bootstrap (Davison & Hinkley 1997, 3.8; Kalibera & Jones 2013): pairs are
     drawn with replacement, in each the blocks of both arms, quantiles of the medians. Of few pairs
     that is too narrow (three hold their median in 3 of 4 cases at best). So the other is Student's,
-    with the spread of the pairs, around the median and by its standard error.
+    around the median and by its standard error. Its spread is pooled from that of the pairs and of
+    ``same``, the ``alike`` of both sides: these overlap, so two count as one degree of freedom.
     """
     if len(pairs) < 2:  # noqa: PLR2004 - one pair has no spread
         return None
     ratios = np.array([math.log(step_time(a) / step_time(b)) for a, b in pairs])
     mid = float(np.median(ratios))
-    half = _half(float(ratios.std(ddof=1)), len(ratios), len(ratios) - 1)
+    squares = np.concatenate(((ratios - ratios.mean()) ** 2, np.square(same)))
+    freedom = len(ratios) - 1
+    root = math.sqrt(float(squares.sum()) / (freedom + len(same)))
+    half = student(freedom + len(same) // 2) * _error(root, len(ratios))
     low, high = np.quantile(_drawn(pairs), _COVERED)
     bounds = (min(low, mid - half), mid, max(high, mid + half))
     return Interval(*(math.exp(one) for one in bounds))
 
 
-def _half(spread: float, count: int, freedom: int) -> float:
-    return student(freedom) * _OF_MEDIAN * spread / math.sqrt(count)
+def _error(spread: float, count: int) -> float:
+    return _OF_MEDIAN * spread / math.sqrt(count)
 
 
 def _drawn(pairs: Sequence[Pair]) -> Float:
@@ -71,61 +82,49 @@ def _times(random: np.random.Generator, arm: Float, draws: int) -> Float:
     return step_times(arm[random.integers(0, len(arm), (draws, len(arm)))])
 
 
-def noise(unedited: Sequence[Float]) -> float | None:
-    """Give the A/A noise: what unedited arms, compared with one another, would seem to gain.
+def noise(same: Sequence[float], pairs: int) -> float | None:
+    """Give the A/A noise: what so many pairs typically show of an edit that does nothing, relative.
 
-    The half-width of the 95 % interval of the ratio of neighbouring ones, whose truth is known to
-    be 1: their root mean square takes the place of a spread. ``None`` with fewer than two.
+    The standard error of their median; the root mean square of ``same``, the ``alike`` of every
+    side, is the spread. ``None`` without any.
     """
-    times = [step_time(one) for one in unedited]
-    ratios = np.diff(np.log(times)) if times else np.empty(0)
-    if not len(ratios):
+    if not same or not pairs:
         return None
-    root = float(np.sqrt((ratios**2).mean()))
-    return math.expm1(_half(root, len(ratios), len(ratios)))
+    return math.expm1(_error(math.sqrt(float(np.square(same).mean())), pairs))
 
 
 def own_noise(arm: Float) -> float | None:
     """Give the half-width of the interval of an arm's own step time, relative: ``None`` of one."""
     if len(arm) < 2:  # noqa: PLR2004 - one block has no spread
         return None
-    return _half(float(arm.std(ddof=1)), len(arm), len(arm) - 1) / float(arm.mean())
+    error = _error(float(arm.std(ddof=1)), len(arm))
+    return student(len(arm) - 1) * error / float(arm.mean())
 
 
-@dataclass(frozen=True)
-class Bar:
-    """What an effect must exceed to be proven, as logarithm: max(1 %, twice the A/A noise)."""
+def bar(aa: float | None) -> float:
+    """Give what an effect must exceed to be proven, as logarithm: max(1 %, twice the A/A noise).
 
-    log: float
-
-    @property
-    def resolves(self) -> bool:
-        """Tell whether an effect of 5 % would exceed it."""
-        return self.log <= math.log1p(RESOLVED)
-
-
-def bar(aa: float | None) -> Bar:
-    """Give the bar; without a known noise nothing exceeds it."""
-    return Bar(math.inf if aa is None else max(math.log1p(LEAST), 2 * math.log1p(aa)))
+    Without a known noise nothing exceeds it.
+    """
+    return math.inf if aa is None else max(math.log1p(LEAST), 2 * math.log1p(aa))
 
 
 def verdict(found: Interval | None, aa: float | None, predicted: Interval | None) -> Verdict:
     """Say what a speed-up and the A/A noise prove, and how that stands to the prediction.
 
     Confirmed: the interval lies above the bar; then larger or smaller if it lies wholly beside
-    what was predicted. Worse: below it. Nothing: within it, where the bar is 5 % at most; a noisier
-    trial has not seen that there is nothing.
+    what was predicted. Worse: below it. Nothing: it lies within 1 %, or holds 1 and no effect of
+    5 %; a noisier trial has not seen that there is nothing.
     """
     if found is None:
         return Verdict.UNDECIDED
     low, high, most = math.log(found.low), math.log(found.high), bar(aa)
-    if low > most.log:
+    if low > most:
         return _against(found, predicted)
-    if high < -most.log:
+    if high < -most:
         return Verdict.WORSE
-    if most.resolves and -most.log <= low and high <= most.log:
-        return Verdict.NOTHING
-    return Verdict.UNDECIDED
+    within = math.log1p(RESOLVED if low <= 0 <= high else LEAST)
+    return Verdict.NOTHING if -within <= low and high <= within else Verdict.UNDECIDED
 
 
 def _against(found: Interval, predicted: Interval | None) -> Verdict:
@@ -136,6 +135,6 @@ def _against(found: Interval, predicted: Interval | None) -> Verdict:
     return Verdict.CONFIRMED
 
 
-def narrow(found: Interval | None) -> bool:
+def narrow(found: Interval | None, half: float = LEAST) -> bool:
     """Tell whether an interval is so narrow that more arms would add nothing."""
-    return found is not None and (found.high - found.low) / 2 <= LEAST * found.mid
+    return found is not None and (found.high - found.low) / 2 <= half * found.mid

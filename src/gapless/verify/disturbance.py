@@ -17,7 +17,7 @@ _OTHERS: Final = 2  # arms of its side, to compare its noise with
 
 def disturbed(now: Standing, one: Taken) -> str | None:
     """Say what disturbed an arm that counts; ``None``: nothing did."""
-    if _busy(one):
+    if by_others(one):
         return _by_others(one)
     noises = [own_noise(now, other) for other in now.of(one.order.side) if other is not one]
     known, mine = [value for value in noises if value is not None], own_noise(now, one)
@@ -30,13 +30,15 @@ def disturbed(now: Standing, one: Taken) -> str | None:
 
 def hopeless(taken: Sequence[Taken]) -> bool:
     """Tell whether the last three arms that were repeated were disturbed again."""
-    again = [_busy(two) for one, two in pairwise(taken) if str(one.failed).startswith(DISTURBED)]
+    again = [
+        by_others(two) for one, two in pairwise(taken) if str(one.failed).startswith(DISTURBED)
+    ]
     return len(again) >= _TRIES and all(again[-_TRIES:])
 
 
 def told(now: Standing) -> Iterator[str]:
     """Say how busy the machine was with others while arms that count were run."""
-    busy = [one for one in now.counted if _busy(one)]
+    busy = [one for one in now.counted if by_others(one)]
     if busy:
         most = max(busy, key=lambda one: foreign(one) or 0.0)
         yield f"in {len(busy)} of the {len(now.counted)} arms that count {_by_others(most)} or less"
@@ -46,5 +48,6 @@ def _by_others(one: Taken) -> str:
     return f"others took {foreign(one) or 0.0:.0%} of the processors"
 
 
-def _busy(one: Taken) -> bool:
+def by_others(one: Taken) -> bool:
+    """Tell whether others took a tenth of the processors meanwhile."""
     return (foreign(one) or 0.0) > _FOREIGN

@@ -8,8 +8,9 @@ import numpy as np
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit, Skip
-from gapless.model.trial import Arm, Interval, Side, Trial, Verdict
-from gapless.verify import effects, parity
+from gapless.model.interval import Interval
+from gapless.model.trial import Arm, Check, Side, Trial, Verdict
+from gapless.verify import checking, disturbance, effects, parity
 from gapless.verify.parity import Likeness
 from gapless.verify.steady import settling_ns, step_time
 from gapless.verify.taken import Standing, Taken, foreign, own_noise
@@ -138,7 +139,19 @@ def _side(found: Standing, name: str, one: Candidate, job: Job | None) -> Side:
         why=why,
         account=_account(found, name),
         predicted=one.predicted,
+        check=_checked(found, one, verdict, speedup),
     )
+
+
+def _checked(
+    found: Standing, one: Candidate, verdict: Verdict, speedup: Interval | None
+) -> Check | None:
+    """Give the check of a side with what it measured, if it did what it should."""
+    if one.check is None or verdict not in _MEASURED:
+        return one.check
+    busy = any(map(disturbance.by_others, found.counted))
+    arms = checking.Arms(medians(found, UNEDITED).step_ns, found.noise, busy)
+    return checking.checked(one.check, speedup, arms)
 
 
 def _idle(found: Standing, side: str, candidate: Candidate) -> tuple[Edit, ...]:
@@ -150,7 +163,8 @@ def _idle(found: Standing, side: str, candidate: Candidate) -> tuple[Edit, ...]:
 def _is_ablation(candidate: Candidate) -> bool:
     """Tell whether to find nothing to leave out is a result: there is nothing to gain by it."""
     skips = all(isinstance(one, Skip) for one in candidate.edits)
-    return candidate.applicability is Applicability.TRIAL or skips
+    ceiling = candidate.applicability is Applicability.TRIAL and candidate.check is None
+    return ceiling or skips
 
 
 def _why(found: Standing, side: str, verdict: Verdict) -> str | None:

@@ -141,9 +141,11 @@ def _data(
     if often is not None and usual is not None and often > _MORE_OFTEN * usual:
         beside = f"; {usual:.1f} times in the unedited runs" if usual >= _MORE_OFTEN else ""
         return "other samples", f"each sample came {often:.1f} times{beside}"
-    whole, had = _epoch(unedited), _epoch(edited)
-    if whole is not None and had is not None and had < _FEWER * whole:
-        return "other samples", f"an epoch had {had} samples of {whole}"
+    every, mine = _fewest(unedited), _fewest(edited)
+    for loader in sorted(every.keys() & mine.keys()):
+        whole, had = every[loader], mine[loader]
+        if had < _FEWER * whole:
+            return "other samples", f"an epoch had {had} samples of {whole}"
     return _order(unedited[0], edited), None
 
 
@@ -175,15 +177,17 @@ def _seen(arm: Observed) -> Iterator[tuple[int, int]]:
             yield len(mine), len(set(mine))
 
 
-def _epoch(arms: Sequence[Observed]) -> int | None:
-    """Give the fewest samples of an epoch that came to its end; ``None``: none did."""
-    found = [
-        count
-        for arm in arms
-        for batches in arm.indices.values()
-        for count, _ in list(_epochs(batches))[:-1]
-    ]
-    return min(found, default=None)
+def _fewest(arms: Sequence[Observed]) -> dict[int, int]:
+    """Give the fewest samples of an epoch of each loader, of those that came to their end.
+
+    One loader trains and another evaluates: an arm may have reached the end of one alone.
+    """
+    found: dict[int, int] = {}
+    for arm in arms:
+        for loader, batches in arm.indices.items():
+            for count, _ in list(_epochs(batches))[:-1]:
+                found[loader] = min(count, found.get(loader, count))
+    return found
 
 
 def _order(unedited: Observed, edited: Sequence[Observed]) -> str | None:

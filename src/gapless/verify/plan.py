@@ -7,7 +7,7 @@ from typing import Final
 from gapless.errors import GaplessError
 from gapless.model.trial import Trial
 from gapless.verify import disturbance, lengths
-from gapless.verify.budget import spoken, step_ns, too_short
+from gapless.verify.budget import enough, spoken, step_ns, too_short
 from gapless.verify.disturbance import DISTURBED, disturbed, hopeless
 from gapless.verify.judging import judged
 from gapless.verify.lengths import Known, Length
@@ -42,12 +42,12 @@ def conduct(
 
     ``run_arm`` runs one; ``first`` is the discarded one, if it was run already. Ctrl-C ends
     the trial: what was measured so far is judged, if a side has an interval. Raises
-    ``UsageError`` where the first arm shows
-    that the budget does not hold two pairs of arms, ``GaplessError`` where it failed.
+    ``UsageError`` where the first arm shows that the budget does not hold two pairs of arms, and
+    may not grow so far; ``GaplessError`` where it failed.
     """
     begun = settings.clock() if settings.begun is None else settings.begun
     sides = dict(zip(lengths.names(wanted), wanted, strict=True))
-    course = _Course(settings, sides, run_arm, say, begun, [], [])
+    course = _Course(settings, sides, run_arm, say, begun, [], [], [settings.budget_s])
     try:
         _run(course, first)
     except KeyboardInterrupt:
@@ -70,6 +70,11 @@ class _Course:
     begun: float
     taken: list[Taken]
     notes: list[str]
+    budgets: list[float]  # the last one holds
+
+    @property
+    def budget_s(self) -> float:
+        return self.budgets[-1]
 
     @property
     def spent_s(self) -> float:
@@ -77,7 +82,7 @@ class _Course:
 
     @property
     def left_s(self) -> float:
-        return self.settings.budget_s - self.spent_s
+        return self.budget_s - self.spent_s
 
     @property
     def now(self) -> Standing:
@@ -111,7 +116,7 @@ def _first(course: _Course, first: Ran | None) -> Length:
     if one.stepped is None or one.broken is not None:
         folder = "" if first.recording is None else f" (its records: {first.recording.path})"
         raise GaplessError(f"the unedited training could not be measured: {one.broken}{folder}")
-    return _checked(course, _planned(course, one.stepped, one.took_s))
+    return _checked(course, one)
 
 
 def _taken(order: Order, turn: int | None, ran: Ran, took_s: float) -> Taken:
@@ -136,13 +141,25 @@ def _planned(course: _Course, steps: Stepped, took_s: float) -> Length:
     return lengths.length(known, tuple(course.sides.values()))
 
 
-def _checked(course: _Course, found: Length) -> Length:
-    """Say plainly what does not fit. Raises ``UsageError`` where two pairs do not."""
+def _checked(course: _Course, known: Taken) -> Length:
+    """Plan arms by one that is known, and say plainly what does not fit.
+
+    Raises ``UsageError`` where two pairs do not, and the budget may not grow so far.
+    """
+    if known.stepped is None:
+        msg = "an arm by which others are planned has steps"
+        raise AssertionError(msg)
+    found = _planned(course, known.stepped, known.took_s)
     if found.short_s is not None:
-        raise too_short(course.spent_s + found.short_s, course.settings.budget_s)
+        needed_s = course.spent_s + found.short_s
+        if enough(needed_s) > (course.settings.most_s or 0.0) or len(course.budgets) > 1:
+            raise too_short(needed_s, course.budget_s)
+        course.budgets.append(enough(needed_s))
+        course.say(f"starts and steps are slow: the budget is now {spoken(course.budget_s)}")
+        return _checked(course, known)
     if found.pairs < course.settings.pairs:
         course.notes.append(
-            f"the budget of {spoken(course.settings.budget_s)} holds {found.pairs} pairs of arms: "
+            f"the budget of {spoken(course.budget_s)} holds {found.pairs} pairs of arms: "
             "intervals are wide"
         )
     course.notes.extend(
@@ -173,8 +190,7 @@ def _turns(course: _Course, planned: Length, *, anew: bool = True) -> Length | N
                     return None
                 if anew and one.stepped and step_ns(one.stepped) < planned.step_ns / _FASTER:
                     course.taken[-1] = replace(one, failed="discarded: the first was slower")
-                    longer = _planned(course, one.stepped, one.took_s)
-                    return _turns(course, _checked(course, longer), anew=False)
+                    return _turns(course, _checked(course, one), anew=False)
                 anew = False
         number += 1
     return planned

@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from gapless.model.trial import Interval, Verdict
+from gapless.model.interval import Interval
+from gapless.model.trial import Verdict
 from gapless.verify import compare
 from gapless.verify.compare import Float, Pair
 from gapless.verify.steady import Range, Stepped, blocks, measured
@@ -58,8 +59,14 @@ class Standing:
 
     @cached_property
     def noise(self) -> float | None:
-        """Give the A/A noise."""
-        return compare.noise([self.blocks(one) for one in self.of(UNEDITED)] if self.range else [])
+        """Give the A/A noise, of as many pairs as there are unedited arms."""
+        sides = dict.fromkeys(one.order.side for one in self.counted)
+        same = [ratio for side in sides for ratio in self.alike(side)]
+        return compare.noise(same, len(self.of(UNEDITED)))
+
+    def alike(self, side: str) -> list[float]:
+        """Give how far successive arms of a side lie apart, as logarithms."""
+        return compare.alike([self.blocks(one) for one in self.of(side)] if self.range else [])
 
     def of(self, side: str) -> tuple[Taken, ...]:
         """Give the arms of a side that count."""
@@ -95,7 +102,7 @@ class Standing:
 
     def speedup(self, side: str) -> Interval | None:
         """Give what a side gains for each step of the unedited runs."""
-        return compare.speedup(self.pairs(side))
+        return compare.speedup(self.pairs(side), self.alike(UNEDITED) + self.alike(side))
 
     def verdict(self, side: str, candidate: Candidate) -> Verdict:
         """Give what is proven of a side, its failures included."""
@@ -120,6 +127,8 @@ class Standing:
             return True
         if len(self.pairs(side)) < pairs:
             return False
+        if candidate.resolve is not None:
+            return compare.narrow(self.speedup(side), candidate.resolve)
         decided = self.verdict(side, candidate) is not Verdict.UNDECIDED
         return decided or compare.narrow(self.speedup(side))
 

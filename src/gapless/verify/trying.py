@@ -10,22 +10,28 @@ from typing import Final
 
 from gapless.errors import GaplessError, UsageError
 from gapless.launch import offline
-from gapless.model.edit import Edit, Proposal, Wrap
+from gapless.model.edit import Applicability, Edit, Proposal, Wrap
 from gapless.model.facts import Facts
 from gapless.model.recording import Recording
 from gapless.model.trial import Trial
+from gapless.study import Options
+from gapless.study.concluding import conclude
+from gapless.study.propose import foretold
 from gapless.study.recorded.facts import facts as facts_of
-from gapless.verify import arm, cold
+from gapless.study.recorded.making import accounted, prices
+from gapless.verify import arm, checking, cold
 from gapless.verify.budget import forecast
 from gapless.verify.plan import conduct
 from gapless.verify.wanted import UNEDITED, Job, Order, Ran, RunArm, TrialSettings
-from gapless.verify.wishes import Chosen, Wish, choose
+from gapless.verify.wishes import Chosen, Expected, Wish, choose
 
 _SCOUT_STEPS: Final = 40  # of a command that was never recorded, to know its facts
 _SCOUT_S: Final = 15.0
 _CEILINGS_S: Final = 120.0  # that a trial takes if nobody says: of ceilings alone, of others
 _OTHERS_S: Final = 240.0
+_STRETCH: Final = 4  # times as long it may take, where two pairs do not fit
 _NO_TRAINING: Final = "no process of it was seen to step an optimizer or to load batches"
+_NO_PROPOSAL: Final = "the report of the run proposes nothing that changes no result: ceilings"
 _BLOCKED: Final = 0.02  # of a fetch: above that, reads of the disk are part of what is measured
 
 Say = Callable[[str], None]
@@ -61,6 +67,7 @@ class Tried:
     recording: Recording
     trial: Trial | None  # None: nothing could be tried
     proposals: tuple[Proposal, ...]
+    notes: tuple[str, ...] = ()  # why nothing could be
 
 
 def attempt(asked: Asked, recording: Recording | None, say: Say) -> Tried:
@@ -76,12 +83,12 @@ def attempt(asked: Asked, recording: Recording | None, say: Say) -> Tried:
 
 def _attempted(asked: Asked, known: Recording, scouted: Scouted | None, say: Say) -> Tried:
     found = facts_of(known)
-    chosen = choose(asked.wish, found)
+    chosen = _chosen(asked.wish, known, found, say)
     if not chosen.candidates:
-        return Tried(known, None, chosen.proposals)
+        return Tried(known, None, chosen.proposals, chosen.notes)
     place = asked.out or Path(known.path) / "trials" / _new_id(Path(known.path))
     plan = _plan(asked, place, _cold_files(known, found))
-    settings = _settings(asked, known, found, plan)
+    settings = _settings(asked, known, found, plan, chosen)
     if scouted is None:
         forecast(chosen.candidates, settings, known)
     else:
@@ -94,7 +101,27 @@ def _attempted(asked: Asked, known: Recording, scouted: Scouted | None, say: Say
         if asked.out is None:  # nothing came of it
             shutil.rmtree(place, ignore_errors=True)
         raise
-    return Tried(known, _told(trial, chosen), chosen.proposals)
+    return Tried(known, _told(trial, asked, chosen), chosen.proposals)
+
+
+def _chosen(wish: Wish, known: Recording, found: Facts, say: Say) -> Chosen:
+    if not wish.check:
+        return choose(wish, found, expected(known, wish, say))
+    made = accounted(known, Options(), say)
+    say("predicting")
+    plan = checking.planned(prices(made, cached=True))
+    return Chosen(plan.candidates, (), plan.notes)
+
+
+def expected(known: Recording, wish: Wish, say: Say) -> Expected:
+    """Give what the study of a run expects of edits; of ceilings alone nothing is asked."""
+    if not (wish.proposed or wish.fixes or wish.settings):
+        return Expected()
+    made = accounted(known, Options(), say)
+    say("predicting")
+    priced = prices(made, cached=True)
+    proposals = conclude(priced).proposals if wish.proposed else ()
+    return Expected(proposals, lambda some: foretold(priced, some).speedup)
 
 
 def scout(asked: Asked, say: Say) -> Scouted:
@@ -137,20 +164,23 @@ def _quiet(folder: Path) -> tuple[Edit, ...]:
     return tuple(one for one in offline.edits({}, folder) if isinstance(one, Wrap))
 
 
-def _settings(asked: Asked, known: Recording, found: Facts, plan: arm.ArmPlan) -> TrialSettings:
-    wish = asked.wish
-    alone = wish.ceilings and not wish.fixes and not wish.settings
-    usual = _CEILINGS_S if alone else _OTHERS_S
+def _settings(
+    asked: Asked, known: Recording, found: Facts, plan: arm.ArmPlan, chosen: Chosen
+) -> TrialSettings:
+    alone = all(one.applicability is Applicability.TRIAL for one in chosen.candidates)
+    brief = alone and not asked.wish.check
+    usual = _CEILINGS_S if brief else _OTHERS_S
     return TrialSettings(
         id=plan.out.name,
         command=asked.command,
         run=known.manifest.id,
         job=job_of(known, found),
         budget_s=usual if asked.budget_s is None else asked.budget_s,
+        most_s=_STRETCH * usual if asked.budget_s is None else None,
         cache="cold" if plan.cold else "warm",
         steps=asked.steps,
         windows=not alone,  # ablations have no accounts of a training that could be
-        pairs=2 if alone else 3,
+        pairs=2 if brief else 3,
     )
 
 
@@ -175,14 +205,19 @@ def _cold_files(known: Recording, found: Facts) -> tuple[Path, ...]:
     return cold.files(known) if waits and read else ()
 
 
-def _told(trial: Trial, chosen: Chosen) -> Trial:
+def _told(trial: Trial, asked: Asked, chosen: Chosen) -> Trial:
     """Add what was asked for and not tried."""
     notes = [f"not tried: {one.fix}: {one.refused}" for one in chosen.proposals if one.refused]
+    notes += chosen.notes
     notes += [
         f"nothing to change: {one.fix}: {one.summary}"
         for one in chosen.proposals
         if one.refused is None and not one.edits
     ]
+    if asked.wish.proposed and all(
+        one.applicability is Applicability.TRIAL for one in chosen.candidates
+    ):
+        notes.append(_NO_PROPOSAL)
     return replace(trial, notes=(*trial.notes, *notes))
 
 

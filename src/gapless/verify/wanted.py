@@ -7,8 +7,9 @@ from typing import Final
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit
+from gapless.model.interval import Interval
 from gapless.model.recording import Recording
-from gapless.model.trial import Interval
+from gapless.model.trial import Check
 
 OUT_OF_MEMORY: Final = "out of memory"  # of ``Ran.failed``: the one failure that is a result
 UNEDITED: Final = "A"
@@ -23,6 +24,8 @@ class Candidate:
     edits: tuple[Edit, ...]
     applicability: Applicability
     predicted: Interval | None = None
+    check: Check | None = None  # a known delay: what it was predicted to cost
+    resolve: float | None = None  # its interval is to be no wider to both sides, relative
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class TrialSettings:
     run: str | None = None  # the recorded run that it is about
     job: Job | None = None  # of that run; None: not known
     budget_s: float = 240.0
+    most_s: float | None = None  # to which it may grow, so that two pairs fit; None: it may not
     cache: str = "warm"  # "cold": arms begin with the files of the data out of memory
     windows: bool = True  # an arm more of each side takes one, for the accounts
     clock: Callable[[], float] = time.monotonic

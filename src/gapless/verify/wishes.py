@@ -1,6 +1,6 @@
 """From what was asked for to what is tried: names and settings become candidates, or a reason."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -8,9 +8,11 @@ from gapless.catalogue import assumed, listing, parsing, unnamed
 from gapless.catalogue.declare import is_nothing, worst
 from gapless.model.edit import Applicability, Edit, Proposal
 from gapless.model.facts import Facts
+from gapless.model.interval import Interval
 from gapless.verify.wanted import Candidate
 
 TAILS: Final = ("no-logging", "no-checkpoint", "no-evaluation")
+_FIRST: Final = 3  # proposals that are tried where nothing is named
 _STRICT: Final = frozenset({Applicability.SAME, Applicability.TRIAL})
 _USUAL: Final = _STRICT | {Applicability.EQUIVALENT}
 
@@ -22,10 +24,12 @@ class Wish:
     fixes: tuple[str, ...] = ()  # "more-workers=2+one-thread"
     settings: tuple[str, ...] = ()  # "DataLoader.num_workers=8"
     ceilings: bool = False
+    proposed: bool = False  # what the study of the run proposes first; ceilings if that is nothing
     together: bool = False
     strict: bool = False
     risky: bool = False
     override: bool = False
+    check: bool = False  # what the replay predicts of known delays
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,20 @@ class Chosen:
 
     candidates: tuple[Candidate, ...]
     proposals: tuple[Proposal, ...]
+    notes: tuple[str, ...] = ()
 
 
-def choose(wish: Wish, facts: Facts) -> Chosen:
+@dataclass(frozen=True)
+class Expected:
+    """What the study of a run expects: its proposals, and what some edits together would give."""
+
+    proposals: tuple[Proposal, ...] = ()
+    foretell: Callable[[Sequence[Proposal]], Interval | None] = lambda _: None
+
+
+def choose(wish: Wish, facts: Facts, expected: Expected | None = None) -> Chosen:
     """Decide for one run what is tried. Raises ``UsageError`` for a name that nobody knows."""
+    expected = expected or Expected()
     groups = [[_gated(one, wish) for one in _named(text, facts, wish)] for text in wish.fixes]
     plain = replace(wish, risky=True)  # who writes a setting out means it
     groups += [
@@ -46,10 +60,27 @@ def choose(wish: Wish, facts: Facts) -> Chosen:
     ]
     if wish.together and len(groups) > 1:
         groups = [[one for group in groups for one in group]]
-    if wish.ceilings:
+    if wish.proposed:
+        groups += _first(expected.proposals, wish)
+    if wish.ceilings or (wish.proposed and not any(_candidate(one) for one in groups)):
         groups += _ceilings(facts)
-    candidates = tuple(filter(None, map(_candidate, groups)))
+    candidates = tuple(
+        _expected(found, group, expected) for group in groups if (found := _candidate(group))
+    )
     return Chosen(candidates, tuple(one for group in groups for one in group))
+
+
+def _first(proposals: Sequence[Proposal], wish: Wish) -> list[list[Proposal]]:
+    """Give the first proposals that may be tried, each by itself, and what is refused."""
+    gated = [_gated(one, wish) for one in proposals]
+    able = [one for one in gated if one.refused is None and one.edits and not _in_vain(one)]
+    refused = [one for one in gated if one.refused is not None]
+    return [*([one] for one in able[:_FIRST]), *([one] for one in refused)]
+
+
+def _in_vain(one: Proposal) -> bool:
+    """Tell whether a proposal is predicted to give nothing."""
+    return one.speedup is not None and one.speedup.mid <= 1
 
 
 def check(wish: Wish) -> None:
@@ -104,6 +135,14 @@ def _way(applicability: Applicability) -> str:
     if applicability is Applicability.MANUAL:
         return "--override tries it all the same"
     return "not with --strict"
+
+
+def _expected(found: Candidate, group: Sequence[Proposal], expected: Expected) -> Candidate:
+    """Give a candidate with what it is predicted to give; an ablation is no change of a run."""
+    if found.applicability is Applicability.TRIAL:
+        return found
+    able = [one for one in group if one.edits]
+    return replace(found, predicted=expected.foretell(able))
 
 
 def _candidate(group: Sequence[Proposal]) -> Candidate | None:

@@ -1,6 +1,7 @@
 """D: a recommender: tables of embeddings and a small network on top."""
 # pyright: basic
 
+import itertools
 from argparse import Namespace
 
 import torch
@@ -20,6 +21,9 @@ USUAL = {
     "many_tensors": False,  # each column is a tensor of its own
     "history": 0,  # features of past clicks, which only make the batch big
     "metrics": False,  # sent to the host each step
+    "pieces": False,  # a batch is handed over sample by sample
+    "scored_every": 0,  # steps after which a metric is computed in plain Python
+    "threads": None,
     "foreach": None,
     "tf32": False,
 }
@@ -91,6 +95,22 @@ class Clicks(Dataset[tuple[Tensor, ...]]):
         return self.dense[index], self.clicked[index], self.ids[index]
 
 
+def in_pieces(samples: list[tuple[Tensor, ...]]) -> tuple[list[Tensor], ...]:
+    """Leave the samples of a batch as they are, column by column."""
+    return tuple(map(list, zip(*samples, strict=True)))
+
+
+def best_f1(guess: Tensor, clicked: Tensor) -> float:
+    """Give the best F1 of some thresholds, counted as it is defined."""
+    pairs = list(zip(guess.sigmoid().tolist(), clicked.tolist(), strict=True))
+    found = 0.0
+    for cut in (number / 20 for number in range(1, 20)):
+        hits = sum(1 for chance, click in pairs if chance > cut and click)
+        wrong = sum(1 for chance, click in pairs if (chance > cut) != bool(click))
+        found = max(found, 2 * hits / max(1, 2 * hits + wrong))
+    return found
+
+
 class Batches(Dataset[tuple[Tensor, ...]]):
     """The same clicks, a batch at once."""
 
@@ -115,22 +135,27 @@ def make(options: Namespace, device: torch.device) -> Job:
     if options.whole_batches:
         return Job(model, Batches(clicks), device, options, train, {"batch_size": None, **loader})
     loader |= {"batch_size": options.batch, "shuffle": True, "drop_last": True}
+    loader["collate_fn"] = in_pieces if options.pieces else None
     return Job(model, clicks, device, options, train, loader)
 
 
 def train(job: Job) -> Steps:
     options, model, device = job.options, job.model, job.device
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
     torch.set_float32_matmul_precision("high" if options.tf32 else "highest")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=options.foreach)
     loader = DataLoader(job.data, **job.loader)
     batches = iter(loader)
     right: list[float] = []
-    while True:
+    for number in itertools.count(1):
         try:
             batch = next(batches)
         except StopIteration:
             batches = iter(loader)
             continue
+        if options.pieces:
+            batch = [torch.stack(column) for column in batch]
         dense, clicked, *ids = (one.to(device, non_blocking=options.non_blocking) for one in batch)
         columns = list(ids[0].unbind(1)) if len(ids) == 1 else ids
         guess = model(dense, columns)
@@ -143,4 +168,6 @@ def train(job: Job) -> Steps:
                 *right[-99:],
                 float(((guess.cpu() > 0) == (clicked.cpu() > 0.5)).float().mean()),
             ]
+        if options.scored_every and number % options.scored_every == 0:
+            right = [*right[-99:], best_f1(guess.detach(), clicked)]
         yield

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 try:
-    from PIL import Image
+    from PIL import Image, ImageFilter
 except ImportError:  # then torchvision reads and writes them
-    Image = None
+    Image = ImageFilter = None
 
 
 def folder(count: int, side: int) -> list[str]:
@@ -52,8 +52,8 @@ def _encoded(picture: Tensor) -> bytes:
     return buffer.getvalue()
 
 
-def read(path: str, side: int, storage_ms: float) -> Tensor:
-    """Read a picture, scaled to ``side``; slow storage answers after a while."""
+def read(path: str, side: int, storage_ms: float, blurred: float = 0.0) -> Tensor:
+    """Read a picture, scaled to ``side``, blurred before; slow storage answers after a while."""
     if storage_ms:
         time.sleep(storage_ms / 1000)
     if Image is None:
@@ -63,5 +63,8 @@ def read(path: str, side: int, storage_ms: float) -> Tensor:
         scaled = torch.nn.functional.interpolate(picture, (side, side), mode="bilinear")
         return scaled[0].permute(1, 2, 0).to(torch.uint8).contiguous()
     with Image.open(path) as file:
-        scaled = file.convert("RGB").resize((side, side))
+        picture = file.convert("RGB")
+    if blurred and ImageFilter is not None:
+        picture = picture.filter(ImageFilter.GaussianBlur(blurred))
+    scaled = picture.resize((side, side))
     return torch.frombuffer(bytearray(scaled.tobytes()), dtype=torch.uint8).view(side, side, 3)

@@ -7,6 +7,8 @@ import os
 import shutil
 import tempfile
 from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,10 @@ USUAL = {
     "amp": False,
     "tf32": False,
     "fused": None,
+    "foreach": None,
+    "zeros": False,  # gradients are filled with zeros
+    "graphs": False,  # evaluation leaves autograd on
+    "profiled": 0,  # cycles of the training's own profiler; -1: without end
     "log_every": 10,
     "item_every_step": False,
     "save_every": 0,
@@ -126,13 +132,24 @@ def get_batch(job: Job) -> tuple[Tensor, Tensor]:
     return rows[:, :-1], rows[:, 1:]
 
 
-@torch.no_grad()
 def estimate_loss(job: Job) -> float:
     """Give the mean loss of some batches."""
     job.model.eval()
-    losses = [job.model(*get_batch(job)) for _ in range(8)]
+    with torch.set_grad_enabled(job.options.graphs):
+        losses = [job.model(*get_batch(job)) for _ in range(8)]
     job.model.train()
-    return torch.stack(losses).mean().item()
+    return torch.stack(losses).detach().mean().item()
+
+
+@contextmanager
+def own_profiler(cycles: int) -> Iterator[Callable[[], object]]:
+    """Profile eight steps each time, so many times or again and again; give what ends a step."""
+    if not cycles:
+        yield lambda: None
+        return
+    plan = torch.profiler.schedule(wait=0, warmup=0, active=8, repeat=max(0, cycles))
+    with torch.profiler.profile(schedule=plan, record_shapes=True) as profiler:
+        yield profiler.step
 
 
 def compiled(module: nn.Module) -> bool:
@@ -179,32 +196,44 @@ def after_step(job: Job, notes: Notes, number: int, loss: Tensor, state: Any) ->
         notes.log.write(f"iter {number}: validation {estimate_loss(job):.4f}\n")
 
 
+def one_step(
+    job: Job, optimizer: torch.optim.AdamW, average: list[Tensor], notes: Notes, number: int
+) -> None:
+    """Train on a batch, or on several, and do what is due after it."""
+    options, model = job.options, job.model
+    loss = torch.zeros(())
+    for _ in range(options.accumulate):
+        tokens, targets = get_batch(job)
+        with torch.autocast(job.device.type, torch.bfloat16, enabled=options.amp):
+            loss = model(tokens, targets) / options.accumulate
+        loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=not options.zeros)
+    for slow, weight in zip(average, model.parameters(), strict=False):
+        slow.mul_(0.999).add_(weight.detach(), alpha=0.001)
+    after_step(job, notes, number, loss, optimizer.state_dict)
+
+
 def train(job: Job) -> Steps:
-    options, model, device = job.options, job.model, job.device
+    options, model = job.options, job.model
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     torch.set_float32_matmul_precision("high" if options.tf32 else "highest")
     if options.compiled:
         compile_layers(model)
     torch.autograd.set_detect_anomaly(options.anomaly)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=options.fused)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=1e-4, fused=options.fused, foreach=options.foreach
+    )
     average = [weight.detach().clone() for weight in model.parameters()] if options.ema else []
     notes = Notes()
     try:
-        for number in itertools.count(1):
-            loss = torch.zeros(())
-            for _ in range(options.accumulate):
-                tokens, targets = get_batch(job)
-                with torch.autocast(device.type, torch.bfloat16, enabled=options.amp):
-                    loss = model(tokens, targets) / options.accumulate
-                loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            for slow, weight in zip(average, model.parameters(), strict=False):
-                slow.mul_(0.999).add_(weight.detach(), alpha=0.001)
-            after_step(job, notes, number, loss, optimizer.state_dict)
-            yield
+        with own_profiler(options.profiled) as end_step:
+            for number in itertools.count(1):
+                one_step(job, optimizer, average, notes, number)
+                end_step()
+                yield
     finally:
         torch.autograd.set_detect_anomaly(False)
         notes.end()

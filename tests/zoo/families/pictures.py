@@ -22,6 +22,7 @@ USUAL = {
     "in_memory": False,  # pictures are decoded once, before
     "decodes": 1,  # how often each is decoded
     "spin_ms": 0.0,  # a slow augmentation
+    "blurred": 0.0,  # radius, in the full size
     "storage_ms": 0.0,  # until storage answers
     "tail_ms": 0.0,  # what one in a hundred takes longer
     "slow_collate": False,
@@ -30,6 +31,8 @@ USUAL = {
     "amp": False,
     "channels_last": False,
     "benchmark": False,
+    "on_host": False,  # pictures become numbers before they are copied
+    "left_on_cpu": False,  # the model is not moved
 }
 SIZES = {
     "c": {"side": 32, "stored": 96, "count": 256, "batch": 16, "wide": 8, "depth": (1, 1, 1)},
@@ -111,7 +114,9 @@ class Pictures(Dataset[tuple[Tensor, int]]):
         number = index % self.options.count
         if self.decoded is not None:
             return self.decoded[number], number % 100
-        picture = jpeg.read(self.paths[number], self.options.side, self.options.storage_ms)
+        picture = jpeg.read(
+            self.paths[number], self.options.side, self.options.storage_ms, self.options.blurred
+        )
         for _ in range(self.options.decodes - 1):
             picture = jpeg.read(self.paths[number], self.options.side, 0)
         return self.augment(picture, index), number % 100
@@ -140,6 +145,7 @@ def set_worker_threads(_worker: int) -> None:
 
 def make(options: Namespace, device: torch.device) -> Job:
     torch.manual_seed(0)
+    device = torch.device("cpu") if options.left_on_cpu else device
     model = ResNet(options.wide, tuple(options.depth)).to(device)
     if options.channels_last:
         model = model.to(memory_format=torch.channels_last)
@@ -160,6 +166,11 @@ def make(options: Namespace, device: torch.device) -> Job:
     return Job(model, Pictures(options), device, options, train, loader, period)
 
 
+def prepared(pictures: Tensor) -> Tensor:
+    """Give pictures as numbers from 0 to 1, channels first."""
+    return pictures.permute(0, 3, 1, 2).float().div_(255)
+
+
 def train(job: Job) -> Steps:
     options, device, model = job.options, job.device, job.model
     if options.threads is not None:
@@ -169,10 +180,11 @@ def train(job: Job) -> Steps:
     loader = DataLoader(job.data, **job.loader)
     model.train()
     while True:
-        for pictures, labels in loader:
+        for batch, labels in loader:
+            pictures = prepared(batch) if options.on_host else batch
             images = pictures.to(device, non_blocking=options.non_blocking)
             targets = labels.to(device, non_blocking=options.non_blocking)
-            images = images.permute(0, 3, 1, 2).float().div_(255)
+            images = images if options.on_host else prepared(images)
             if not options.channels_last:
                 images = images.contiguous()
             optimizer.zero_grad()

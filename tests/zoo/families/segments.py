@@ -23,6 +23,7 @@ USUAL = {
     "fused": None,
     "threads": None,
     "dice_by_picture": False,  # a Python loop over the pictures of a batch
+    "hard_only": False,  # the loss of pixels that are guessed badly
 }
 SIZES = {
     "c": {"side": 64, "wide": 8, "deep": 3, "batch": 4, "count": 64},
@@ -95,6 +96,12 @@ def dice(logits: Tensor, masks: Tensor) -> Tensor:
     return (1 - (2 * both + 1) / (guess.sum((1, 2, 3)) + masks.sum((1, 2, 3)) + 1)).mean()
 
 
+def hardest(logits: Tensor, masks: Tensor) -> Tensor:
+    """Give the loss of the pixels that are guessed badly."""
+    each = binary_cross_entropy_with_logits(logits, masks, reduction="none")
+    return each[each > each.detach().mean()].mean()
+
+
 def train(job: Job) -> Steps:
     options, model, device = job.options, job.model, job.device
     if options.threads is not None:
@@ -114,7 +121,8 @@ def train(job: Job) -> Steps:
             with torch.autocast(device.type, torch.bfloat16, enabled=options.amp):
                 logits = model(x)
             logits = logits.double() if options.double_loss else logits.float()
-            loss = binary_cross_entropy_with_logits(logits, y.to(logits.dtype))
+            pixels = hardest if options.hard_only else binary_cross_entropy_with_logits
+            loss = pixels(logits, y.to(logits.dtype))
             if options.dice_by_picture:
                 for at in range(len(y)):
                     loss = loss + dice(logits[at : at + 1], y[at : at + 1]) / len(y)

@@ -27,6 +27,7 @@ USUAL = {
     "amp": False,
     "python_features": False,  # frames are normalised one by one
     "threads": None,
+    "room": None,  # memory of the device, in what the longest batch needs; None: all of it
 }
 SIZES = {
     "c": {"most": 200, "median": 60, "wide": 64, "layers": 2, "batch": 8, "count": 512},
@@ -132,12 +133,30 @@ def make(options: Namespace, device: torch.device) -> Job:
     return Job(model, data, device, options, train, loader, period)
 
 
+def leave_room(job: Job) -> None:
+    """Let the device be as small as makes the longest batch fit barely."""
+    frames = torch.randn(job.options.batch, job.options.most, BANDS, device=job.device)
+    lengths = torch.full((len(frames),), job.options.most, device=job.device)
+    torch.cuda.reset_peak_memory_stats()
+    with torch.autocast(job.device.type, torch.bfloat16, enabled=job.options.amp):
+        job.model(frames, lengths).float().sum().backward()
+    job.model.zero_grad()
+    whole = torch.cuda.get_device_properties(job.device).total_memory
+    room = job.options.room * torch.cuda.max_memory_allocated() / whole
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(min(1.0, room))
+
+
 def train(job: Job) -> Steps:
     options, model, device = job.options, job.model, job.device
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     torch.backends.cudnn.benchmark = options.benchmark
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    if device.type == "cuda":
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    if options.room is not None and device.type == "cuda":
+        leave_room(job)
     loader = DataLoader(job.data, **job.loader)
     for batch in loader:
         frames, lengths, labels = (one.to(device) for one in batch)

@@ -2,6 +2,8 @@
 # pyright: basic
 
 import os
+import shutil
+import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
 
@@ -19,6 +21,7 @@ USUAL = {
     "features_ms": 0.0,  # of computing, by a matrix product, for each sample
     "log_every": 20,
     "slow_log": 0,  # numbers that each log line is made of
+    "board_every": 0,  # steps after which TensorBoard gets a histogram of each parameter
     "foreach": None,
     "fused": None,
     "amp": False,
@@ -116,13 +119,32 @@ class LogCallback:
             self.file.flush()
 
 
+class BoardCallback:
+    """Show TensorBoard how it goes."""
+
+    def __init__(self, every: int) -> None:
+        from tensorboardX import SummaryWriter  # pyright: ignore[reportMissingImports]
+
+        self.every, self.folder = every, tempfile.mkdtemp(prefix="gapless-zoo-")
+        self.file = SummaryWriter(self.folder)
+
+    def on_step_end(self, step: int, loss: Tensor, model: nn.Module) -> None:
+        if step % self.every == 0:
+            self.file.add_scalar("loss", loss.item(), step)
+            for name, weight in model.named_parameters():
+                self.file.add_histogram(name, weight.detach().cpu().numpy(), step)
+
+
 class Trainer:
     """Train a model on a data set."""
 
     def __init__(self, job: Job) -> None:
         self.args, self.model, self.data, self.device = job.options, job.model, job.data, job.device
         self.loader_arguments = job.loader
+        self.callbacks: list[LogCallback | BoardCallback]
         self.callbacks = [LogCallback(self.args.log_every, self.args.slow_log)]
+        if self.args.board_every:
+            self.callbacks.append(BoardCallback(self.args.board_every))
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=1e-4, foreach=self.args.foreach, fused=self.args.fused
         )
@@ -205,3 +227,5 @@ def train(job: Job) -> Steps:
         torch.autograd.set_detect_anomaly(False)
         for callback in trainer.callbacks:
             callback.file.close()
+            if isinstance(callback, BoardCallback):
+                shutil.rmtree(callback.folder)

@@ -53,6 +53,12 @@ _AMPERE: Final = (8, 0)
             "refused: Tesla T4 computes bfloat16 in software: compute capability 8.0 is needed, "
             "and this is 7.5; try fp16",
         ),
+        Case(
+            "Processors without instructions for it",
+            examples.cpu(examples.machine(cpus=2, device=None, bf16=False)),
+            "refused: these processors have no instructions for bfloat16: torch would turn each "
+            "number into fp32 and back; --override tries it all the same",
+        ),
         Case("No model", examples.bare(), "refused: no model was seen"),
         Case(
             "fp16 with a scaler, which may be changed",
@@ -69,15 +75,16 @@ def bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     and the optimizer stay fp32.
 
     ## Precondition
-    A model with fp32 parameters; on a GPU compute capability 8.0. Refused where another precision
-    was chosen (autocast in float16, parameters in float64), unless ``--override``.
+    A model with fp32 parameters; on a GPU compute capability 8.0, on processors instructions that
+    oneDNN takes for bfloat16. Refused where another precision was chosen (autocast in float16,
+    parameters in float64), or where those instructions are missing, unless ``--override``.
 
     ## Safety
     Risky: 8 bits of mantissa instead of 24. The exponent is as long as that of fp32, so gradients
     do not vanish and no scaler is needed. Losses are compared over some steps, which is no proof
     that the training converges as before.
     """
-    why = refused(facts, option, "bfloat16")
+    why = refused(facts, option, "bfloat16") or (None if option.override else _emulated(facts))
     have = facts.machine.capability
     if why is None and on_cuda(facts) and have is not None and have < _AMPERE:
         why = (
@@ -96,6 +103,15 @@ def bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
             applicability=Applicability.RISKY,
             risk="matrix products and convolutions have 8 bits of mantissa",
         ),
+    )
+
+
+def _emulated(facts: Facts) -> str | None:
+    if on_cuda(facts) or facts.machine.bf16 is not False:
+        return None
+    return (
+        "these processors have no instructions for bfloat16: torch would turn each number into "
+        "fp32 and back; --override tries it all the same"
     )
 
 

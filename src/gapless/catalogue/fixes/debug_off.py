@@ -28,7 +28,7 @@ from gapless.model.facts import Facts
             "Anomaly detection, which may be meant",
             examples.gpu(examples.precision(anomaly=True, sync_debug_mode=1)),
             (
-                "refused: anomaly detection is on, which may be meant; --override switches it off",
+                "refused: anomaly detection is on, which may be meant; --override --risky tries it",
                 "risky: torch does not look for synchronising calls",
             ),
         ),
@@ -43,7 +43,7 @@ def debug_off(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Switch off what looks for errors: anomaly detection, blocking launches, sync warnings.
 
     ## Precondition
-    One of them was on. Anomaly detection is switched off with ``--override`` only.
+    One of them was on. Anomaly detection is switched off with ``--override --risky`` only.
 
     ## Safety
     Risky: the training no longer stops where a gradient becomes NaN, and errors of kernels are told
@@ -76,7 +76,7 @@ def debug_off(facts: Facts, option: Option) -> tuple[Proposal, ...]:
 
 def _anomaly(option: Option) -> Proposal:
     if not option.override:
-        why = "anomaly detection is on, which may be meant; --override switches it off"
+        why = "anomaly detection is on, which may be meant; --override --risky tries it"
         return debug_off.refusal(why)
     return debug_off.proposal(
         "anomaly detection is off",

@@ -236,7 +236,9 @@ def _collate(note: Note) -> Callable[..., Any]:
 def _asked(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> int:
     """Give how many samples are asked for; of an iterable data set, fewer may come."""
     index: Any = args[0] if args else kwargs.get("possibly_batched_index")
-    return len(index) if fetcher.auto_collation and hasattr(index, "__len__") else 1
+    if fetcher.auto_collation:
+        return len(index) if hasattr(index, "__len__") else 1
+    return len(index) if isinstance(index, list) else 1  # a BatchSampler as sampler
 
 
 def _tell_missing() -> None:

@@ -11,6 +11,7 @@ from ... import wire
 from .. import (
     batchfacts,
     datasets,
+    fullness,
     imports,
     lineage,
     loaderfacts,
@@ -26,6 +27,7 @@ _WINDOWS = f"{imports.__package__}.windows"
 _iterations: dict[int, int] = {}  # by loader
 _MOST = 64  # loaders whose data set and first batch are looked at
 _looked: dict[str, set[int]] = {"dataset": set(), "batch": set()}
+_full = patching.guarded("how full batches are")(fullness.values)
 _look = {"due": 0}  # when windows are seen to again
 _pinning = _thread._local()  # depth of pin_memory on this thread; the queue that it empties
 
@@ -137,6 +139,7 @@ def _tell(noun: str, number: int, values: Callable[[Any], Any], thing: Any) -> N
 
 def _forget() -> None:
     """Tell it again: another log begins."""
+    fullness.forget()
     for known in _looked.values():
         known.clear()
 
@@ -181,6 +184,7 @@ def _handed(
         stepping.handed_over(number, start, end)
         if number not in _looked["batch"]:
             _tell("batch", number, batchfacts.values, batch)
+        _look_at(number, end, batch)
     else:
         recorder.flush_when_due(end)
     if end >= _look["due"]:
@@ -188,6 +192,27 @@ def _handed(
         windows = sys.modules.get(_WINDOWS)
         if windows is not None:
             windows.poll()
+
+
+def _look_at(number: int, at: int, batch: Any) -> None:
+    """Write how full the batch is, if it is one of those that are looked at."""
+    windows = sys.modules.get(_WINDOWS)
+    window = windows is not None and windows.is_open()
+    if not fullness.wanted(number, at, window=window):
+        return
+    begun = recorder.now()
+    if windows is None:
+        found = _full(batch)
+    else:
+        with windows.range("gapless:look"):
+            found = _full(batch)
+    end = recorder.now()
+    count = fullness.looked(number, begun, end, window=window, found=bool(found))
+    recorder.mark(wire.OBSERVER, begun, end, value=wire.OBSERVER_FLUSH)
+    if found:
+        values = {"loader": number, "window": window, "ns": at, "lengths": found}
+        frame = {"noun": "filling", "id": count, "file": None, "line": None, "function": None}
+        recorder.write(wire.FACT, {**frame, "values": values})
 
 
 def _before_put(args: tuple, _kwargs: dict) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ... import wire
 from .. import patching, recorder
+from . import graphs
 
 _WINDOWS = __name__.rpartition(".hooks.")[0] + ".windows"
 _MOST = 256  # modules remembered; a script that moves more of them is not told apart further
@@ -32,7 +33,7 @@ _asked = False  # a module was told to train or to evaluate, and it is not known
 class _Met:
     """A module that was met: what is known of it so far."""
 
-    __slots__ = ("compiled", "mode", "modes", "part", "place", "reference", "subject")
+    __slots__ = ("compiled", "mode", "modes", "part", "passes", "place", "reference", "subject")
 
     def __init__(self, reference: Any, place: Any) -> None:
         self.reference = reference
@@ -42,6 +43,7 @@ class _Met:
         self.modes = []
         self.mode = None
         self.compiled = False
+        self.passes = graphs.Passes()
 
 
 def install() -> None:
@@ -90,12 +92,25 @@ def told(module: Any, mode: Any, when: Any) -> None:
     entry.mode = mode
     if entry.subject is not None:
         recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
+        _graphs(entry, module, mode)
         windows = sys.modules.get(_WINDOWS)
         if windows is not None:
             windows.evaluation(begins=not mode)
     elif len(entry.modes) < _PENDING:
         entry.modes.append((when, mode))
         _asked = True  # the first evaluation may be where a model is met
+
+
+def _graphs(entry: _Met, module: Any, mode: Any) -> None:
+    """Note whether graphs for a backward pass are made while a model evaluates."""
+    nodes = graphs.made()
+    if nodes is None:
+        recorder.unseen("graphs", "this torch does not number what it makes for backward passes")
+        return
+    told = entry.passes.told(mode, nodes)
+    if told is not None:
+        told["tensors"] = sum(1 for _ in module.parameters())
+        recorder.fact("evaluation", inner(module), told, entry.passes.place)
 
 
 def subject(module: Any) -> Any:

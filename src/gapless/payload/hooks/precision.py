@@ -56,6 +56,7 @@ class _Settings:
 _PRECISION, _MACHINE = _Settings(), _Settings()
 _autocast: dict[Any, Any] = {}  # device: dtype, of the autocast regions that were entered
 _scalers: list[Any] = []  # (enabled, place)
+_looked_for: list[Any] = []  # places where anomaly detection was switched on, the last one
 _written: dict[Any, Any] = {}
 _edges = 0
 _last = 0
@@ -84,6 +85,11 @@ def _torch(torch: Any) -> None:
     scaler = sys.modules.get("torch.amp.grad_scaler") or sys.modules.get(
         "torch.cuda.amp.grad_scaler"
     )
+    mode = sys.modules.get("torch.autograd.anomaly_mode")
+    for name in ("detect_anomaly", "set_detect_anomaly") if mode is not None else ():
+        owner = getattr(mode, name, None)
+        if owner is not None:
+            patching.replace(owner, "__init__", calls.around("anomaly", after=_anomaly))
     owner = getattr(scaler, "GradScaler", None)
     if owner is not None:
         patching.replace(owner, "__init__", calls.around("scaler", after=_scaler))
@@ -99,6 +105,11 @@ def _entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: AR
 def _scaler(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is None:
         _scalers.append((bool(getattr(args[0], "_enabled", True)), places.users_line(1)))
+
+
+def _anomaly(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
+    if type(args[0]).__name__ == "detect_anomaly" or sys.modules["torch"].is_anomaly_enabled():
+        _looked_for[:] = [places.users_line(1)]
 
 
 def first() -> None:
@@ -146,6 +157,7 @@ def precision(torch: Any) -> Any:
         "cudnn_deterministic": _ask(c, "_get_cudnn_deterministic"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "anomaly": torch.is_anomaly_enabled(),
+        "anomaly_at": next((f"{one[0]}:{one[1]}" for one in _looked_for if one), None),
         "launch_blocking": os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "sync_debug_mode": _sync_debug(torch),
         "flash_sdp": _ask(c, "_get_flash_sdp_enabled"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import time
 from typing import Any, Callable
 
@@ -84,6 +85,13 @@ def one(step: int) -> None:
     if _session is not None:
         _session.plan.one(step)
         _session.keeping.setting = PLACE
+
+
+def is_open() -> bool:
+    """Tell whether a window is open that shows what this thread does."""
+    session = _session
+    here = None if session is None else session.open
+    return here is not None and here.thread == threading.get_ident()
 
 
 def is_kept() -> bool:

@@ -5,6 +5,8 @@ and never so early that all windows together cost more than a fiftieth of the ru
 by step numbers alone, so that all open theirs at the same step without a word between them.
 A *probe* of one step comes first: it is not kept. It pays for the first start of the profiler, and
 tells how many events a step makes.
+Steps of a second and more are not waited for until they are steady, and windows of them are short:
+what starting and stopping a profiler makes longer is little of such a step.
 """
 
 from __future__ import annotations
@@ -14,9 +16,15 @@ from typing import Any
 PROBE, WINDOW, STACKS = "probe", "window", "stacks"
 EARLIEST, LATEST = 5, 20  # steps seen before the first window
 STEADY = 3  # successive steps that differ by at most a tenth
+LONG_NS = 1_000_000_000  # a step of which few are waited for
+EARLIEST_LONG = 3  # such steps seen before the first window: the first of all has made things ready
+LASTS_NS = 20_000_000_000  # a window of long steps, if it has whole steps enough by then
+STACKS_LAST_NS = 5_000_000_000  # likewise with stacks
 LEAST = 3  # whole steps; fewer explain nothing
 USEFUL = 4  # whole steps that a replay needs: so many even where they take more than MEMORY
 REST = 2  # steps between two windows in a row: the first after a stop is slow
+REST_LONG = 1
+AGAIN, AGAIN_LONG = 10, 1  # steps after a probe that failed
 SHARE = 50  # of the run, one part is what windows may cost
 MEMORY = 46 << 20  # bytes that the events of a window may take in the training's process
 EVENT_BYTES = 4_000  # of one, when the profiler has stopped; torch 2.13: 2,200 to 4,100 were seen
@@ -58,7 +66,9 @@ class Plan:
             self.recent = [*self.recent[1 - STEADY :], at - self.last]
         self.last = at
         self.seen += 1
-        if self.next is None or step < self.at or at < self.not_before:
+        if self.next is None or at < self.not_before:
+            return None
+        if step < self.at and not self._early(step):
             return None
         if self.next is PROBE and not self.ranks and not self._steady():
             return None
@@ -72,8 +82,26 @@ class Plan:
         """Open one window after this step or a later one, and none with stacks."""
         self.at, self.not_before, self.most, self.stacks_due = step, 0, 1, False
 
+    def _early(self, step: int) -> bool:
+        first = self.next is PROBE and not self.begun and self.at < NEVER
+        return first and step >= EARLIEST_LONG and self._long() is not None
+
+    def _long(self) -> int | None:
+        """Give how long the last steps took, if they were long; ranks do not look at times."""
+        if self.ranks or len(self.recent) < STEADY - 1 or min(self.recent) < LONG_NS:
+            return None
+        return max(self.recent)
+
+    def _rest(self) -> int:
+        return REST if self._long() is None else REST_LONG
+
+    def _in(self, time_ns: int, most: int) -> int:
+        """Give how many steps such a time holds if they are long, else ``most``."""
+        long = self._long()
+        return most if long is None else min(most, time_ns // long)
+
     def _steady(self) -> bool:
-        if self.seen >= LATEST:
+        if self.seen >= LATEST or self._long() is not None:
             return True
         few = self.seen < EARLIEST or len(self.recent) < STEADY
         return not few and max(self.recent) * 10 <= min(self.recent) * 11
@@ -85,10 +113,11 @@ class Plan:
         per_step = max(1, self.per_step or 1)
         if what is STACKS:
             if per_step * STACKS_FACTOR * LEAST <= self.events:
-                return LEAST
-            return 2 if per_step * STACKS_USUAL * 2 <= self.events else 1
+                return max(1, self._in(STACKS_LAST_NS, LEAST))
+            return 2 if per_step * STACKS_USUAL * 2 <= self.events and self._long() is None else 1
         least = USEFUL if per_step * USEFUL <= self.most_events else LEAST
-        return min(self.window_steps, self.limit, max(least, self.events // per_step))
+        most = max(USEFUL, self._in(LASTS_NS, self.window_steps))
+        return min(self.window_steps, self.limit, most, max(least, self.events // per_step))
 
     def events_of(self, what: str, steps: int) -> int:
         """Estimate the events of a window of so many steps."""
@@ -101,7 +130,7 @@ class Plan:
         if events > HOPELESS:
             self.next = None
             return f"one step makes {events} events, too many to record"
-        self.next, self.at = WINDOW, RANKS_FIRST if self.ranks else step + REST
+        self.next, self.at = WINDOW, RANKS_FIRST if self.ranks else step + self._rest()
         return None
 
     def opened(self, step: int, at: int) -> None:
@@ -136,9 +165,11 @@ class Plan:
         if self.next is STACKS:
             self.stacks_due = False
         if self.next is PROBE:
-            self.at = step + 10
+            self.at = step + (AGAIN if self._long() is None else AGAIN_LONG)
         elif self.next is WINDOW and not self.kept and not self.ranks:
-            self.at = step + REST  # what cut it ended an epoch, as a rule: now there is room
+            self.at = (
+                step + self._rest()
+            )  # what cut it ended an epoch, as a rule: now there is room
         else:
             self._after(step)
         return None
@@ -152,7 +183,9 @@ class Plan:
         self.stacks_due = self.stacks_due and (self.per_step or 0) <= STACKS_EVENTS
         if self.kept and self.stacks_due:
             self.next = STACKS
-            self.at = self.first_at + self.window_steps + REST + 2 if self.ranks else step + REST
+            self.at = (
+                self.first_at + self.window_steps + REST + 2 if self.ranks else step + self._rest()
+            )
             return
         self.next = WINDOW if self.kept < self.most else None
         self.at = self._position(step)

@@ -21,6 +21,8 @@ EVALUATION = "gapless:eval"
 PATIENCE_NS = 30_000_000_000  # a window that lasts longer is closed where it is seen
 MANY = 10  # and longer than so many times what its steps should take
 CHECKED = 30  # steps after which a check ends that can have no window
+PLAIN = 75  # steps, some 60 of them plain: how much they vary is known then
+SOON_NS = 15_000_000_000  # and so long for them, once the windows are in
 
 
 class Opened:
@@ -66,6 +68,7 @@ class Session:
         self.over: str | None = None  # why there are no more windows
         self.make: Any = None  # record_function
         self.thread = -1  # that steps
+        self.done_at = 0  # of a check: when its windows were in
         if not options.get("windows", True):
             self.over = "not asked for"
 
@@ -79,8 +82,8 @@ class Session:
         if self.keeping.children:
             self.plan.held(self.keeping.reap())
         what = self.plan.edge(step, end)
-        if self.check:
-            self._check(step)
+        if self.check and self._check(step):
+            return
         if what is None or self.over is not None or self._waits():
             return
         if stepping.several():
@@ -112,10 +115,20 @@ class Session:
         """
         return bool(self.keeping.children) and not self.plan.ranks
 
-    def _check(self, step: int) -> None:
+    def _check(self, step: int) -> bool:
+        """Leave once enough was seen; tell whether the windows are in, so that none is opened.
+
+        Ranks leave by step numbers and windows alone, which are the same in all of them.
+        """
         done = self.plan.kept > 0 and not self.plan.stacks_due
-        if done or (self.over is not None and step >= CHECKED):
+        hopeless = self.over is not None and step >= CHECKED
+        if hopeless or (done and (self.plan.ranks or self._seen_enough(step))):
             leave(several=self.plan.ranks)
+        return done
+
+    def _seen_enough(self, step: int) -> bool:
+        self.done_at = self.done_at or recorder.now()
+        return step >= PLAIN or recorder.now() - self.done_at >= SOON_NS
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────
 

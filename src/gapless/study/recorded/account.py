@@ -14,7 +14,7 @@ from gapless.model.run import StepAccount
 from gapless.model.study import Study
 
 STEP: Final = "step"  # the group and leaf of what no window parts
-_LUMPY: Final = {  # run leaf → leaf of the account
+LUMPY: Final = {  # run leaf → leaf of the account
     "observer": "idle.profiler",
     "collector": "idle.gc",
     "checkpoint": "idle.io_main.checkpoint",
@@ -112,8 +112,13 @@ def _added(one: Mapping[Key, int], other: Mapping[Key, int]) -> dict[Key, int]:
     return {key: one.get(key, 0) + other.get(key, 0) for key in (*one, *other)}
 
 
+def leaf_of(run_leaf: str) -> str:
+    """Give the leaf of the account that a run leaf is."""
+    return LUMPY.get(run_leaf) or f"idle.{run_leaf}"
+
+
 def _leaf(run_leaf: str) -> Key:
-    leaf = _LUMPY.get(run_leaf) or f"idle.{run_leaf}"
+    leaf = leaf_of(run_leaf)
     return group_of(leaf), leaf
 
 

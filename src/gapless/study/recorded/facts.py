@@ -11,7 +11,16 @@ from typing import Final
 import numpy as np
 
 from gapless import wire
-from gapless.model.facts import Facts, Machine, Model, Optimizer, Parallel, Precision, World
+from gapless.model.facts import (
+    Evaluation,
+    Facts,
+    Machine,
+    Model,
+    Optimizer,
+    Parallel,
+    Precision,
+    World,
+)
 from gapless.model.recording import Fact, Recording
 from gapless.study.recorded.loader_facts import loaders
 from gapless.study.recorded.training import Training, counted, steppers, trainings
@@ -37,7 +46,7 @@ def facts(recording: Recording) -> Facts:
     return Facts(
         world=_world(first, every, told),
         machine=_machine(first, models),
-        precision=None if precision is None else Precision(precision.values),
+        precision=None if precision is None else Precision(precision.values, where(precision)),
         loaders=loaders(first),
         optimizers=_optimizers(first, models),
         models=models,
@@ -47,6 +56,9 @@ def facts(recording: Recording) -> Facts:
             for one in _nouns(first, noun)
         ),
         calls=calls,
+        evaluations=tuple(
+            found for one in _nouns(first, "evaluation") if (found := _evaluation(one)) is not None
+        ),
     )
 
 
@@ -111,6 +123,7 @@ def _machine(training: Training, models: tuple[Model, ...]) -> Machine:
         environment=_texts(environment),
         cpu_list=text(told.get("cpu_list")),
         device_cpus=text(told.get("device_cpus")),
+        bf16=one if isinstance(one := told.get("bf16"), bool) else None,
     )
 
 
@@ -171,7 +184,14 @@ def _optimizer(training: Training, fact: Fact, device: str | None) -> Optimizer:
         tensors=whole(values.get("tensors")),
         calls=kept + summed,
         device=text(values.get("device")) or device,
+        parameters=whole(values.get("parameters")),
     )
+
+
+def _evaluation(fact: Fact) -> Evaluation | None:
+    names = ("passes", "graphed", "nodes", "tensors")
+    told = [many for name in names if (many := whole(fact.values.get(name))) is not None]
+    return Evaluation(where(fact), *told) if len(told) == len(names) else None
 
 
 def _model(fact: Fact, calls: Mapping[str, int]) -> Model:

@@ -32,6 +32,8 @@ class Fetches:
     stages: Int64  # [fetch, stage]: weights of the stages; all 0: not known
     sampled: bool  # short fetches are recorded one in several: a worker without one may be busy
     summed: Mapping[int, Lane]  # by slot: stretches in which fetches were summed
+    cpu: Int64  # on a processor; −1: not observed
+    run_queue: Int64  # ready, and waiting for one; −1: not observed
 
     def __len__(self) -> int:
         """Count the fetches."""
@@ -65,6 +67,8 @@ def fetches(loader: int, own: Process, workers: Sequence[Process], turns: Int64)
         stages=_weights(columns),
         sampled=any(skips(one, loader) for one in made),
         summed=_by_slot(sums),
+        cpu=columns["cpu"],
+        run_queue=columns["run_queue"],
     )
 
 

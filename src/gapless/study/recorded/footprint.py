@@ -9,7 +9,14 @@ from typing import Final
 import numpy as np
 
 from gapless import wire
-from gapless.model.footprint import AllocatorUse, FileUse, FolderUse, Footprint, SyncUse
+from gapless.model.footprint import (
+    AllocatorUse,
+    CallUse,
+    FileUse,
+    FolderUse,
+    Footprint,
+    SyncUse,
+)
 from gapless.model.recording import Process
 from gapless.study.recorded.edges import fact_of
 from gapless.study.recorded.training import Training
@@ -35,10 +42,11 @@ def footprint(every: Sequence[Training]) -> Footprint:
         syncs=_syncs(every),
         allocator=tuple(use for one in every for use in _allocators(one.process)),
         files=_files([process for one in every for process in (one.process, *one.workers)]),
+        calls=_occasions(every),
     )
 
 
-# ── Synchronising calls ─────────────────────────────────────────────────────────────────────────
+# ── Calls at lines of the user's ────────────────────────────────────────────────────────────────
 
 
 @dataclass
@@ -50,16 +58,7 @@ class _Calls:
 
 
 def _syncs(every: Sequence[Training]) -> tuple[SyncUse, ...]:
-    found: dict[_Place, _Calls] = {}
-    steps = sum(max(0, one.edges.count - 1) for one in every)
-    for one in every:
-        for place, within, count, total in (*_kept(one), *_summed(one)):
-            calls = found.setdefault(place, _Calls())
-            calls.count += count
-            calls.total += total
-            calls.in_steps += count * within
-            calls.in_steps_ns += total * within
-    ranked = sorted(found.items(), key=lambda item: -item[1].total)[:_MOST]
+    steps = _steps(every)
     return tuple(
         SyncUse(
             *place,
@@ -68,17 +67,50 @@ def _syncs(every: Sequence[Training]) -> tuple[SyncUse, ...]:
             calls.in_steps / steps if steps else None,
             calls.in_steps_ns / steps if steps else None,
         )
-        for place, calls in ranked
+        for place, calls in _ranked(every, wire.SYNC)
     )
+
+
+def _occasions(every: Sequence[Training]) -> tuple[CallUse, ...]:
+    steps = _steps(every)
+    found = [
+        CallUse(
+            name,
+            *place,
+            calls.count,
+            calls.total,
+            calls.in_steps / steps if steps else None,
+        )
+        for name, kind in (("checkpoint", wire.CHECKPOINT), ("logging", wire.LOGGING))
+        for place, calls in _ranked(every, kind)
+    ]
+    return tuple(sorted(found, key=lambda one: -one.total_ns))
+
+
+def _steps(every: Sequence[Training]) -> int:
+    return sum(max(0, one.edges.count - 1) for one in every)
+
+
+def _ranked(every: Sequence[Training], kind: int) -> list[tuple[_Place, _Calls]]:
+    """Give the lines that make calls of a kind, those with most time first."""
+    found: dict[_Place, _Calls] = {}
+    for one in every:
+        for place, within, count, total in (*_kept(one, kind), *_summed(one, kind)):
+            calls = found.setdefault(place, _Calls())
+            calls.count += count
+            calls.total += total
+            calls.in_steps += count * within
+            calls.in_steps_ns += total * within
+    return sorted(found.items(), key=lambda item: -item[1].total)[:_MOST]
 
 
 _Some = Iterator[tuple[_Place, bool, int, int]]  # place, whether between steps, count, ns
 
 
-def _kept(training: Training) -> _Some:
+def _kept(training: Training, kind: int) -> _Some:
     marks = training.process.marks
     first, last = training.span or (0, -1)
-    rows = np.flatnonzero(marks.kind == wire.SYNC)
+    rows = np.flatnonzero(marks.kind == kind)
     own = marks.thread[rows] == training.edges.thread
     within = own & (marks.start[rows] >= first) & (marks.end[rows] <= last)
     length = marks.end[rows] - marks.start[rows]
@@ -89,9 +121,9 @@ def _kept(training: Training) -> _Some:
         yield place, bool(key % 2), int(mine.sum()), int(length[mine].sum())
 
 
-def _summed(training: Training) -> _Some:
+def _summed(training: Training, kind: int) -> _Some:
     """Give the calls of stretches whose marks were summed: in steps, if the whole stretch is."""
-    calls = training.sums.calls.of(wire.SYNC)
+    calls = training.sums.calls.of(kind)
     first, last = training.span or (0, -1)
     start, end = training.sums.start[calls.stretch], training.sums.end[calls.stretch]
     within = (calls.thread == training.edges.thread) & (start >= first) & (end <= last)

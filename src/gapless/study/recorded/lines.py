@@ -32,6 +32,15 @@ def hot_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
     )
 
 
+def lines_of_ranks(processes: Iterable[Process]) -> dict[int, tuple[HotLine, ...]]:
+    """Give each rank's own lines, if there are several ranks."""
+    mine: dict[int, list[Process]] = {}
+    for one in processes:
+        if one.rank is not None:
+            mine.setdefault(one.rank, []).append(one)
+    return {rank: hot_lines(some) for rank, some in mine.items()} if len(mine) > 1 else {}
+
+
 def _place(stack: StackCount) -> Place | None:
     """Give the line, ``None`` for a worker that waits: below its loop is only who started it."""
     for frame in stack.frames:

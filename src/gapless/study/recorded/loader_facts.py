@@ -10,6 +10,7 @@ from gapless.model.facts import Loader
 from gapless.model.recording import Fact
 from gapless.study.recorded.batches import Columns, fetched
 from gapless.study.recorded.edges import Bool, fact_of, kind_of
+from gapless.study.recorded.fillings import filling
 from gapless.study.recorded.training import Training
 from gapless.study.recorded.values import text, truth, where, whole
 
@@ -62,6 +63,7 @@ def _loader(training: Training, alike: Sequence[Fact]) -> Loader:
         cuda_in_dataset=truth(data.get("cuda")),
         picklable=truth(data.get("picklable")),
         pinnable=truth(batch.get("pinnable")),
+        filling=filling(training.process, numbers),
     )
 
 

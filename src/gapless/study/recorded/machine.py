@@ -16,6 +16,7 @@ _STRETCHES: Final = 48
 _NS: Final = 1e-9
 _HOUR: Final = 3.6e12  # ns
 _PER_CENT: Final = 100.0
+_WITHIN: Final = 0.9  # of the time that a sample is the mean of
 Float = npt.NDArray[np.float64]
 
 
@@ -131,15 +132,39 @@ def _mean(at: Int64, values: Float) -> float:
     return float((middle * length).sum() / length.sum()) if length.sum() else float(values.mean())
 
 
-def others(samples: Samples, processors: int | None) -> Others | None:
-    """Give what others took of the processors; ``None`` where that was not sampled."""
-    cores = _cores(samples, "cpu.foreign")
-    return None if cores is None else Others(cores, _cores(samples, "cpu.stolen"), processors)
+def others(
+    samples: Samples, processors: int | None, steps: tuple[int, int] | None = None
+) -> Others | None:
+    """Give what others took of the processors; ``None`` where that was not sampled.
+
+    While ``steps`` were made, where a look tells of that alone: what others did while the training
+    was set up costs no step anything.
+    """
+    cores = _cores(samples, "cpu.foreign", steps)
+    return (
+        None if cores is None else Others(cores, _cores(samples, "cpu.stolen", steps), processors)
+    )
 
 
-def _cores(samples: Samples, name: str) -> float | None:
-    at, values = samples.series.get(name, (np.empty(0, np.int64), ()))
-    return _mean(at, _values(values)) / _PER_CENT if len(values) else None
+def within(at: Int64, span: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Tell which samples are of a span: each is the mean since the one before it.
+
+    One that began before the span counts only if no other does.
+    """
+    first, last = span
+    since = np.append(at[:1], at[:-1])  # since when the first one counts is not known
+    inside = (at >= first) & (at <= last)
+    whole = inside & (at - np.maximum(since, first) >= _WITHIN * np.maximum(at - since, 1))
+    return whole if whole.any() else inside
+
+
+def _cores(samples: Samples, name: str, steps: tuple[int, int] | None) -> float | None:
+    at, known = samples.series.get(name, (np.empty(0, np.int64), ()))
+    values = _values(known)
+    inside = within(at, steps) if steps is not None else np.zeros(len(at), bool)
+    if inside.any():
+        return float(values[inside].mean()) / _PER_CENT
+    return _mean(at, values) / _PER_CENT if len(values) else None
 
 
 def energy(samples: Samples) -> Energy | None:

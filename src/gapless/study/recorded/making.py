@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -10,30 +10,60 @@ from gapless import wire
 from gapless.errors import NotFoundError
 from gapless.model.account import Account
 from gapless.model.leaf import GROUPS
+from gapless.model.machine import Constants
 from gapless.model.recording import Recording, Unseen
-from gapless.model.run import Cost, Recorded, RunLife, StepAccount
+from gapless.model.run import Cost, Recorded, RunLife, RunSteps, StepAccount
+from gapless.model.seen import Seen
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.store import trials
+from gapless.study.concluding import conclude, prices_of
 from gapless.study.options import Options, Say
+from gapless.study.playing import player_of
+from gapless.study.price import Prices
+from gapless.study.recorded import constants
 from gapless.study.recorded.account import Steps, step_account
+from gapless.study.recorded.devices import device_states
+from gapless.study.recorded.facts import facts
+from gapless.study.recorded.feeding import feedings
 from gapless.study.recorded.footprint import footprint
-from gapless.study.recorded.lines import hot_lines
+from gapless.study.recorded.lines import hot_lines, lines_of_ranks
 from gapless.study.recorded.loaders import loader_uses
 from gapless.study.recorded.machine import cost, energy, gpus, machine_series, others, utilisation
+from gapless.study.recorded.occasions import spreads
 from gapless.study.recorded.optimizers import other_optimizers
 from gapless.study.recorded.rows import Charged, added, charged, exposed
+from gapless.study.recorded.shareable import shareable
 from gapless.study.recorded.steps import run_steps
 from gapless.study.recorded.timeline import timeline
 from gapless.study.recorded.training import Training, counted, steppers, trainings
 from gapless.study.recorded.waits import waits
 from gapless.study.recorded.windows import profiled
+from gapless.study.rereading import Capture
 
 _LATER: Final = {"model"}  # what may be found after it was said that it was not
 
 
+@dataclass(frozen=True)
+class Made:
+    """The account of a run, and what causes are looked for in."""
+
+    study: Study
+    recording: Recording
+    captures: tuple[Capture, ...]
+
+
 def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
-    """Give the study of a run: its light marks joined with its windows. Raises ``GaplessError``."""
+    """Give the study of a run: its account, and its causes. Raises ``GaplessError``."""
+    made = accounted(recording, options, tell)
+    if not options.concludes:
+        return made.study
+    tell("looking for causes")
+    return conclude(prices(made, cached=options.cache))
+
+
+def accounted(recording: Recording, options: Options, tell: Say) -> Made:
+    """Join the light marks of a run with its windows. Raises ``GaplessError``."""
     tell("charging waits")
     every = _chosen(trainings(recording), options)
     rows = [charged(one, waits(one)) for one in every]
@@ -41,9 +71,10 @@ def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
     seen = profiled(recording, every, options, tell)
     windows = seen.study
     stepping_ones = steppers(every)
-    steps = run_steps(stepping_ones, waited)
     chosen = {id(one) for one in stepping_ones}
-    account = _account([one for one in rows if id(one.training) in chosen], windows)
+    stepping = [one for one in rows if id(one.training) in chosen]
+    account = _account(stepping, windows)
+    steps = _steps(run_steps(stepping_ones, waited), stepping, windows)
     span = _span(recording, every)
     base = windows or _nothing(recording, every)
     recorded = Recorded(
@@ -64,15 +95,48 @@ def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
         adopted=seen.adopted,
         clock_error_ns=seen.clock_error_ns,
         footprint=footprint(every),
-        others=others(recording.samples, _processors(every)),
+        others=others(recording.samples, _processors(every), _stepped(stepping_ones)),
         optimizers=other_optimizers(stepping_ones),
+        devices_seen=device_states(recording.samples),
+        rank_lines=lines_of_ranks(one.process for one in every),
     )
-    return replace(
+    found = replace(
         base,
         run=_run(recording, every, base.run),
         recorded=recorded,
         trials=trials.of(Path(recording.path)),
     )
+    return Made(found, recording, seen.captures)
+
+
+def _stepped(every: Sequence[Training]) -> tuple[int, int] | None:
+    """Give from when to when steps were made, by any rank; ``None``: none were."""
+    spans = [one.span for one in every if one.span is not None]
+    if not spans:
+        return None
+    return min(first for first, _ in spans), max(last for _, last in spans)
+
+
+def prices(made: Made, *, cached: bool) -> Prices:
+    """Give what changes of a run are priced with: its windows are read once more for that."""
+    known = facts(made.recording)
+    found = constants.kept(made.recording) if cached else None
+    seen = Seen(_with_note(made.study, found), known, found)
+    shared = shareable(made.study)
+    loaders = tuple(
+        replace(one, shareable=shared)
+        for one in feedings(made.recording, known, made.study.recorded, found)
+    )
+    return prices_of(seen, player_of(made.captures, seen, loaders, cached=cached))
+
+
+def _with_note(study: Study, found: Constants | None) -> Study:
+    """Say what predictions rest on that was not measured in the run."""
+    recorded = study.recorded
+    if found is None or recorded is None:
+        return study
+    notes = (*recorded.notes, constants.note(found))
+    return replace(study, recorded=replace(recorded, notes=notes))
 
 
 def _chosen(every: Sequence[Training], options: Options) -> tuple[Training, ...]:
@@ -98,6 +162,16 @@ def _account(every: Sequence[Charged], windows: Study | None) -> StepAccount | N
     whole = added([one.stepping for one in every])
     left = added([exposed(one, backlog) for one in every])
     return step_account(Steps(count, sum(whole.values()), left, whole), windows)
+
+
+def _steps(
+    steps: RunSteps | None, every: Sequence[Charged], windows: Study | None
+) -> RunSteps | None:
+    """Add how surely known is what is measured by itself; of several ranks nothing tells."""
+    if steps is None or len(every) != 1:
+        return steps
+    backlog = (windows.backlog_ns if windows else None) or 0
+    return replace(steps, spreads=spreads(every[0], backlog))
 
 
 def _life(recording: Recording) -> RunLife:

@@ -75,12 +75,14 @@ def charged(training: Training, waits: tuple[Waits, ...]) -> Charged:
 
 def exposed(one: Charged, backlog: int) -> dict[str, int]:
     """Give the time of the counted steps by run leaf, without what a backlog hides."""
-    if not backlog:
-        return one.stepping
+    return one.stepping if not backlog else _within(one.training, exposed_row(one, backlog))
+
+
+def exposed_row(one: Charged, backlog: int) -> RunRow:
+    """Charge the steps of a process, two of which ended, likewise."""
     ends = one.training.edges.ends
     span = int(ends[0]), int(ends[-1])
-    row = run_row(span, span, light(one.training, one.waits, backlog))
-    return _within(one.training, row)
+    return run_row(span, span, light(one.training, one.waits, backlog))
 
 
 def _within(training: Training, row: RunRow) -> dict[str, int]:

@@ -42,6 +42,7 @@ def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps |
         anchor=first.edges.anchor,
         profiled_only=not any(unprofiled(one.process, one.edges.ends).any() for one in every),
         noted=len(noted),
+        shortest_ns=int(noted.min()) if len(noted) else None,
     )
 
 

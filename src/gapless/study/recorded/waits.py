@@ -93,7 +93,21 @@ def waits(training: Training) -> tuple[Waits, ...]:
     return tuple(_waits(training, loader) for loader in loaders)
 
 
-def _waits(training: Training, loader: int) -> Waits:
+@dataclass(frozen=True)
+class Matched:
+    """The waits for one loader on the training thread, by their start, and who made the batches."""
+
+    ask: Int64
+    got: Int64
+    position: Int64  # of the batch in its iteration
+    turns: Int64  # when iterations began
+    turn: Int64  # of each wait: its iteration
+    fetches: Fetches
+    made: Made
+
+
+def matched(training: Training, loader: int) -> Matched:
+    """Match the waits for a loader with the fetches of their batches."""
     marks, mine = training.process.marks, training.process.marks.subject == loader
     handed = (marks.kind == wire.NEXT) & ((marks.flags & wire.EXHAUSTED) == 0)
     rows = np.flatnonzero(handed & mine & (marks.thread == training.edges.thread))
@@ -108,12 +122,18 @@ def _waits(training: Training, loader: int) -> Waits:
         made_by_workers(found, dispatched, turns, (turn, position), gaps),
         made_in_process(found, ask, got),
     )
-    made = certain(made, found, ask, got)
-    pinned = mine & (marks.kind == wire.PIN)
+    return Matched(ask, got, position, turns, turn, found, certain(made, found, ask, got))
+
+
+def _waits(training: Training, loader: int) -> Waits:
+    one = matched(training, loader)
+    ask, got, turn, found, made = one.ask, one.got, one.turn, one.fetches, one.made
+    marks = training.process.marks
+    pinned = (marks.subject == loader) & (marks.kind == wire.PIN)
     pin = union(marks.start[pinned], marks.end[pinned])
     first = np.concatenate(([True], turn[1:] != turn[:-1]))[: len(turn)]
     if len(training.sums):
-        first &= position == 0
+        first &= one.position == 0
     default = _default(training, loader)
     pieces = _cut((ask, got, first), made, found, pin, default)
     summed = training.sums.calls.of(wire.NEXT, subject=loader, thread=training.edges.thread)

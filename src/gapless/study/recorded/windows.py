@@ -1,14 +1,14 @@
 """What profilers saw of a run: our windows, and traces that the training's own profiler wrote."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from gapless.errors import GaplessError, UsageError
 from gapless.model.recording import Recording, Window
-from gapless.model.study import Study
+from gapless.model.study import Site, Study
 from gapless.model.tables import Line
 from gapless.study.making import assemble, read_parts
 from gapless.study.options import Options, Say
@@ -16,10 +16,13 @@ from gapless.study.part import Part
 from gapless.study.recorded.clocks import disagreement, error_of
 from gapless.study.recorded.together import alone, places
 from gapless.study.recorded.training import Training, trainings
+from gapless.study.rereading import Capture, captures
 
 _NO_STACKS: Final = "no Python stacks"  # of the windows, which others make good
 _SEVERAL: Final = "several files of rank"  # as windows of a run are
 _OF_LINES: Final = ("calls", "host_self_ns", "host_total_ns", "device_total_ns", "idle_ns")
+_OF_SITES: Final = ("ns", "calls")
+_Row = TypeVar("_Row", Line, Site)
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Profiled:
     adopted: tuple[str, ...]  # traces of the training's own profiler, as it named them
     clock_error_ns: int | None  # of the axis that marks and our windows share
     notes: tuple[str, ...]
+    captures: tuple[Capture, ...] = ()  # that can be replayed
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ def profiled(
         adopted=tuple(one.source for one in theirs if one.source and one.path in read),
         clock_error_ns=max((one for one in errors if one is not None), default=None),
         notes=tuple(notes),
+        captures=captures(list(parts.values())),
     )
 
 
@@ -148,24 +153,24 @@ def _with_lines(study: Study | None, stacked: Study | None) -> Study | None:
     """Give a study the lines of source of another that was made with stacks."""
     if study is None or stacked is None:
         return study
-    lines = _scaled(stacked.tables.lines, len(study.account.rows), len(stacked.account.rows))
+    steps = len(study.account.rows), len(stacked.account.rows)
+    lines = tuple(_scaled(one, _OF_LINES, *steps) for one in stacked.tables.lines)
     kept = tuple(one for one in study.health.notes if not one.startswith(_NO_STACKS))
     return replace(
         study,
         tables=replace(study.tables, lines=lines),
         health=replace(study.health, notes=kept),
+        sites=tuple(_scaled(one, _OF_SITES, *steps) for one in stacked.sites),
     )
 
 
-def _scaled(lines: Iterable[Line], rows: int, of: int) -> tuple[Line, ...]:
-    """Give lines of some steps as those of other steps: tables are divided by the latter."""
+def _scaled(one: _Row, names: Sequence[str], rows: int, of: int) -> _Row:
+    """Give a row of some steps as that of other steps: tables are divided by the latter."""
 
     def scale(number: int | None) -> int | None:
         return None if number is None else round(number * rows / max(1, of))
 
-    return tuple(
-        replace(one, **{name: scale(getattr(one, name)) for name in _OF_LINES}) for one in lines
-    )
+    return replace(one, **{name: scale(getattr(one, name)) for name in names})
 
 
 def _discarded(every: Sequence[Training]) -> Iterator[str]:

@@ -1,0 +1,50 @@
+"""What must hold of every record whatever its truth: exact sums, identity, steady leaves."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from gapless.model.account import Account
+from gapless.model.study import Study
+from gapless.study import Options, open_study
+
+
+def sums_exactly(study: Study) -> bool:
+    """Tell whether each account of a study sums to its time to the nanosecond."""
+    whole = [(study.account.leaves, study.account.wall_ns)]
+    whole += [(study.account.groups, study.account.wall_ns)]
+    whole += [(row.leaves, row.row.end - row.row.start) for row in study.account.rows]
+    recorded = study.recorded
+    if recorded is not None:
+        whole.append((recorded.timeline.leaves, recorded.timeline.wall_ns))
+        joint = recorded.account
+        if joint is not None:
+            whole.append((joint.account.leaves, joint.account.wall_ns))
+    return all(sum(leaves.values()) == wall for leaves, wall in whole)
+
+
+def identity(study: Study) -> tuple[float | None, float | None]:
+    """Give how far unchanged replays are off: the trace, and the un-profiled step."""
+    diagnosis = study.diagnosis
+    rehearsal = diagnosis.rehearsal if diagnosis is not None else None
+    return (None, None) if rehearsal is None else (rehearsal.imputed, rehearsal.unprofiled)
+
+
+def steadiness(run: Path) -> float | None:
+    """Give how far the leaves of neighbouring windows of one run differ (total variation), at most.
+
+    Windows with stacks are slower and are left out. ``None`` with fewer than two windows.
+    """
+    windows = [one for one in sorted((run / "windows").glob("rank0-*")) if "stacks" not in one.name]
+    accounts = [open_study([one], Options(cache=False)).account for one in windows]
+    shares = [_shares(one) for one in accounts if one.wall_ns and one.steps]
+    return max((_variation(a, b) for a, b in pairwise(shares)), default=None)
+
+
+def _shares(account: Account) -> Mapping[str, float]:
+    return {leaf: ns / account.wall_ns for leaf, ns in account.leaves.items()}
+
+
+def _variation(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    leaves: Sequence[str] = sorted({*a, *b})
+    return sum(abs(a.get(leaf, 0.0) - b.get(leaf, 0.0)) for leaf in leaves) / 2

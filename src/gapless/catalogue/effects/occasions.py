@@ -1,0 +1,45 @@
+"""Fixes of what is done only now and then (checkpoints, logging, evaluation), and of memory."""
+
+from typing import Final
+
+from gapless.model.change import Change, Drop, Omit
+from gapless.model.edit import Proposal, Skip, Wrap
+from gapless.model.seen import Seen
+
+CHECKPOINT: Final = "idle.io_main.checkpoint"
+LOGGING: Final = "idle.io_main.logging"
+EVALUATION: Final = "idle.io_main.eval"
+DEVICE_MEMORY: Final = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
+_LEAVES: Final = {
+    "checkpoint-every": CHECKPOINT,
+    "no-checkpoint": CHECKPOINT,
+    "log-every": LOGGING,
+    "no-logging": LOGGING,
+    "evaluate-every": EVALUATION,
+    "no-evaluation": EVALUATION,
+}
+OCCASIONS: Final = (*_LEAVES, "no-empty-cache")
+
+
+def occasions(_seen: Seen, proposal: Proposal) -> tuple[Change, ...] | None:
+    """Give the share of them that goes; ``None`` for edits of another kind."""
+    if proposal.fix == "no-empty-cache":
+        return uncached()
+    every = [_every(one) for one in proposal.edits if isinstance(one, (Wrap, Skip))]
+    if not every:
+        return None
+    keep = min(0.0 if one is None else 1 / one for one in every)
+    return (Drop((_LEAVES[proposal.fix],), keep=keep),)
+
+
+def uncached() -> tuple[Change, ...]:
+    """Give that memory of the device is never asked for, or given back, in a step."""
+    return (Omit(DEVICE_MEMORY),)
+
+
+def _every(edit: Wrap | Skip) -> int | None:
+    """Give N where one of N is left; ``None`` where none is."""
+    if isinstance(edit, Skip):
+        return edit.every
+    value = edit.options.get("every")
+    return value if isinstance(value, int) and value > 0 else None

@@ -1,0 +1,146 @@
+"""Loops in Python over data: the same small operators, called far more often than a model has them.
+
+A model calls an operator a few times for each of its parameters. What is called many times as often
+goes through samples, objects, nodes or time steps one by one. On a CPU each call costs Python and
+torch's dispatch some microseconds, whatever it computes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gapless.catalogue import optimizing, windowed
+from gapless.model.change import Hosted
+from gapless.model.edit import Where
+from gapless.model.interval import Interval
+from gapless.model.seen import Seen
+from gapless.model.work import Work
+
+PYTHON: Final = "idle.host.python"
+ENGINE: Final = ("idle.host.dispatch", "idle.host.engine")  # without a device: autograd's own
+_LEAVES: Final = (PYTHON, *ENGINE, "busy.")
+# Who goes through parameters one by one is told of by rules of their own.
+_ELSEWHERE: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
+_GRADIENT: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+_SMALL_NS: Final = 100_000.0  # a call in a window; what takes longer mostly computes
+_MANY: Final = 50  # calls of an operator, a step
+_PER_TENSOR: Final = 4  # and for each tensor of parameters: attention or a gate takes fewer
+# Of all calls forward: in a loop of fifty rounds all operators are called that often, in one of a
+# few rounds, or in layers, only those that stand in it several times.
+_MOST: Final = 0.5
+# A core moves (in its caches) and multiplies no more than this: what a call computes takes no less.
+_BYTES_NS: Final = 30.0
+_FLOPS_NS: Final = 100.0
+_CALL_NS: Final = 5_000.0  # torch 2.13: 3.3 to 3.9 µs an operation, and the profiler
+# Of five loops that were rewritten, 1.5 to 4.5 times as fast then, 0.6 of that time went, or more;
+# one whose rounds need one another's results keeps most of its calls.
+_GOES: Final = Interval(0.15, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a step's loops over data take, as shares of the time of some leaves: calls alone."""
+
+    calls: float  # of small operators, a step
+    mainly: tuple[tuple[str, float], ...]  # operators and calls of each a step, forward, most first
+    python: float  # of ``idle.host.python``
+    engine: float  # of autograd's own time
+    work: float  # of all operators' time
+    most: float  # of that time what computing does not need
+
+    @property
+    def tensors(self) -> float:
+        """Count the tensors that ``torch.tensor`` made of Python's numbers, a step."""
+        return dict(self.mainly).get("aten::lift_fresh", 0.0)
+
+
+def loop_of(seen: Seen) -> Loop | None:
+    """Give what loops over data take of a training on the CPU alone; ``None``: there are none."""
+    tensors, work = optimizing.tensors(seen), seen.study.work
+    if seen.on_device or tensors is None or all(one.backward for one in work):
+        return None
+    steps = windowed.steps(seen)
+    least = max(_MANY, _PER_TENSOR * tensors) * _passes(seen, tensors) * steps
+    forward, backward = (
+        _repeated([one for one in work if one.backward == back], least) for back in (False, True)
+    )
+    if _calls(forward) < _MOST * _calls(one for one in work if not one.backward):
+        return None
+    every = (*forward, *backward)
+    leaves = seen.study.account.leaves
+    whole = sum(ns for leaf, ns in leaves.items() if leaf.startswith("busy.")) or 1
+    calls = [_calls(one for one in work if one.backward == back) for back in (False, True)]
+    return Loop(
+        calls=_calls(every) / steps,
+        mainly=tuple((name, many / steps) for name, many in _names(forward).most_common()),
+        python=_calls(forward) / calls[0],
+        engine=_calls(backward) / max(1, calls[1]),
+        work=min(1.0, sum(min(_beside(one), _CALL_NS * one.calls) for one in every) / whole),
+        most=min(1.0, sum(map(_beside, every)) / whole),
+    )
+
+
+def rewritten(seen: Seen, loop: Loop) -> Hosted:
+    """Give what changes if a loop becomes a few calls: how much goes is one thing not known."""
+    whole = seen.per_step(*_LEAVES)
+    usual, most = calling_ns(seen, loop), calling_ns(seen, replace(loop, work=loop.most))
+    gone = (_GOES.high * most, _GOES.mid * usual, _GOES.low * usual)
+    return Hosted(_LEAVES, Interval(*(max(0.0, 1 - ns / whole) if whole else 1.0 for ns in gone)))
+
+
+def calling_ns(seen: Seen, loop: Loop) -> float:
+    """Give how long the calls of loops take a step beside what they compute."""
+    return (
+        loop.python * seen.per_step(PYTHON)
+        + loop.engine * seen.per_step(*ENGINE)
+        + loop.work * seen.per_step("busy.")
+    )
+
+
+def place(seen: Seen, loop: Loop) -> Where | None:
+    """Give the user's function that the loop is in: the innermost that it does not call itself.
+
+    What the loop calls is called as often as its operators.
+    """
+    files = {one.file for one in seen.study.sites}
+    steps = windowed.steps(seen)
+    own = [one for one in seen.study.tables.lines if one.file in files and one.calls]
+    seldom = [one for one in own if one.calls <= steps * _MANY / 2]
+    python = seen.study.account.leaves.get(PYTHON, 0)
+    whole = [one for one in seldom if one.host_total_ns >= loop.python * python / 2]
+    inner = min(whole, key=lambda one: one.host_total_ns, default=None)
+    return None if inner is None else Where(inner.file, inner.line, inner.function)
+
+
+def _passes(seen: Seen, tensors: int) -> float:
+    """Count the backward passes of a step: of micro-batches, or of an optimizer's closure."""
+    return max(1.0, windowed.calls(seen, _GRADIENT).count / max(1, tensors))
+
+
+def _repeated(work: Iterable[Work], least: float) -> list[Work]:
+    small = [
+        one
+        for one in work
+        if not one.leaf.startswith(_ELSEWHERE) and one.ns <= _SMALL_NS * one.calls
+    ]
+    names = _names(small)
+    return [one for one in small if names[one.operator] >= least]
+
+
+def _names(work: Iterable[Work]) -> Counter[str]:
+    found = Counter[str]()
+    for one in work:
+        found[one.operator] += one.calls
+    return found
+
+
+def _calls(work: Iterable[Work]) -> int:
+    return sum(one.calls for one in work)
+
+
+def _beside(one: Work) -> float:
+    """Give what calls take beside what they compute, at most; what is not known may compute."""
+    if one.bytes is None:
+        return min(one.ns, _CALL_NS * one.calls)
+    return max(0.0, one.ns - one.bytes / _BYTES_NS - (one.flops or 0) / _FLOPS_NS)

@@ -1,0 +1,134 @@
+"""The rules, in the order of their codes. One file each; a test fails if one is not listed."""
+
+from typing import Final
+
+from gapless.catalogue.rules.allocating_in_step import allocating_in_step
+from gapless.catalogue.rules.anomaly_mode import anomaly_mode
+from gapless.catalogue.rules.augment_bound import augment_bound
+from gapless.catalogue.rules.average_loop import average_loop
+from gapless.catalogue.rules.blocking_copy import blocking_copy
+from gapless.catalogue.rules.blocking_launches import blocking_launches
+from gapless.catalogue.rules.cast_traffic import cast_traffic
+from gapless.catalogue.rules.channels_first import channels_first
+from gapless.catalogue.rules.checkpoint_in_the_way import checkpoint_in_the_way
+from gapless.catalogue.rules.chores_in_step import chores_in_step
+from gapless.catalogue.rules.clip_loop import clip_loop
+from gapless.catalogue.rules.collate_bound import collate_bound
+from gapless.catalogue.rules.collecting_garbage import collecting_garbage
+from gapless.catalogue.rules.data_dependent_shape import data_dependent_shape
+from gapless.catalogue.rules.decode_bound import decode_bound
+from gapless.catalogue.rules.dense_gradients import dense_gradients
+from gapless.catalogue.rules.deterministic_algorithms import deterministic_algorithms
+from gapless.catalogue.rules.double_precision import double_precision
+from gapless.catalogue.rules.emptied_cache import emptied_cache
+from gapless.catalogue.rules.emulated_half import emulated_half
+from gapless.catalogue.rules.evaluation_in_the_way import evaluation_in_the_way
+from gapless.catalogue.rules.evaluation_with_autograd import evaluation_with_autograd
+from gapless.catalogue.rules.explicit_synchronize import explicit_synchronize
+from gapless.catalogue.rules.exposed_copy import exposed_copy
+from gapless.catalogue.rules.full_precision import full_precision
+from gapless.catalogue.rules.hand_over_bound import hand_over_bound
+from gapless.catalogue.rules.launch_bound import launch_bound
+from gapless.catalogue.rules.loader_in_training_process import loader_in_training_process
+from gapless.catalogue.rules.logging_in_the_way import logging_in_the_way
+from gapless.catalogue.rules.misaligned_products import misaligned_products
+from gapless.catalogue.rules.needless_gradients import needless_gradients
+from gapless.catalogue.rules.needless_reductions import needless_reductions
+from gapless.catalogue.rules.optimizer_loop import optimizer_loop
+from gapless.catalogue.rules.oversubscribed_processors import oversubscribed_processors
+from gapless.catalogue.rules.padded_batches import padded_batches
+from gapless.catalogue.rules.pageable_copy import pageable_copy
+from gapless.catalogue.rules.preprocessing_in_step import preprocessing_in_step
+from gapless.catalogue.rules.profiler_left_on import profiler_left_on
+from gapless.catalogue.rules.python_bound import python_bound
+from gapless.catalogue.rules.read_back import read_back
+from gapless.catalogue.rules.read_bound import read_bound
+from gapless.catalogue.rules.recomputed_activations import recomputed_activations
+from gapless.catalogue.rules.restarted_workers import restarted_workers
+from gapless.catalogue.rules.scalar_read import scalar_read
+from gapless.catalogue.rules.scaler_wait import scaler_wait
+from gapless.catalogue.rules.shallow_prefetch import shallow_prefetch
+from gapless.catalogue.rules.shared_device import shared_device
+from gapless.catalogue.rules.short_of_memory import short_of_memory
+from gapless.catalogue.rules.single_precision import single_precision
+from gapless.catalogue.rules.slow_samples import slow_samples
+from gapless.catalogue.rules.small_copies import small_copies
+from gapless.catalogue.rules.straggling_rank import straggling_rank
+from gapless.catalogue.rules.taken_processors import taken_processors
+from gapless.catalogue.rules.throttled_device import throttled_device
+from gapless.catalogue.rules.tokenise_bound import tokenise_bound
+from gapless.catalogue.rules.too_few_workers import too_few_workers
+from gapless.catalogue.rules.too_many_threads import too_many_threads
+from gapless.catalogue.rules.unfused_attention import unfused_attention
+from gapless.catalogue.rules.unfused_elementwise import unfused_elementwise
+from gapless.catalogue.rules.unfused_optimizer import unfused_optimizer
+from gapless.catalogue.rules.untried_convolutions import untried_convolutions
+from gapless.catalogue.rules.unused_device import unused_device
+from gapless.catalogue.rules.zeroed_gradients import zeroed_gradients
+from gapless.catalogue.ruling import Rule
+
+RULES: Final[tuple[Rule, ...]] = (
+    loader_in_training_process,
+    too_few_workers,
+    oversubscribed_processors,
+    shallow_prefetch,
+    restarted_workers,
+    read_bound,
+    decode_bound,
+    augment_bound,
+    tokenise_bound,
+    collate_bound,
+    hand_over_bound,
+    slow_samples,
+    too_many_threads,
+    launch_bound,
+    python_bound,
+    preprocessing_in_step,
+    optimizer_loop,
+    unfused_optimizer,
+    clip_loop,
+    average_loop,
+    collecting_garbage,
+    anomaly_mode,
+    blocking_launches,
+    deterministic_algorithms,
+    profiler_left_on,
+    zeroed_gradients,
+    chores_in_step,
+    pageable_copy,
+    blocking_copy,
+    exposed_copy,
+    small_copies,
+    scalar_read,
+    explicit_synchronize,
+    data_dependent_shape,
+    read_back,
+    scaler_wait,
+    emptied_cache,
+    short_of_memory,
+    allocating_in_step,
+    recomputed_activations,
+    single_precision,
+    full_precision,
+    double_precision,
+    channels_first,
+    unfused_attention,
+    unfused_elementwise,
+    untried_convolutions,
+    cast_traffic,
+    misaligned_products,
+    padded_batches,
+    dense_gradients,
+    emulated_half,
+    needless_gradients,
+    straggling_rank,
+    needless_reductions,
+    checkpoint_in_the_way,
+    logging_in_the_way,
+    evaluation_in_the_way,
+    evaluation_with_autograd,
+    throttled_device,
+    shared_device,
+    unused_device,
+    taken_processors,
+)

@@ -1,0 +1,224 @@
+"""A moving average of the weights, kept up parameter by parameter."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gapless.catalogue import examples, optimizing, windowed
+from gapless.catalogue.rules.clip_loop import NORM
+from gapless.catalogue.ruling import Figure, rule
+from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.seen_parts import operator
+from gapless.model.change import Change, Omit
+from gapless.model.edit import Where
+from gapless.model.finding import Loss, Measure
+from gapless.model.seen import Seen
+from gapless.model.study import Site
+
+_FEW: Final = 10  # parameters
+_NEARLY: Final = 0.9
+_WITH_BUFFERS: Final = 3  # times as many: of batch norm, three are averaged for two parameters
+_LERP: Final = "aten::lerp_"
+_MUL: Final = "aten::mul_"
+_ADD: Final = "aten::add_"
+_NEW_MUL, _NEW_ADD = "aten::mul", "aten::add"  # d * average + (1 - d) * weight
+# Of seven passes over all weights: a blend reads two and writes one. On a CPU they take the time.
+_STAYS: Final = 3 / 7
+_FOLLOWED: Final = 3  # multiplications for one that a backward pass follows
+_ALIKE: Final = 0.1  # of two multiplications for each addition, in the function that averages
+# How often a step of an optimizer that loops scales a tensor of each parameter, and blends one.
+_SCALES: Final = {"Adam": 1, "SGD": 1, "RMSprop": 1, "Adagrad": 0}
+_MOST_SCALES: Final = 2  # AdamW's, and of what is not known
+_BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
+
+
+@rule(
+    "G207",
+    "average-loop",
+    since="0.1",
+    figures=[
+        Figure(
+            "slow.mul_(0.999).add_(weight, alpha=0.001)",
+            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
+            "spends 4.0 ms a step on that.",
+            stated(
+                examples.gpu(),
+                {"busy.tc_math": 20, "idle.host.dispatch": 3},
+                operator(_MUL, calls=161, host_ms=2, device_ms=0.4),
+                operator(_ADD, calls=165, host_ms=2.05, device_ms=0.4),
+                operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
+            ),
+        ),
+        Figure(
+            "An AdamW that loops, on a CPU, and nothing else",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.optimizer": 5},
+                operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
+                operator(_MUL, calls=322, host_ms=2),
+                operator(_ADD, calls=322, host_ms=1),
+                operator(_LERP, calls=161, host_ms=1),
+            ),
+        ),
+        Figure(
+            "The same, and an average",
+            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
+            "spends 1.5 ms a step on that.",
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
+                operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
+                operator(_MUL, calls=483, host_ms=3),
+                operator(_ADD, calls=483, host_ms=1.5),
+                operator(_LERP, calls=161, host_ms=1),
+            ),
+        ),
+        Figure(
+            "A recurrent layer, which goes through its sequence in place",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
+                operator("aten::_fused_adamw_", calls=1, host_ms=2),
+                operator(_MUL, calls=1610, host_ms=3),
+                operator(_ADD, calls=1610, host_ms=3),
+            ),
+        ),
+        Figure(
+            "average = 0.999 * average + 0.001 * weight, on a CPU",
+            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
+            "spends 3.3 ms a step on that.",
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.elementwise": 6},
+                operator("aten::_fused_adamw_", calls=1, host_ms=2),
+                operator(_NEW_MUL, calls=350, host_ms=2.4),
+                operator(_NEW_ADD, calls=200, host_ms=1.3),
+                Site(_NEW_MUL, "train.py", 20, "update", 2_200_000, 322),
+                Site(_NEW_ADD, "train.py", 20, "update", 1_000_000, 161),
+            ),
+        ),
+        Figure(
+            "As many, in the layers of a model",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.elementwise": 6},
+                operator(_NEW_MUL, calls=350, host_ms=2.4),
+                operator(_NEW_ADD, calls=200, host_ms=1.3),
+                Site(_NEW_MUL, "train.py", 20, "forward", 2_200_000, 350),
+                Site(_NEW_ADD, "train.py", 20, "forward", 1_000_000, 200),
+            ),
+        ),
+        Figure(
+            "All at once, on a CPU: torch itself goes through them there",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
+                operator("aten::_fused_adamw_", calls=1, host_ms=2),
+                operator("aten::_foreach_lerp_", calls=1, host_ms=1.2),
+                operator(_LERP, calls=161, host_ms=1),
+            ),
+        ),
+    ],
+)
+def average_loop(seen: Seen) -> Loss | None:
+    """Recognise a moving average of the weights that is updated tensor by tensor.
+
+    ## Why it costs time
+    One or two launches for each parameter, in each step. ``torch._foreach_lerp_`` updates them all
+    in a few kernels, and an average that is updated every tenth step is hardly another one.
+
+    ## How it is measured
+    By operators that change tensors in place, as many as there are parameters, beyond those of the
+    optimizer itself, of clipping, and on a CPU of ``torch._foreach_…``, which there goes through
+    the tensors one by one. Of an average that is made anew (``d * average + (1 - d) * weight``)
+    by a function of the user's that multiplies twice and adds once for each parameter, as stacks
+    show. So it is inferred.
+    """
+    many = optimizing.tensors(seen)
+    if many is None or many < _FEW:
+        return None
+    kind = optimizing.of_class(seen.facts.optimizers[0]) if seen.facts else ""
+    loops = optimizing.way(seen) == "loop"
+    scales = _SCALES.get(kind, _MOST_SCALES) if loops else 0
+    scales += windowed.calls(seen, NORM).count >= _NEARLY * many
+    multiplied, added, blended = (windowed.calls(seen, one) for one in (_MUL, _ADD, _LERP))
+    scales += _gone_through(seen, _MUL)
+    blends = (1 if loops and kind in _BLENDS else 0) + _gone_through(seen, _LERP)
+    if _once(blended.count - blends * many, many):
+        calls = {_LERP: blended}
+    elif _once(multiplied.count - scales * many, many) and added.count >= _NEARLY * many:
+        calls = {_MUL: multiplied, _ADD: added}
+    elif (place := _made_anew(seen, many)) is not None:
+        return _loss(seen, many, {_NEW_MUL: 2 * many, _NEW_ADD: many}, place)
+    else:
+        return None
+    return _loss(seen, many, dict.fromkeys(calls, many))
+
+
+def _loss(seen: Seen, many: int, calls: Mapping[str, int], where: Where | None = None) -> Loss:
+    """Give the loss of a loop that makes so many calls of some operators in a step."""
+    share = {name: min(1.0, of / windowed.calls(seen, name).count) for name, of in calls.items()}
+    spent = sum(windowed.calls(seen, name).host_ns * part for name, part in share.items())
+    stays = 0.0 if where is None or seen.on_device else _STAYS
+    changes: list[Change] = [
+        Omit((name,), keep=1 - (1 - stays) * part) for name, part in share.items()
+    ]
+    return average_loop.loss(
+        f"Beside the optimizer, {many} parameters are averaged one by one in each step; the host "
+        f"spends {windowed.ms(spent)} a step on that.",
+        *changes,
+        where=where,
+        evidence=(
+            Measure("parameters", many, ""),
+            Measure("on the host, a step", spent, "ns"),
+        ),
+        no_remedy=(
+            "torch._foreach_lerp_(averages, weights, 0.001) updates all at once "
+            "(torch.optim.swa_utils.get_ema_multi_avg_fn does); or update every so many steps"
+        ),
+        inferred=True,
+    )
+
+
+def _once(calls: float, many: int) -> bool:
+    """Tell whether so many calls go through all tensors of a model once."""
+    return _NEARLY * many <= calls <= _WITH_BUFFERS * many
+
+
+def _made_anew(seen: Seen, many: int) -> Where | None:
+    """Give the function that multiplies twice and adds once for each parameter, if one does.
+
+    No backward pass follows what it does: what multiplies in a model does so once more there.
+    """
+    both = windowed.calls(seen, _NEW_MUL).count, windowed.calls(seen, _NEW_ADD).count
+    followed = windowed.calls(seen, "MulBackward0").count
+    if both[0] - _FOLLOWED * followed < _NEARLY * 2 * many or both[1] < _NEARLY * many:
+        return None
+    found: dict[Where, dict[str, int]] = {}
+    for one in seen.study.sites:
+        found.setdefault(Where(one.file, one.line, one.function), {})[one.name] = one.calls
+    return next((place for place, calls in found.items() if _averages(calls, many)), None)
+
+
+def _averages(calls: Mapping[str, int], many: int) -> bool:
+    """Tell whether calls of a function, of some whole steps, are those of an average, and no more.
+
+    A function that computes derivatives is none.
+    """
+    twice, once = calls.get(_NEW_MUL, 0) / (2 * many), calls.get(_NEW_ADD, 0) / many
+    whole = round(once) >= 1 and abs(once / round(once) - 1) <= _ALIKE
+    derives = any(name.startswith("autograd::") for name in calls)
+    return whole and not derives and abs(twice / once - 1) <= _ALIKE
+
+
+def _gone_through(seen: Seen, name: str) -> float:
+    """Tell how often torch calls an operator of each tensor for one call that is given all.
+
+    On devices there are kernels for many tensors; on a CPU there is a loop, in C++.
+    """
+    if seen.on_device:
+        return 0.0
+    return windowed.calls(seen, name.replace("::", "::_foreach_")).count

@@ -1,0 +1,119 @@
+"""Evaluations that make graphs for a backward pass which never comes."""
+
+from typing import Final
+
+from gapless.catalogue import examples, windowed
+from gapless.catalogue.effects.occasions import EVALUATION
+from gapless.catalogue.ruling import Figure, rule
+from gapless.catalogue.seen_examples import seen as stated
+from gapless.model.change import Hosted
+from gapless.model.facts import Evaluation, World
+from gapless.model.finding import Loss, Measure
+from gapless.model.interval import Interval
+from gapless.model.seen import Seen
+
+_LEAST: Final = 0.002  # of the step: a first look
+_OF_A_MODEL: Final = 0.5  # nodes for each parameter: a pass through the model, not a stray sum
+# Of the host, for a node that is made, keeps what it needs and is thrown away: 2.3 µs where nothing
+# else takes time (a chain of tiny layers on one thread, torch 2.13).
+_NODE_NS: Final = (1_000.0, 2_300.0)  # at least, likely
+# What is kept is not given back and used again at once: in six small networks on one CPU 0 to 42 %
+# of a forward pass. A device that works behind the host may feel nothing of either.
+_MOST: Final = 0.4
+
+
+@rule(
+    "G704",
+    "evaluation-with-autograd",
+    since="0.1",
+    figures=[
+        Figure(
+            "model.eval() alone",
+            "Evaluation runs with autograd on: 12,400 nodes of graphs that no backward pass uses "
+            "are made each time; it takes 40.0 ms of each 80.0 ms step.",
+            stated(
+                examples.cpu(
+                    examples.evaluated(graphed=8, nodes=8 * 12_400),
+                    examples.world(steps=300),
+                    evaluation=12,
+                ),
+                {"busy.math": 40, EVALUATION: 40},
+            ),
+        ),
+        Figure(
+            "Under torch.inference_mode()",
+            None,
+            stated(
+                examples.cpu(examples.evaluated(), evaluation=12), {"busy.math": 40, EVALUATION: 40}
+            ),
+        ),
+        Figure(
+            "A sum of the weights, now and then",
+            None,
+            stated(
+                examples.cpu(examples.evaluated(graphed=8, nodes=8 * 40), evaluation=12),
+                {"busy.math": 40, EVALUATION: 40},
+            ),
+        ),
+        Figure(
+            "Too short to matter",
+            None,
+            stated(
+                examples.gpu(examples.evaluated(graphed=8, nodes=8 * 500), evaluation=12),
+                {"busy.tc_math": 40, EVALUATION: 0.05},
+            ),
+        ),
+    ],
+)
+def evaluation_with_autograd(seen: Seen, evaluation: Evaluation, world: World) -> Loss | None:
+    """Recognise that the graph for a backward pass is made while a model evaluates.
+
+    ## Why it costs time
+    ``model.eval()`` changes what layers do (dropout, batch norm), and leaves autograd on: each
+    operation makes a node of the graph, and keeps its inputs until the result is thrown away. That
+    is time on the host, and memory, which also bounds the batch that fits.
+
+    ## How it is measured
+    The recorder reads torch's own count of such nodes where a model is told to evaluate, and where
+    it is told to train again; an interval in which an optimizer stepped does not count. The price
+    is not measured: a node costs the host 1 to 2 µs, and what is kept up to 40 % of the pass; where
+    a device is behind, perhaps nothing.
+
+    An evaluation that asks for gradients itself (attacks, saliency) needs its graphs.
+    """
+    step, spent = seen.step_ns, seen.per_step(EVALUATION)
+    if not step or spent < _LEAST * step or not evaluation.passes:
+        return None
+    nodes = evaluation.nodes / evaluation.passes
+    if nodes < _OF_A_MODEL * evaluation.tensors:
+        return None
+    made = nodes * _count(seen, evaluation) / max(1, world.steps)
+    return evaluation_with_autograd.loss(
+        f"Evaluation runs with autograd on: {nodes:,.0f} nodes of graphs that no backward pass "
+        f"uses are made each time; it takes {windowed.ms(spent)} of each {windowed.ms(step)} step.",
+        Hosted((EVALUATION,), _left(made, spent, on_device=seen.on_device)),
+        where=evaluation.where,
+        evidence=(
+            Measure("nodes, an evaluation", nodes, ""),
+            Measure("evaluation, a step", spent, "ns"),
+        ),
+        no_remedy="Put `with torch.inference_mode():` around the loop that evaluates (or "
+        "`torch.no_grad()`, where its results go on into training), by hand: gapless does not "
+        "know where that loop ends.",
+    )
+
+
+def _count(seen: Seen, evaluation: Evaluation) -> float:
+    """Give how many evaluations of the run are those: of several models each has its share."""
+    if seen.facts is None:
+        return 0.0
+    known = sum(one.passes for one in seen.facts.evaluations)
+    return seen.facts.calls.get("evaluation", 0) * evaluation.passes / known
+
+
+def _left(nodes: float, spent: float, *, on_device: bool) -> Interval:
+    """Give the part of an evaluation that stays without graphs."""
+    low, mid = (min(_MOST, nodes * ns / spent) for ns in _NODE_NS)
+    if on_device:
+        low, mid = 0.0, mid / 2
+    return Interval(1 - _MOST, 1 - mid, 1 - low)

@@ -1,0 +1,145 @@
+"""G106."""
+
+from typing import Final
+
+from gapless.catalogue.examples import cpu, gpu, loader, machine
+from gapless.catalogue.ruling import Figure, rule
+from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.seen_parts import made_by, used
+from gapless.catalogue.staged import blocked, stage_bound
+from gapless.model.facts import Loader
+from gapless.model.finding import Loss
+from gapless.model.seen import Seen
+
+_WORKERS: Final = loader(num_workers=16, prefetch_factor=2)
+_TWO: Final = loader(num_workers=2, prefetch_factor=2)
+_STEP: Final = {"busy.math": 10.0, "idle.data.read": 90.0}
+_BY_HAND: Final = (
+    "Pack small files into few large ones that are read in order (tar shards of WebDataset, LMDB, "
+    "an array on disk), copy the data to a local disk before training, or, if it fits, keep it in "
+    "memory. Measure with cold caches: a second epoch reads from memory. Where it is no file that "
+    "is waited for (a request, a lock, another process), ask for many samples at once, ahead."
+)
+
+
+@rule(
+    "G106",
+    "read-bound",
+    since="0.1",
+    figures=[
+        Figure(
+            "Small files on a network drive",
+            "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that a step "
+            "could take 13.2 ms, with 16 workers 38.0 ms at best.",
+            seen(
+                gpu(_WORKERS),
+                _STEP,
+                used(_WORKERS, {"read": 90.0}, made_by(16, {"read": (9.0, 0.3), "decode": 0.5})),
+            ),
+        ),
+        Figure(
+            "More workers would keep up, and would still wait",
+            "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that "
+            "a step could take 63.2 ms, with 16 workers 63.2 ms at best.",
+            seen(
+                gpu(_TWO),
+                {"busy.math": 60.0, "idle.data.read": 40.0},
+                used(_TWO, {"read": 40.0}, made_by(2, {"read": (9.0, 0.3), "decode": 0.5})),
+            ),
+        ),
+        Figure(
+            "No call that reads, and no work either: something else is waited for",
+            "Making a batch waits off the processor for 64.0 ms of 96.0 ms: without that "
+            "a step could take 26.7 ms, with 6 workers 27.6 ms at best.",
+            seen(
+                cpu(loader()),
+                {"busy.math": 20.0, "idle.data.other": 20.0},
+                used(loader(), {"other": 20.0}, made_by(0, {"other": (1.2, 0.2), "decode": 0.3})),
+            ),
+        ),
+        Figure(
+            "Reading takes most, and computes: files are unpacked as they are read",
+            "Reading takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step "
+            "could take 20.1 ms, with 2 workers 176.0 ms at best.",
+            seen(
+                gpu(_TWO, machine(cpus=2)),
+                _STEP,
+                used(_TWO, {"read": 90.0}, made_by(2, {"read": 5.0, "decode": 0.5})),
+            ),
+        ),
+        Figure(
+            "Threads of workers wait for processors, and are waited for",
+            None,
+            seen(
+                gpu(_WORKERS),
+                _STEP,
+                used(
+                    _WORKERS,
+                    {"other": 90.0},
+                    made_by(
+                        16,
+                        {"other": (9.0, 0.9), "decode": 0.1},
+                        on_cpu=0.1,
+                        run_queue=0.4,
+                        blocked=0.5,
+                    ),
+                ),
+            ),
+        ),
+        Figure(
+            "Single samples are late, and the others are not",
+            None,
+            seen(
+                gpu(_WORKERS),
+                _STEP,
+                used(
+                    _WORKERS,
+                    {"other": 90.0},
+                    made_by(16, {"other": (9.0, 0.3), "decode": 0.5}, fetch_median_ns=70_000_000),
+                ),
+            ),
+        ),
+        Figure(
+            "Nobody waits for it",
+            None,
+            seen(
+                gpu(_WORKERS),
+                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+                used(
+                    _WORKERS, {"hand-over": 0.2}, made_by(16, {"read": (9.0, 0.3), "decode": 0.5})
+                ),
+            ),
+        ),
+    ],
+)
+def read_bound(seen: Seen, loader: Loader) -> Loss | None:
+    """Recognise samples that are waited for: in reads, or wherever else they block.
+
+    ## Why it costs time
+    Whoever makes a batch waits for the disk, the network or another process. Meanwhile its
+    processor is free, so more workers help; past some number the storage itself is what is slow:
+    many small files, a cold cache, a network drive. Data that lie ready make the same batch without
+    the wait, and need neither more processes nor their memory.
+
+    ## How it is measured
+    The system tells how long each fetch was on a processor, and how long it was ready and waited
+    for one. The rest it was blocked. What of that lies in the data set's own code (all but
+    collating) is a wait for storage or the network whatever call it hides in: a client of an object
+    store, a memory map, a database. The recorder also times ``open``, reads, and what NumPy, torch,
+    pandas, h5py and zarr read from files; where most of the wait lies elsewhere, that it is storage
+    is inferred. It is the cause where a fetch, in the mean and the median one too, is blocked for
+    longer than any stage of it computes, and where fetches do not wait for processors: else a
+    thread that is waited for may. Where only single fetches are late, another rule speaks. Threads
+    or processes of the data set's own that compute meanwhile are not told from storage.
+
+    More workers are another remedy of the same wait. Each is priced by itself, and the one that
+    gives more comes first.
+
+    Where reads themselves compute most, they are a stage like others: a cause where a step without
+    them would be shorter than with as many workers as the processors feed. Both are bounds: the
+    work between batches with a hand-over, the workers, and all processors together. What it takes
+    to write the batch once is left of the stage.
+    """
+    return blocked(read_bound, seen, loader, _BY_HAND) or stage_bound(
+        read_bound, seen, loader, words=("read", _BY_HAND)
+    )

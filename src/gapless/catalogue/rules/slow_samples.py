@@ -1,0 +1,90 @@
+"""G112."""
+
+from typing import Final
+
+from gapless.catalogue.examples import cpu, gpu, loader, machine
+from gapless.catalogue.ruling import Figure, rule
+from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.seen_parts import made_by, used
+from gapless.catalogue.staged import stage_bound
+from gapless.model.facts import Loader
+from gapless.model.finding import Loss
+from gapless.model.seen import Seen
+
+_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
+_FREE: Final = loader(num_workers=2, prefetch_factor=2)
+_STEP: Final = {"busy.math": 10.0, "idle.data.other": 90.0}
+_BY_HAND: Final = (
+    "Do beforehand, and store, what is the same in each epoch; let NumPy or torch do for a whole "
+    "array what is a loop in Python; parse text once into columns (Arrow, Parquet, arrays)."
+)
+
+
+@rule(
+    "G112",
+    "slow-samples",
+    since="0.1",
+    figures=[
+        Figure(
+            "Python arithmetic on every sample, two processors",
+            "The data set's own code takes 91 % of making a batch (320.0 ms of 352.0 ms): "
+            "without it a step could take 20.1 ms, with 2 workers 176.0 ms at best.",
+            seen(
+                gpu(_WORKERS, machine(cpus=2)),
+                _STEP,
+                used(_WORKERS, {"other": 90.0}, made_by(2, {"other": 5.0, "collate": 0.5})),
+            ),
+        ),
+        Figure(
+            "Statistics of the whole table for every sample, on the processors that train",
+            "The data set's own code takes 99 % of making a batch (96.0 ms of 96.6 ms): "
+            "without it a step could take 49.3 ms, with 2 workers 94.9 ms at best.",
+            seen(
+                cpu(_WORKERS),
+                {"busy.math": 90.0, "idle.data.hand-over": 10.0},
+                used(
+                    _WORKERS,
+                    {"hand-over": 10.0},
+                    made_by(
+                        2, {"other": 1.5, "collate": 0.01}, on_cpu=0.5, run_queue=0.5, blocked=0.0
+                    ),
+                ),
+            ),
+        ),
+        Figure(
+            "More workers would keep up",
+            None,
+            seen(
+                gpu(_FREE),
+                {"busy.math": 60.0, "idle.data.other": 40.0},
+                used(_FREE, {"other": 40.0}, made_by(2, {"other": 5.0, "collate": 0.5})),
+            ),
+        ),
+        Figure(
+            "Nobody waits for it",
+            None,
+            seen(
+                gpu(_WORKERS, machine(cpus=2)),
+                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+                used(_WORKERS, {"hand-over": 0.2}, made_by(2, {"other": 5.0, "collate": 0.5})),
+            ),
+        ),
+    ],
+)
+def slow_samples(seen: Seen, loader: Loader) -> Loss | None:
+    """Recognise samples whose own code is slow, where workers side by side do not make up for it.
+
+    ## Why it costs time
+    What ``__getitem__`` or the generator does itself (parsing, loops, arithmetic in Python) is done
+    for each sample and epoch, by one thread of each worker. When all processors are at it and the
+    training still waits, only less of it helps.
+
+    ## How it is measured
+    It is what is left of each fetch once reading, decoding, transforms, tokenising and collating,
+    as far as the recorder knows them, are taken off.
+
+    A stage is a cause where a step without it would be shorter than with as many workers as the
+    processors feed. Both are bounds: the work between batches with a hand-over, the workers, and
+    all processors together. What it takes to write the batch once is left of the stage.
+    """
+    return stage_bound(slow_samples, seen, loader, words=("other", _BY_HAND))

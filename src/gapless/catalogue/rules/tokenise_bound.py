@@ -1,0 +1,74 @@
+"""G109."""
+
+from typing import Final
+
+from gapless.catalogue.examples import gpu, loader, machine
+from gapless.catalogue.ruling import Figure, rule
+from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.seen_parts import made_by, used
+from gapless.catalogue.staged import stage_bound
+from gapless.model.facts import Loader
+from gapless.model.finding import Loss
+from gapless.model.seen import Seen
+
+_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
+_FREE: Final = loader(num_workers=2, prefetch_factor=2)
+_STEP: Final = {"busy.math": 10.0, "idle.data.tokenise": 90.0}
+_BY_HAND: Final = (
+    "Tokenise once, before training, and store the tokens (datasets.map, or an array on disk that "
+    "is read by memmap); or take a fast tokenizer (use_fast=True) on whole batches."
+)
+
+
+@rule(
+    "G109",
+    "tokenise-bound",
+    since="0.1",
+    figures=[
+        Figure(
+            "Text that is tokenised anew in each epoch, two processors",
+            "Tokenising takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step "
+            "could take 20.1 ms, with 2 workers 176.0 ms at best.",
+            seen(
+                gpu(_WORKERS, machine(cpus=2)),
+                _STEP,
+                used(_WORKERS, {"tokenise": 90.0}, made_by(2, {"tokenise": 5.0, "collate": 0.5})),
+            ),
+        ),
+        Figure(
+            "More workers would keep up",
+            None,
+            seen(
+                gpu(_FREE),
+                {"busy.math": 60.0, "idle.data.tokenise": 40.0},
+                used(_FREE, {"tokenise": 40.0}, made_by(2, {"tokenise": 5.0, "collate": 0.5})),
+            ),
+        ),
+        Figure(
+            "Nobody waits for it",
+            None,
+            seen(
+                gpu(_WORKERS, machine(cpus=2)),
+                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+                used(_WORKERS, {"hand-over": 0.2}, made_by(2, {"tokenise": 5.0, "collate": 0.5})),
+            ),
+        ),
+    ],
+)
+def tokenise_bound(seen: Seen, loader: Loader) -> Loss | None:
+    """Recognise tokenising that takes long, where workers side by side do not make up for it.
+
+    ## Why it costs time
+    The same text gives the same tokens in each epoch, and a tokenizer in Python costs
+    milliseconds a sample. When all processors are at it and the training still waits, it should be
+    done once, beforehand.
+
+    ## How it is measured
+    The recorder times the calls of tokenizers (transformers, tokenizers, sentencepiece) inside each
+    fetch.
+
+    A stage is a cause where a step without it would be shorter than with as many workers as the
+    processors feed. Both are bounds: the work between batches with a hand-over, the workers, and
+    all processors together. What it takes to write the batch once is left of the stage.
+    """
+    return stage_bound(tokenise_bound, seen, loader, words=("tokenise", _BY_HAND))

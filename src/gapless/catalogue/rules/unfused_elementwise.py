@@ -1,0 +1,87 @@
+"""Chains of kernels that each read and write what the one before has written."""
+
+from typing import Final
+
+from gapless.catalogue import examples, windowed
+from gapless.catalogue.computing import beside_attention, part
+from gapless.catalogue.ruling import Figure, rule
+from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.seen_parts import kernel
+from gapless.model.change import Scale
+from gapless.model.finding import Loss, Measure
+from gapless.model.interval import Interval
+from gapless.model.seen import Seen
+
+_LEAVES: Final = ("busy.elementwise", "busy.norm_reduce", "busy.rng")
+_LEAST: Final = 0.25  # of the step: other tools ask for 30 % of the busy time
+_MANY: Final = 10  # kernels a step: one has nothing to be fused with
+# Of the time of single operators: chains of five become one pass, or there is nothing to fuse.
+_POINTWISE: Final = Interval(0.25, 0.55, 1.0)
+_REDUCED: Final = Interval(0.5, 0.85, 1.1)
+
+
+@rule(
+    "G506",
+    "unfused-elementwise",
+    since="0.1",
+    figures=[
+        Figure(
+            "Activations, masks, norms",
+            "120 kernels a step that only read and write memory take 18.0 ms of each 40.0 ms step.",
+            stated(
+                examples.gpu(),
+                {"busy.tc_math": 22, "busy.elementwise": 12, "busy.norm_reduce": 6},
+                kernel("vectorized_elementwise_kernel", 90, 12, "busy.elementwise"),
+                kernel("vectorized_layer_norm_kernel", 30, 6, "busy.norm_reduce"),
+            ),
+        ),
+        Figure(
+            "Products, mostly",
+            None,
+            stated(
+                examples.gpu(),
+                {"busy.tc_math": 36, "busy.elementwise": 4},
+                kernel("vectorized_elementwise_kernel", 90, 4, "busy.elementwise"),
+            ),
+        ),
+        Figure(
+            "Compiled: fused already",
+            None,
+            stated(
+                examples.gpu(examples.model(compiled=True)),
+                {"busy.tc_math": 22, "busy.elementwise": 18},
+                kernel("triton_poi_fused_add_mul_0", 90, 18, "busy.elementwise"),
+            ),
+        ),
+    ],
+)
+def unfused_elementwise(seen: Seen) -> Loss | None:
+    """Recognise steps in which kernels that hardly compute, and move much memory, take long.
+
+    ## Why it costs time
+    Each operator reads its inputs from memory and writes its output; the next one reads that again.
+    A compiler makes one kernel of a chain of them, which reads and writes once.
+
+    ## How it is measured
+    By the busy time of elementwise kernels, norms and reductions in a model that is not compiled.
+    What a compiler finds to fuse is not known before it is tried, so the gain is a wide interval.
+    """
+    facts = seen.facts
+    compiled = facts is not None and any(one.compiled for one in facts.models)
+    found, beside = windowed.kernels(seen, *_LEAVES), beside_attention(seen, *_LEAVES)
+    triton = any(one.name.startswith("triton") for one in seen.study.tables.kernels)
+    if compiled or triton or found.count < _MANY or beside * seen.share(*_LEAVES) < _LEAST:
+        return None
+    spent = seen.per_step(*_LEAVES)
+    return unfused_elementwise.loss(
+        f"{windowed.times(found.count)} kernels a step that only read and write memory take "
+        f"{windowed.ms(spent)} of each {windowed.ms(seen.step_ns or 0)} step.",
+        Scale(part(_POINTWISE, beside), leaves=("busy.elementwise", "busy.rng")),
+        Scale(part(_REDUCED, beside), leaves=("busy.norm_reduce",)),
+        evidence=(
+            Measure("such kernels, a step", found.count, ""),
+            Measure("their time, a step", spent, "ns"),
+        ),
+        helps=("compile",) if facts is not None and facts.models else (),
+        no_remedy=None if facts is not None and facts.models else "torch.compile the model.",
+    )

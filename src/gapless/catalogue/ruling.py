@@ -1,0 +1,154 @@
+"""How a rule is declared: a function of what it needs, whose page and tests come from it."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, get_type_hints
+
+from gapless.model.change import Change
+from gapless.model.edit import Where
+from gapless.model.facts import Evaluation, Facts, Loader, Parallel
+from gapless.model.finding import Abstention, Loss, Measure
+from gapless.model.seen import Seen
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn or stated run, and what a rule says of it: a test, and a figure on its page.
+
+    ``drawing``: a trace as text (``catalogue.drawing``), from which ``seen`` comes where that is
+    not stated; ``says``: the summary of each loss, none: the rule is silent.
+    """
+
+    title: str
+    says: tuple[str, ...] | str | None
+    seen: Seen | None = None
+    drawing: str | None = None
+    facts: Facts | None = None  # beside a drawing; None: a foreign trace
+    parts: tuple[object, ...] = ()  # beside facts: what else was recorded (``seen_examples.seen``)
+
+
+Check = Callable[..., Loss | None]
+_OPTIONAL: Final = (Loader, Parallel, Evaluation)  # what many trainings have not
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A cause of lost time, and how to recognise it.
+
+    Called, it gives its losses, one for each thing that it is asked of (loader, optimizer …), and
+    abstains, with the reason, where a fact that it needs was not observed. Of a training without a
+    loader, a rule of loaders says nothing.
+    """
+
+    code: str
+    name: str  # the fault, never the cure
+    since: str
+    figures: tuple[Figure, ...]
+    doc: str
+    check: Check
+
+    def __call__(self, seen: Seen) -> tuple[Loss | Abstention, ...]:
+        """Check the rule."""
+        needs = needs_of(self.check)
+        if needs and seen.facts is None:
+            return (self.abstains("facts", "the trace was not recorded by gapless"),)
+        found: list[tuple[Any, ...]] = []
+        for need in needs:
+            known = tuple(_facts(seen, need))
+            if not known and need in _OPTIONAL:
+                return ()
+            if not known:
+                name = need.__name__.lower()
+                return (self.abstains(name, f"no {name} was seen"),)
+            found.append(known)
+        said = [self._of(seen, one) for one in _each(found)]
+        return tuple(dict.fromkeys(one for one in said if isinstance(one, Abstention))) + tuple(
+            one for one in said if isinstance(one, Loss)
+        )
+
+    def _of(self, seen: Seen, things: tuple[Any, ...]) -> Loss | Abstention | None:
+        """Check the rule for one combination of what it needs."""
+        try:
+            return self.check(seen, *things)
+        except NotSeenError as lacking:
+            return self.abstains(lacking.missing, lacking.reason)
+
+    def abstains(self, missing: str, reason: str) -> Abstention:
+        """Give that it could not be checked."""
+        return Abstention(self.code, self.name, missing, reason)
+
+    def loss(  # noqa: PLR0913 - each is a part of what a finding says
+        self,
+        summary: str,
+        *changes: Change,
+        where: Where | None = None,
+        evidence: Sequence[Measure] = (),
+        helps: Sequence[str] = (),
+        no_remedy: str | None = None,
+        inferred: bool = False,
+        to_try: bool = False,
+    ) -> Loss:
+        """Give a loss of this rule."""
+        return Loss(
+            self.code,
+            self.name,
+            summary,
+            changes,
+            where,
+            tuple(evidence),
+            tuple(helps),
+            no_remedy,
+            inferred,
+            to_try,
+        )
+
+
+class NotSeenError(Exception):
+    """What a rule needs was not observed: raised by its check, told as an abstention."""
+
+    def __init__(self, missing: str, reason: str) -> None:
+        """Say what is missing ("windows", "stages"), and why."""
+        self.missing, self.reason = missing, reason
+        super().__init__(f"{missing}: {reason}")
+
+
+def rule(code: str, name: str, *, since: str, figures: Sequence[Figure]) -> Callable[[Check], Rule]:
+    """Declare a function as a rule: its parameters are what it needs, its docstring is its page.
+
+    The first parameter is ``Seen``; those behind it are types of facts (``Loader``, ``Optimizer``,
+    ``Model``, ``Precision``, ``Machine``, ``World``, ``Parallel``,
+    ``Evaluation``).
+    """
+
+    def declare(check: Check) -> Rule:
+        return Rule(code, name, since, tuple(figures), inspect.getdoc(check) or "", check)
+
+    return declare
+
+
+def needs_of(check: Check) -> tuple[type, ...]:
+    """Give the types of a check's parameters behind the first."""
+    hints = get_type_hints(check)
+    return tuple(hints[name] for name in list(inspect.signature(check).parameters)[1:])
+
+
+_SINGLE: Final = ("world", "machine", "precision")
+
+
+def _facts(seen: Seen, need: type) -> Iterator[object]:
+    for field in fields(Facts):
+        known = getattr(seen.facts, field.name)
+        for one in (known,) if field.name in _SINGLE else known:
+            if isinstance(one, need):
+                yield one
+
+
+def _each(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Give each combination; of no needs a single empty one."""
+    if not found:
+        yield ()
+        return
+    for one in found[0]:
+        for rest in _each(found[1:]):
+            yield (one, *rest)

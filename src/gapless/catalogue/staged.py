@@ -1,0 +1,107 @@
+"""Stages of making a batch that are the cause of its being late; for rules of input."""
+
+from typing import Final
+
+from gapless.catalogue.loading import Loading, evidence, percent, waited
+from gapless.catalogue.ruling import Rule
+from gapless.catalogue.windowed import ms
+from gapless.model.change import Feed
+from gapless.model.edit import Where
+from gapless.model.facts import Loader
+from gapless.model.finding import Loss, Measure
+from gapless.model.seen import Seen
+from gapless.replay.service import BLOCKED
+
+_MOST: Final = 0.5  # of the wait: reading was seen to be what is waited for
+_AS_GOOD: Final = 1.05  # so near, workers are as good as a stage less: they are easier to have
+
+
+def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str]) -> Loss | None:
+    """Give that a stage is what makes batches late: without it more is gained than by workers.
+
+    ``words``: the stage as it is marked, and what to do about it by hand.
+    """
+    one = waited(seen, loader)
+    stage, remedy = words
+    if one is None or one.stages()[0].name != stage or one.blocks:
+        return None
+    found, cost, many = one.stages()[0], one.fetch_ns, _batches(seen, one)
+    spent = cost * found.share
+    left = one.moved_ns / spent if spent else 1.0
+    most = max(one.most(), loader.num_workers)
+    helped = one.at_best(most)
+    without = one.at_best(loader.num_workers, 1 - found.share * (1 - left))
+    if left >= 1 or helped <= without * _AS_GOOD:
+        return None
+    return this.loss(
+        f"{_VERBS[stage]} takes {percent(found.share)} of making a batch ({ms(spent)} "
+        f"of {ms(cost)}): without it a step could take {ms(many * without)}, with {_hands(most)} "
+        f"{ms(many * helped)} at best.",
+        Feed(loader.id, stages={stage: left}),
+        where=_hottest(seen, one) or loader.where,
+        evidence=(
+            *evidence(one),
+            Measure(f"{stage}, a sample", found.wall_ns, "ns"),
+            Measure(f"{stage} on a processor, a sample", found.cpu_ns, "ns"),
+        ),
+        no_remedy=remedy,
+    )
+
+
+def blocked(this: Rule, seen: Seen, loader: Loader, remedy: str) -> Loss | None:
+    """Give that a fetch is blocked for longer than any stage of it computes.
+
+    Workers are another remedy of the same wait, whatever they would give: both are priced.
+    """
+    one = waited(seen, loader)
+    if one is None or not one.blocks:
+        return None
+    cost, spent, many = one.fetch_ns, one.blocked_ns, _batches(seen, one)
+    most = max(one.most(), loader.num_workers)
+    without = one.at_best(loader.num_workers, 1 - spent / cost, 1.0)
+    off = {part.name: max(0.0, part.wall_ns - part.cpu_ns) for part in one.stages()}
+    read = off.get("read", 0.0) / (sum(off.values()) or 1.0)
+    return this.loss(
+        f"Making a batch waits off the processor for {ms(spent)} of {ms(cost)}: without that a "
+        f"step could take {ms(many * without)}, with {_hands(most)} "
+        f"{ms(many * one.at_best(most))} at best.",
+        Feed(loader.id, stages={BLOCKED: 1 - spent / (cost - (one.cpu_ns or 0.0))}),
+        where=_hottest(seen, one) or loader.where,
+        evidence=(
+            *evidence(one),
+            Measure("blocked, a batch", spent, "ns"),
+            Measure("of that, in calls that read", read, "share"),
+            Measure("on a processor, a batch", one.cpu_ns or 0.0, "ns"),
+        ),
+        no_remedy=remedy,
+        inferred=read < _MOST,
+    )
+
+
+_VERBS: Final = {
+    "read": "Reading",
+    "decode": "Decoding",
+    "augment": "Augmenting",
+    "tokenise": "Tokenising",
+    "collate": "Putting samples together",
+    "other": "The data set's own code",
+}
+
+
+def _batches(seen: Seen, one: Loading) -> int:
+    """Give how many batches a step takes: several, where gradients are accumulated."""
+    return max(1, round((seen.step_ns or 0) / one.step_ns)) if one.step_ns else 1
+
+
+def _hands(many: int) -> str:
+    return "one worker" if many == 1 else f"{many} workers"
+
+
+def _hottest(seen: Seen, one: Loading) -> Where | None:
+    """Give the line of the user's at which workers were seen most often."""
+    recorded = seen.study.recorded
+    if recorded is None or not one.workers.processes:
+        return None
+    lines = [line for line in recorded.lines if line.thread == "worker"]
+    top = max(lines, key=lambda line: line.count, default=None)
+    return None if top is None else Where(top.file, top.line, top.function)

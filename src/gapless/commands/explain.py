@@ -1,0 +1,34 @@
+"""Tell what a cause or an edit is: why it costs time, how it is found, what helps, what it risks.
+
+A cause is named by its code or its name, as the report has them; an edit as `gapless try --fix`
+takes it. The same pages are in docs/rules.md and docs/fixes.md. Without a name it lists all.
+
+Examples:
+  gapless explain G102
+  gapless explain too-few-workers
+  gapless explain more-workers
+  gapless explain | grep worker
+
+"""
+
+import argparse
+
+SUMMARY = "tell what a cause or an edit is, how it is found, and what helps"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the argument of ``gapless explain``."""
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a code, a cause or an edit")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print a page, or the list of all, and give the exit code."""
+    from gapless.catalogue import rule_pages
+
+    name: str | None = arguments.name
+    if name is None:
+        for line in rule_pages.index():
+            print(line)
+        return 0
+    print(rule_pages.explained(name))
+    return 0

@@ -1,0 +1,139 @@
+"""What-ifs: changes of a run that ``replay`` can play through, as data.
+
+A rule names the changes that would remove its cause, a fix those that it would bring. They select
+what they change by what a study knows of it (leaves, names, lines), never by event numbers, so that
+they mean the same in each window and rank. Factors multiply a time: 0 removes it. They are kept
+with finished studies; therefore msgspec's (it tells kinds apart by a tag; dataclasses have none).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gapless.model.edit import Where
+from gapless.model.interval import Interval
+
+EXACTLY_NONE = Interval(0.0, 0.0, 0.0)
+
+
+class Drop(msgspec.Struct, frozen=True, tag="drop", tag_field="kind"):
+    """What the training thread does under some leaves goes, with what it launches and waits for.
+
+    ``leaves`` are prefixes of ``model.leaf`` ("idle.io_main.checkpoint", "idle.gc", "idle.sync");
+    ``keep``: the share that stays (one checkpoint in ten: 0.1).
+    """
+
+    leaves: tuple[str, ...]
+    keep: float = 0.0
+
+
+class Omit(msgspec.Struct, frozen=True, tag="omit", tag_field="kind"):
+    """Calls go: frames whose name matches a pattern (as ``fnmatch``), with all inside them.
+
+    Host time, launches *with their activities*, syncs and copies inside go with them
+    (``lessons.md``, 34: an edit removes subtrees, not tags). ``line``: only below that line of the
+    user's, where stacks were recorded. ``keep``: the share of the calls that stays.
+    """
+
+    names: tuple[str, ...]  # "aten::item", "torch.cuda.synchronize", "cudaStreamSynchronize"
+    line: Where | None = None
+    keep: float = 0.0
+
+
+class Scale(msgspec.Struct, frozen=True, tag="scale", tag_field="kind"):
+    """Activities of a device take another time: those of some busy or copy leaves, or by name.
+
+    An activity is meant if its leaf begins with one of ``leaves`` or its name matches one of
+    ``names``. The factor is what is not known: its interval enters that of the prediction.
+    """
+
+    factor: Interval
+    leaves: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+class Merge(msgspec.Struct, frozen=True, tag="merge", tag_field="kind"):
+    """Many launches become few: inside frames of these names, so many launches for each frame.
+
+    Host time and launches inside shrink in proportion; the device time inside is multiplied by
+    ``device``, for kernels that read memory once instead of many times.
+    """
+
+    names: tuple[str, ...]  # "Optimizer.step#*"
+    launches: int
+    device: Interval = Interval(0.5, 0.8, 1.0)
+
+
+class Hosted(msgspec.Struct, frozen=True, tag="hosted", tag_field="kind"):
+    """Host time of some leaves takes another time; what is launched there stays."""
+
+    leaves: tuple[str, ...]  # "idle.host.python", "idle.launch.api"
+    factor: Interval
+
+
+class Copied(msgspec.Struct, frozen=True, tag="copied", tag_field="kind"):
+    """Copies to the device: from pinned memory, not waited for, on their own stream a batch ahead.
+
+    Three things, not one (``lessons.md``, 35); a fix says which of them it brings.
+    """
+
+    pinned: bool = False
+    non_blocking: bool = False
+    ahead: bool = False
+
+
+NO_LOADER: Final = -1  # in place of a loader's number: threads of a training that none feeds
+
+
+class Feed(msgspec.Struct, frozen=True, tag="feed", tag_field="kind"):
+    """A loader with other settings; ``None``: as it is.
+
+    ``stages``: factors of the stages of a fetch ("decode": 0.5; "blocked": of its waits off the
+    processor, in whatever stage), ``wait``: no wait at all but the hand-over (what removing the
+    whole cause would give).
+    """
+
+    loader: int  # facts.Loader.id
+    num_workers: int | None = None
+    prefetch_factor: int | None = None
+    in_order: bool | None = None
+    persistent_workers: bool | None = None
+    intra_op_threads: int | None = None  # of the training process
+    worker_threads: int | None = None
+    stages: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
+    wait: bool = True  # False: the loader is never waited for
+    pin_memory: bool | None = None  # the thread that pins batches; for copies: ``Copied``
+    delay_ns: int | None = None  # each fetch takes so much longer, off a processor
+
+
+class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="kind"):
+    """The training thread takes so much longer each step, once its optimizer has stepped.
+
+    No fix: what is injected to see whether a replay holds (``verify.checking``).
+    """
+
+    ns: int
+
+
+Change = Drop | Omit | Scale | Merge | Hosted | Copied | Feed | Delay
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a change would give: the speed-up of an un-profiled step, and how it is known.
+
+    ``refused``: why nothing is predicted; then ``speedup`` is ``None``. ``calibrated``: the
+    interval was widened by residuals of at least 20 measured cases of its family. ``at_most``: what
+    removing a cause as a whole would give, where what its remedies do has to be tried.
+    """
+
+    speedup: Interval | None
+    family: str  # "feed", "sync", "host", "copy", "kernel", "tail"
+    calibrated: bool = False
+    refused: str | None = None
+    notes: tuple[str, ...] = ()
+    at_most: Interval | None = None
+    direct: bool = False  # what goes was measured by itself: the noise of steps does not blur it
+    floor: float | None = None  # a speed-up that follows from what processors do: none is below it

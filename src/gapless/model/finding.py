@@ -1,0 +1,107 @@
+"""Findings: causes of lost time, each with its line and with what removing it is worth."""
+
+from dataclasses import dataclass
+
+from gapless.model.change import Change, Predicted
+from gapless.model.edit import Applicability, Edit, Where
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A figure that a finding rests on."""
+
+    name: str
+    value: float | str
+    unit: str  # "ns", "share", "bytes", "" for a count
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a rule says: a cause that is there, before anybody knows what it is worth."""
+
+    code: str
+    name: str
+    summary: str  # one sentence with the figures
+    changes: tuple[Change, ...]  # that remove it: replayed together
+    where: Where | None = None  # None: the study looks for the line
+    evidence: tuple[Measure, ...] = ()
+    helps: tuple[str, ...] = ()  # fixes, as ``gapless try --fix`` takes them, the best first
+    no_remedy: str | None = None  # why none is named; what to do by hand
+    inferred: bool = False  # it follows from what was seen, and was not seen itself
+    to_try: bool = False  # what remedies give is not predicted; ``changes`` are the most they can
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A loss with its price; worth naming if it was found to be, else *present* and harmless."""
+
+    loss: Loss
+    predicted: Predicted
+    cost_ns: int | None  # a step, at the middle of the prediction
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A fix that changes something here, as ``gapless try --fix`` takes it."""
+
+    asked: str  # "worker-threads=1"
+    fix: str
+    edits: tuple[Edit, ...]
+    applicability: Applicability
+
+
+@dataclass(frozen=True)
+class ToTry:
+    """A cause that a trial is worth, though it is not sure that removing it is.
+
+    Either it has no price, and much of a step is at stake; or it has one whose low end is too low
+    to name it, and is likely to be worth it all the same.
+    """
+
+    finding: Finding
+    share: float  # of the step: what the account charges to what the cause is about
+    remedies: tuple[Remedy, ...]  # the likeliest first
+    odds: float | None = None  # that it is worth naming (0 to 1); ``None``: it has no price
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """A rule that could not be checked, and what it lacks."""
+
+    code: str
+    name: str
+    missing: str  # "loader", "windows", "facts"
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """How well the unchanged windows are replayed: what every prediction rests on (V0 to V2).
+
+    Shares of a step; ``None``: it could not be compared. ``refused``: why nothing is replayed. Of
+    several ranks it is their joint step that is made again, with the waits that they have in turn
+    imputed.
+    """
+
+    windows: int
+    imputed: float | None  # V1: off the trace, with lags and gaps of their class
+    unprofiled: float | None  # V2: off the un-profiled step, once the profiler's cost is taken off
+    alpha_ns: float | None  # that cost, of each traced event
+    unexplained: float | None  # waits that no edge of the graph explains
+    refused: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a study concludes: findings, the most valuable first; what is harmless or not known."""
+
+    findings: tuple[Finding, ...] = ()
+    present: tuple[Finding, ...] = ()  # seen, and not worth it
+    abstentions: tuple[Abstention, ...] = ()
+    outlook: str | None = None  # without findings: "nothing to gain: compute-bound …"
+    provisional: bool = False  # of fewer than 50 steps: the noise is not known
+    rehearsal: Rehearsal | None = None  # None: there was nothing to replay
+    least: float = 0.02  # the gain from which on a cause is worth naming
+    # Seen, not sure to be worth naming, and worth a trial: neither findings nor present.
+    to_try: tuple[ToTry, ...] = ()

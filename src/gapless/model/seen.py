@@ -1,0 +1,62 @@
+"""What a rule sees: the study so far and the facts, with the few sums that all rules ask for."""
+
+from dataclasses import dataclass
+
+from gapless.model.account import Account
+from gapless.model.facts import Facts, Loader
+from gapless.model.machine import Constants
+from gapless.model.run import LoaderUse
+from gapless.model.study import Study
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A study that has an account, and what was true of the run; ``None``: a foreign trace."""
+
+    study: Study
+    facts: Facts | None
+    constants: Constants | None = None  # of the machine that it ran on; None: not known
+
+    @property
+    def on_device(self) -> bool:
+        """Tell whether the account's rows are those of a device."""
+        recorded = self.study.recorded
+        if recorded is not None:
+            return recorded.account is not None and recorded.account.on_device
+        return any(one.row.device is not None for one in self.study.account.rows)
+
+    @property
+    def account(self) -> Account:
+        """Give the joint account of a recorded run, else that of the windows."""
+        recorded = self.study.recorded
+        joint = recorded.account if recorded is not None else None
+        return self.study.account if joint is None else joint.account
+
+    @property
+    def step_ns(self) -> float | None:
+        """Give the mean step: un-profiled where it was recorded, else of the windows."""
+        recorded = self.study.recorded
+        if recorded is not None and recorded.steps is not None:
+            return float(recorded.steps.mean_ns)
+        account = self.study.account
+        return account.wall_ns / account.steps if account.steps else None
+
+    def per_step(self, *prefixes: str) -> float:
+        """Sum what a step holds of the leaves that begin with one of some prefixes, in ns.
+
+        Of the joint account of a recorded run, else of the windows; 0.0 where nothing has steps.
+        """
+        account = self.account
+        found = sum(ns for leaf, ns in account.leaves.items() if leaf.startswith(prefixes))
+        return found / account.steps if account.steps else 0.0
+
+    def share(self, *prefixes: str) -> float:
+        """Give the same as a share of the step."""
+        step = self.step_ns
+        return self.per_step(*prefixes) / step if step else 0.0
+
+    def use(self, loader: Loader) -> LoaderUse | None:
+        """Give how a loader was used; ``None`` where that was not recorded."""
+        recorded = self.study.recorded
+        uses = recorded.loaders if recorded is not None else ()
+        return next((one for one in uses if one.id == loader.id), None)

@@ -1,0 +1,52 @@
+"""Graphs for a backward pass that are made while a model evaluates, though none comes.
+
+Torch numbers the nodes of the graphs that a thread makes. The number is read where a model is told
+to evaluate, and where it is told to train again: the difference is what was made between, none
+under ``no_grad`` or ``inference_mode``. If an optimizer stepped meanwhile, it was no evaluation.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+from .. import places, stepping
+
+
+class Passes:
+    """The evaluations of one model so far."""
+
+    __slots__ = ("begun", "graphed", "many", "nodes", "place")
+
+    def __init__(self) -> None:
+        self.many = self.graphed = self.nodes = 0
+        self.begun: Any = None  # nodes, steps and thread when the one under way began
+        self.place = None
+
+    def told(self, mode: Any, nodes: int) -> Any:
+        """Begin to evaluate, or end; give what is known now and then, nothing in between.
+
+        ``nodes``: what this thread has made so far.
+        """
+        begun, self.begun = self.begun, None
+        now = (nodes, stepping.steps(), threading.get_ident())
+        if not mode:
+            self.place = self.place or places.users_line()
+            self.begun = now
+            return None
+        if begun is None or begun[1:] != now[1:]:
+            return None
+        self.many += 1
+        self.graphed += nodes > begun[0]
+        self.nodes += nodes - begun[0]
+        if self.many & (self.many - 1):  # after one, two, four …: more and more seldom
+            return None
+        return {"passes": self.many, "graphed": self.graphed, "nodes": self.nodes}
+
+
+def made() -> int | None:
+    """Give how many nodes this thread has made; ``None`` where torch does not tell."""
+    autograd = getattr(sys.modules["torch"]._C, "_autograd", None)
+    number = getattr(autograd, "_get_sequence_nr", None)
+    return None if number is None else number()

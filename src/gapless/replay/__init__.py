@@ -1,0 +1,1 @@
+"""What-if: a recorded trace or run played again with one thing changed."""

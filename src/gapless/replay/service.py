@@ -1,0 +1,247 @@
+"""What a loader was seen to cost, batch by batch, and what is known badly of another's costs.
+
+``study`` fills ``Inputs`` from a recording. A fetch is parted into what ran on a processor, what
+waited for one, and what was blocked: only the last does not depend on how many others run. Rows
+stay in order, and a resample takes blocks of them: slow samples come in clusters, and the same
+batch is slow in the unchanged replay and in the changed one.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gapless.model.facts import Loader, Machine
+from gapless.model.interval import Interval
+from gapless.model.machine import Constants
+from gapless.model.trace import Int64
+
+Shares = Mapping[str, tuple[float, float]]
+_BLOCK: Final = 10  # rows of a block, at least
+_LARGEST: Final = 300  # rows that are played
+_MS: Final = 1e6
+_MB: Final = 1 << 20
+_ANY: Final = Interval(0.0, 0.5, 1.0)
+BLOCKED: Final = "blocked"  # as a stage: all time off processors, whatever stage it is of
+
+# ns where a run had no workers; the middle and the outer tenths of what was seen on other machines.
+# A tensor is handed over as a file descriptor, for which its worker's own process is asked.
+HAND_OVER: Final = Interval(0.15 * _MS, 0.9 * _MS, 2.5 * _MS)
+TENSOR: Final = Interval(0.03 * _MS, 0.2 * _MS, 0.6 * _MS)
+TRANSIT: Final = Interval(0.05 * _MS, 0.3 * _MS, 1.0 * _MS)
+TOUCH: Final = Interval(0.02 * _MS / _MB, 0.06 * _MS / _MB, 0.2 * _MS / _MB)  # a byte, when taken
+SHARED: Final = Interval(0.05 * _MS / _MB, 0.3 * _MS / _MB, 1.4 * _MS / _MB)  # a byte, when made
+FORK: Final = Interval(3 * _MS, 10 * _MS, 40 * _MS)
+BEGIN: Final = Interval(2 * _MS, 8 * _MS, 30 * _MS)
+CLOSE: Final = Interval(1 * _MS, 5 * _MS, 50 * _MS)
+RESET: Final = Interval(0.2 * _MS, 1 * _MS, 4 * _MS)
+PINNED: Final = Interval(0.08 * _MS / _MB, 0.2 * _MS / _MB, 0.6 * _MS / _MB)  # a byte
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The hand-overs of a loader outside of windows, in order, in ns; −1: not known."""
+
+    host: Int64  # from the hand-over before to the question, without ``turn``
+    turn: Int64  # of iterations that ended and began in between; 0: none
+    wait: Int64  # from the question to the hand-over
+    on: Int64  # of the fetch of this batch: on a processor
+    queue: Int64  # ready, and waiting for one
+    off: Int64  # blocked
+    position: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))  # in its iteration
+
+    def __len__(self) -> int:
+        """Count the hand-overs."""
+        return len(self.wait)
+
+    def take(self, rows: Int64) -> "Rows":
+        """Select hand-overs."""
+        columns = vars(self).items()
+        return Rows(**{name: one[rows] if len(one) else one for name, one in columns})
+
+    def step(self) -> float:
+        """Give the mean time of a batch."""
+        return float((self.host + self.turn + self.wait).mean())
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What iterations cost in the mean, in ns; ``None``: not seen."""
+
+    batches: int | None = None  # of an iteration; None: no turn was seen
+    begin: int | None = None  # iter(loader)
+    close: int | None = None  # the end of workers
+    first: int | None = None  # from the end of iter(loader) to a worker's first fetch
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a replay of one loader is made of."""
+
+    loader: Loader
+    machine: Machine
+    rows: Rows
+    local_ranks: int = 1
+    others: float = 0.0  # processors of the host that were not ours
+    on_device: bool = False
+    device_ns: float | None = None  # what a device works on for each batch; None: not known
+    hand: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))  # of batches that were there
+    dispatch: int = 0  # of a hand-over: the next indices are drawn and given out
+    transit: int | None = None  # from the end of a fetch, where the training waited for it
+    pin: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    turns: Turns = Turns()
+    samples: float | None = None  # of a batch
+    tensors: int | None = None  # in a batch
+    # Of each stage: its share of what a fetch takes on a processor, and off it.
+    stages: Shares = field(default_factory=dict[str, tuple[float, float]])
+    constants: Constants | None = None
+    each: float = 1.0  # threads that are ready while a worker is: ``asrun.fitted``
+    used: float | None = None  # processors that the training process itself used, mean
+    first: int = 0  # what the first batch of a process that was just started is longer on its way
+    delayed: float | None = None  # share of time in which its first thread waited for one
+    shareable: float | None = None  # of the training thread's own time: in long operators
+    felt: float | None = None  # of those of ``each``, what ``delayed`` explains
+
+    @property
+    def cores(self) -> float:
+        """Give the processors that one rank has; without end where they were not counted."""
+        cpus = self.machine.cpus
+        return float("inf") if cpus is None else max(1.0, (cpus - self.others) / self.local_ranks)
+
+    @property
+    def threads(self) -> int:
+        """Give how many threads compute in the training process, where they compute its steps."""
+        if self.on_device:
+            return 1
+        return max(1, self.machine.intra_op_threads or self.machine.cpus or 1)
+
+    @property
+    def bytes(self) -> int:
+        """Give the bytes of a batch; 0 where that is not known."""
+        return self.loader.batch_bytes or 0
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A resample of the rows, and where in its interval each thing lies that is known badly."""
+
+    rows: Int64
+    chances: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def of(self, name: str, interval: Interval) -> float:
+        """Give a value of an interval: the same of equal names."""
+        return at(interval, self.chances.get(name, 0.5))
+
+
+def at(interval: Interval, chance: float) -> float:
+    """Give a value of an interval of 90 %, straight between its three points and no further."""
+    points = (interval.low, interval.mid, interval.high)
+    return float(np.interp(chance, (0.05, 0.5, 0.95), points))
+
+
+NAMES: Final = (
+    "hand-over",
+    "transit",
+    "touch",
+    "shared",
+    "start",
+    "pin",
+    "threads",
+    "fetch-threads",
+    "gang",
+    "crowding",
+    "device",
+    "split",
+    "each",
+    "spinning",
+    "team",
+    "barriers",
+    "bunched",
+)
+
+
+def middle(inputs: Inputs) -> Draw:
+    """Give the rows as they were, the latest of many, and the middle of all that is not known."""
+    many = len(inputs.rows)
+    return Draw(np.arange(max(0, many - _LARGEST), many))
+
+
+def draws(inputs: Inputs, rounds: int, seed: int = 0) -> Iterator[Draw]:
+    """Resample rows in blocks, and draw what is not known, so many times.
+
+    Each unknown is drawn once from each of as many equal parts of its interval as there are rounds
+    (McKay 1979): few rounds cover it evenly.
+    """
+    random = np.random.default_rng(seed)
+    many = len(inputs.rows)
+    block = min(max(_BLOCK, _round(inputs)), max(1, many // 3))
+    blocks = -(-min(many, _LARGEST) // block)
+    strata = {name: (random.permutation(rounds) + random.random(rounds)) / rounds for name in NAMES}
+    for number in range(rounds):
+        heads = random.integers(0, many - block + 1, blocks)
+        rows = (heads[:, None] + np.arange(block)).ravel()
+        yield Draw(rows, {name: float(strata[name][number]) for name in NAMES})
+
+
+def _round(inputs: Inputs) -> int:
+    """Give the batches that workers make ahead: waits come in rounds of so many."""
+    loader = inputs.loader
+    return loader.num_workers * (loader.prefetch_factor or 2)
+
+
+def filled(inputs: Inputs, draw: Draw) -> tuple[Int64, Int64, Int64]:
+    """Give on, queue and off of the drawn rows; of a fetch that is not known, another's."""
+    rows = inputs.rows
+    known = np.flatnonzero(rows.on >= 0)
+    if not len(known):
+        return _split(inputs, draw)
+    random = np.random.default_rng(len(draw.rows))
+    picked = np.where(rows.on[draw.rows] >= 0, draw.rows, random.choice(known, len(draw.rows)))
+    on, queue, off = rows.on[picked], rows.queue[picked], rows.off[picked]
+    if inputs.loader.num_workers:
+        return on, queue, off
+    # Without workers the wait of each row is known, and the fetch is nearly all of it.
+    whole = np.maximum(on + queue + off, 1)
+    scale = np.where(picked == draw.rows, 1.0, rows.wait[draw.rows] / whole)
+    return _whole(on * scale), _whole(queue * scale), _whole(off * scale)
+
+
+def _split(inputs: Inputs, draw: Draw) -> tuple[Int64, Int64, Int64]:
+    """Part fetches of which only the wait is known: any share of it may be on a processor."""
+    wait = inputs.rows.wait[draw.rows]
+    on = _whole(wait * draw.of("split", _ANY))
+    return on, np.zeros_like(on), wait - on
+
+
+def _whole(values: npt.NDArray[Any]) -> Int64:
+    return np.rint(values).astype(np.int64)
+
+
+def by_stages(inputs: Inputs, factors: Mapping[str, float]) -> tuple[float, float]:
+    """Give the factors of time on and off a processor, if stages of a fetch take other times."""
+    on, off = 1.0, 1.0
+    for name, factor in factors.items():
+        share = (0.0, 1.0) if name == BLOCKED else inputs.stages.get(name, (0.0, 0.0))
+        on, off = on - share[0] * (1 - factor), off - share[1] * (1 - factor)
+    return max(0.0, on), max(0.0, off)
+
+
+def start_cost(inputs: Inputs, name: str, usual: Interval) -> Interval:
+    """Give what starting or ending a worker takes: by the machine's constants, else as elsewhere.
+
+    A training is larger than the process that measured them: up to four times so long.
+    """
+    value = None if inputs.constants is None else inputs.constants.value(f"process.{name}")
+    return usual if value is None else Interval(0.7 * value, 1.3 * value, 4 * value)
+
+
+def pin_cost(inputs: Inputs, draw: Draw) -> int:
+    """Give what pinning a batch takes: as measured on this machine, else as elsewhere."""
+    series = inputs.constants.series("copy.pin") if inputs.constants else ()
+    each = PINNED
+    if series:
+        size, took = series[-1]
+        each = Interval(0.7 * took / size, took / size, 2 * took / size)
+    return round(inputs.bytes * draw.of("pin", each))

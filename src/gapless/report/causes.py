@@ -1,0 +1,173 @@
+"""Causes in words: what each costs, what is harmless, how well the replay behind it holds."""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Final
+
+from gapless.model.edit import Applicability, Where
+from gapless.model.finding import Diagnosis, Finding, Rehearsal, ToTry
+from gapless.model.interval import Interval
+from gapless.report.numbers import duration, percent
+from gapless.report.text import clean
+from gapless.report.trials import interval
+
+_FEW: Final = 5  # harmless patterns that are listed
+_LITTLE: Final = 0.02  # of a step: who gains less has lost nothing, however much steps vary
+_WIDE: Final = 3 * _LITTLE  # a pattern that may be worth more is not harmless
+ALLOWED: Final = {Applicability.RISKY: "--risky", Applicability.MANUAL: "--override"}
+_CHECKED: Final = 6  # codes of rules that could not be checked
+
+
+def first_line(found: Diagnosis) -> str | None:
+    """Give the diagnosis in one line: the most valuable cause, or what is left to gain."""
+    if not found.findings:
+        return found.outlook
+    first, *more = found.findings
+    worth = "" if first.predicted.speedup is None else f"; without it {told(first)}"
+    if first.predicted.at_most is not None:
+        worth = f"; {told(first)}"
+    rest = f" · {len(more)} more cause{'s' if len(more) > 1 else ''} below" if more else ""
+    return f"cause: {_sentence(first)} ({', '.join(_names(first))}){worth}{rest}"
+
+
+def told(one: Finding) -> str:
+    """Give what removing a cause is worth."""
+    speedup, most = one.predicted.speedup, one.predicted.at_most
+    if most is not None:
+        return f"to be tried: were all of it gone, {interval(most)}"
+    if speedup is None:
+        return f"not predicted: {clean(one.predicted.refused or 'no reason is known')}"
+    return interval(speedup)
+
+
+def place(where: Where | None) -> str:
+    """Name a line in short: "train.py:41"."""
+    return "" if where is None else clean(f"{PurePath(where.file).name}:{where.line}")
+
+
+def cause_lines(found: Diagnosis) -> Iterator[str]:
+    """Give a line for each finding, and below it what was seen."""
+    said = () if found.rehearsal is None else found.rehearsal.notes
+    for one in found.findings:
+        yield f"{' '.join(_names(one))}: {told(one)}{_sure(one)}"
+        yield f"  {_sentence(one)}"
+        if one.loss.no_remedy is not None:
+            yield f"  {clean(one.loss.no_remedy)}"
+        for note in one.predicted.notes:
+            if note not in said:  # of all windows: it is said once, with the replay
+                yield f"  {clean(note)}"
+
+
+def harmless_lines(found: Diagnosis) -> Iterator[str]:
+    """Say of what else was seen that it costs nothing here, or that its price is not known."""
+    priced = [(one, one.predicted.speedup) for one in found.present if one.predicted.speedup]
+    for one, speedup in priced[:_FEW]:
+        yield f"{_label(one)}: {_worth(speedup, _least(one, found.least))}"
+    if len(priced) > _FEW:
+        yield f"{len(priced) - _FEW} more patterns that are worth less"
+    for one in found.present:
+        most = one.predicted.at_most
+        if most is not None and most.high - 1 < found.least:
+            yield f"{_label(one)}: {_worth(most, found.least)}"
+        elif one.predicted.speedup is None:
+            yield f"{_label(one)}: seen; {told(one)}"
+
+
+def try_lines(found: Diagnosis) -> Iterator[str]:
+    """Say of what is not sure to be worth it how likely it is, or what is at stake; and the try."""
+    for one in found.to_try:
+        first = one.remedies[0]
+        allowed = ALLOWED.get(first.applicability)
+        command = " ".join(("gapless try --fix", first.asked, *((allowed,) if allowed else ())))
+        yield (
+            f"worth trying: {' '.join(_names(one.finding))}: {_sentence(one.finding)}; "
+            f"{_stake(one, _least(one.finding, found.least))}: {command}"
+        )
+
+
+def _stake(one: ToTry, least: float) -> str:
+    predicted = one.finding.predicted
+    if one.odds is not None and predicted.speedup is not None:
+        return (
+            f"without it {interval(predicted.speedup)}, {percent(one.odds)} likely to be worth "
+            f"{percent(least)}"
+        )
+    why = clean(predicted.refused or "it cannot be replayed")
+    return (
+        f"{percent(one.share)} of a step is at stake, what a fix gives of it is not predicted "
+        f"({why})"
+    )
+
+
+def _least(one: Finding, least: float) -> float:
+    """Give the gain from which on a cause is named: the noise of steps does not blur some."""
+    return min(_LITTLE, least) if one.predicted.direct else least
+
+
+def replay_lines(found: Diagnosis | None) -> Iterator[str]:
+    """Say how well the unchanged windows are replayed, and what could not be checked."""
+    if found is None:
+        return
+    if found.rehearsal is not None:
+        yield from _rehearsed(found.rehearsal)
+    if found.provisional:
+        yield "fewer than 50 steps: what is found is provisional"
+    if found.abstentions:
+        codes = list(dict.fromkeys(one.code for one in found.abstentions))
+        more = f" and {len(codes) - _CHECKED} more" if len(codes) > _CHECKED else ""
+        yield f"not checked: {', '.join(codes[:_CHECKED])}{more} (reasons: --json)"
+
+
+def _rehearsed(one: Rehearsal) -> Iterator[str]:
+    if one.refused is not None:
+        yield f"no window is replayed: {clean(one.refused)}"
+    parts = list(_figures(one))
+    if parts:
+        what = "the window" if one.windows <= 1 else f"{one.windows} windows"
+        yield f"{what}, replayed unchanged: {' · '.join(parts)}"
+    for note in one.notes:
+        yield clean(note)
+
+
+def _figures(one: Rehearsal) -> Iterator[str]:
+    if one.imputed is not None:
+        yield f"{percent(abs(one.imputed))} off the trace"
+    if one.unprofiled is not None:
+        yield f"{percent(abs(one.unprofiled))} off un-profiled steps"
+    if one.alpha_ns is not None:
+        yield f"the profiler costs {duration(one.alpha_ns)} an event"
+    if one.unexplained is not None:
+        yield f"waits without a reason {percent(one.unexplained)}"
+
+
+def _names(one: Finding) -> Iterator[str]:
+    yield f"{one.loss.code} {one.loss.name}"
+    if one.loss.where is not None:
+        yield place(one.loss.where)
+
+
+def _label(one: Finding) -> str:
+    where = place(one.loss.where)
+    return f"{one.loss.name}{f' {where}' if where else ''}"
+
+
+def _sentence(one: Finding) -> str:
+    return clean(one.loss.summary).rstrip(".")
+
+
+def _sure(one: Finding) -> str:
+    return " (inferred)" if one.loss.inferred else ""
+
+
+def _worth(found: Interval, least: float) -> str:
+    """Say that a pattern is harmless, or that it is not known to be worth anything."""
+    most = percent(max(0.0, found.high - 1))
+    if found.high <= 1:
+        return "harmless here: worth nothing"
+    if found.high - 1 < _LITTLE:
+        return f"harmless here: worth at most {most}"
+    if found.mid - 1 < _LITTLE and found.high - 1 < _WIDE:
+        return f"likely harmless here: worth at most {most}"
+    if found.low - 1 >= _LITTLE and found.mid - 1 < least:
+        return f"within what steps of this run vary by: {interval(found)}"
+    return f"not surely worth it: {interval(found)}"

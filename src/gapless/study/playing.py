@@ -1,0 +1,207 @@
+"""The player of a run: its windows as graphs, its loaders' queues, or both in one replay.
+
+A change of a loader alone is played on its queue, which is made of what was recorded all the time.
+Changes within steps are played on the windows. Where workers are waited for, what steps save may be
+waited for instead: then both are played together, even if no change is about the loader.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gapless.model.account import Account
+from gapless.model.change import NO_LOADER, Change, Delay, Feed, Predicted
+from gapless.model.finding import Rehearsal
+from gapless.model.seen import Seen
+from gapless.model.study import Study
+from gapless.replay.alpha import Ahead
+from gapless.replay.copies import rates_of
+from gapless.replay.feeding import feed
+from gapless.replay.nodes import Refusal
+from gapless.replay.predict import Extra, predict
+from gapless.replay.retimed import told
+from gapless.replay.scene import Scene, scene
+from gapless.replay.service import Inputs
+from gapless.study import thread
+from gapless.study.anchoring import ahead_of, unprofiled_ns, waited_for
+from gapless.study.joint import Joint, is_joint
+from gapless.study.replaying import Player, Silent
+from gapless.study.rereading import Capture, Window, chosen, reread
+
+_WAITED: Final = 0.05  # of a step, for workers: from there on they may be what limits it
+_HIDES: Final = 0.005  # of a step: what the thread spends more is waited less from there on
+_LEAST: Final = 0.02  # of a gain that is looked at once more, with the loader
+
+
+@dataclass(frozen=True)
+class Loaders:
+    """Plays loaders by their queues; all else is left to what plays the windows."""
+
+    inputs: tuple[Inputs, ...]
+    windows: Player
+
+    @property
+    def rehearsal(self) -> Rehearsal | None:
+        """Give how well the unchanged windows are played."""
+        return self.windows.rehearsal
+
+    def play(self, changes: Sequence[Change]) -> Predicted:
+        """Predict what changes together give of an un-profiled step, or say why that is not."""
+        feeds = [one for one in changes if isinstance(one, Feed)]
+        numbers = {one.loader for one in feeds}
+        if numbers == {NO_LOADER}:
+            return Predicted(None, "feed", refused="no replay tells what so many threads do")
+        known = [one for one in self.inputs if one.loader.id in numbers]
+        if len(feeds) < len(changes) or not known:
+            return self.windows.play(changes)
+        if len(numbers) > 1:
+            return Predicted(None, "feed", refused="several loaders are not replayed together")
+        found = feed(known[0], feeds)
+        alone = all(one.intra_op_threads is None for one in feeds)
+        return self.windows.capped(found) if isinstance(self.windows, Joint) and alone else found
+
+    def account(self, changes: Sequence[Change]) -> Account | None:
+        """Give the account of a window with changes made within it; ``None``: none is played."""
+        return self.windows.account(changes)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Plays windows, with the loader's queue where it matters."""
+
+    scenes: tuple[Scene, ...]
+    extra: Extra
+    waited: int | None  # the loader whose workers are waited for
+    rehearsal: Rehearsal | None
+    hides: int | None = None  # the loader whose workers are waited for at all
+
+    def play(self, changes: Sequence[Change]) -> Predicted:
+        """Predict what changes together give of an un-profiled step, or say why that is not."""
+        hides = self.hides if any(isinstance(one, Delay) for one in changes) else None
+        if hides is not None and hides in self.extra.loaders:
+            return predict(self.scenes, (*changes, Feed(hides)), self.extra)
+        found = predict(self.scenes, changes, self.extra)
+        fed = any(isinstance(one, Feed) for one in changes)
+        if fed or self.waited is None or self.waited not in self.extra.loaders:
+            return found
+        if found.speedup is None or found.speedup.low - 1 < _LEAST:
+            return found  # what may be waited for instead makes it less, never more
+        return predict(self.scenes, (*changes, Feed(self.waited)), self.extra)
+
+    def account(self, changes: Sequence[Change]) -> Account | None:
+        """Give the account of the longest window with changes made within it.
+
+        Changes of a loader whose queue is played are left out: no trace tells of its waits.
+        """
+        known = self.extra.loaders
+        rest = [one for one in changes if not (isinstance(one, Feed) and one.loader in known)]
+        if not rest:
+            return None
+        longest = max(self.scenes, key=lambda one: len(one.graph.counted))
+        return told(longest, rest, self.extra.rates)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Plays the one thread of a training without a device, where its windows cannot be replayed."""
+
+    seen: Seen
+    rehearsal: Rehearsal | None
+
+    def play(self, changes: Sequence[Change]) -> Predicted:
+        """Predict what changes together give of an un-profiled step, or say why that is not."""
+        return thread.price(self.seen, changes)
+
+    def account(self, changes: Sequence[Change]) -> Account | None:
+        """Give none."""
+        del changes  # nothing is played as a trace
+
+
+def player_of(
+    captures: Sequence[Capture],
+    seen: Seen,
+    loaders: tuple[Inputs, ...] = (),
+    *,
+    cached: bool = True,
+) -> Player:
+    """Give what plays the what-ifs of a run; of a foreign trace no loader is known."""
+    some = chosen(captures)
+    if isinstance(some, str):
+        return Loaders(loaders, _without(seen, _nothing(some) if captures else None, some))
+    plain, ahead = unprofiled_ns(seen.study), ahead_of(seen.study)
+    made = [_scene(one, plain, ahead) for one in reread(some, cached=cached)]
+    scenes = tuple(one for one in made if isinstance(one, Scene))
+    refusals = [one.reason for one in made if isinstance(one, Refusal)]
+    if not scenes:
+        why = refusals[0] if refusals else "no window can be read again"
+        return Loaders(loaders, _without(seen, replace(_rehearsed(made), refused=why), why))
+    rates = rates_of(seen.constants, _capability(seen))
+    extra = Extra(rates, {one.loader.id: one for one in loaders})
+    windows = Windows(
+        scenes=scenes,
+        extra=extra,
+        waited=_waited(seen.study, _WAITED),
+        rehearsal=_rehearsed(made),
+        hides=_waited(seen.study, _HIDES),
+    )
+    return Loaders(loaders, windows)
+
+
+def _scene(window: Window, plain: float | None, ahead: Ahead | None) -> Scene | Refusal:
+    return scene(window.joined, window.ledger, plain, ahead=ahead)
+
+
+def _waited(study: Study, least: float) -> int | None:
+    found = waited_for(study, least)
+    return None if found is None else found.id
+
+
+def _nothing(why: str | None = None) -> Rehearsal:
+    return Rehearsal(0, None, None, None, None, why)
+
+
+def _without(seen: Seen, rehearsal: Rehearsal | None, why: str) -> Player:
+    """Give what stands for windows that cannot be replayed."""
+    on_host = not seen.on_device and not _has_device(seen)
+    one_thread = bool(seen.study.account.steps) and on_host
+    if is_joint(seen):
+        return Joint(seen, why, hosts=one_thread)
+    return Alone(seen, rehearsal) if one_thread else Silent(why, rehearsal)
+
+
+def _capability(seen: Seen) -> tuple[int, int] | None:
+    return None if seen.facts is None else seen.facts.machine.capability
+
+
+def _has_device(seen: Seen) -> bool:
+    """Tell whether a device was used, whether a window shows it or not."""
+    return seen.facts is not None and seen.facts.machine.device is not None
+
+
+def _rehearsed(made: Sequence[Scene | Refusal]) -> Rehearsal:
+    """Say how well the unchanged windows are played: of several the worst.
+
+    Those that are not played for what plain steps were say how far off they are if none is played.
+    """
+    scenes = [one for one in made if isinstance(one, Scene)]
+    refusals = [one for one in made if isinstance(one, Refusal)]
+    if not scenes:
+        return replace(
+            _nothing(),
+            imputed=_worst(one.imputed for one in refusals),
+            unprofiled=_worst(one.unprofiled for one in refusals),
+        )
+    notes = dict.fromkeys(note for one in scenes for note in one.alpha.notes)
+    left = dict.fromkeys(f"a window is left out: {one.reason}" for one in refusals)
+    return Rehearsal(
+        windows=len(scenes),
+        imputed=_worst(one.identity.error for one in scenes),
+        unprofiled=_worst(one.alpha.error for one in scenes if one.anchored),
+        alpha_ns=scenes[0].alpha.mid if scenes[0].anchored else None,
+        unexplained=max(one.identity.unexplained for one in scenes),
+        notes=(*left, *notes),
+    )
+
+
+def _worst(errors: Iterable[float | None]) -> float | None:
+    return max((one for one in errors if one is not None), key=abs, default=None)

@@ -1,0 +1,121 @@
+"""How truly a step that several ranks make together is made again, unchanged (V1, V2).
+
+It is made as predictions make it (``slowest``): the longest of one step of each rank, drawn
+independently of one another. What ranks wait for one another in turn within a step, no rank's own
+work shows: of that each step gets the median of all, as replays of one rank impute lags. With the
+steps that were made together, and each with its own waits, the trace would be given back by
+construction. What is off by more than the few steps of windows are by chance tells that ranks are
+not independent. The profiler's cost is taken off as predictions take it off (``tracing``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Final
+
+import numpy as np
+
+from gapless.catalogue.ranked import WAITS, Rank, ranks_of
+from gapless.model.finding import Rehearsal
+from gapless.model.interval import Interval
+from gapless.model.seen import Seen
+from gapless.model.study import Study
+from gapless.replay.alpha import ALONE, FAR_OFF, Alpha, judged
+from gapless.replay.identity import SEVERAL, UNEXPLAINED
+from gapless.replay.predict import WIDE
+from gapless.study.anchoring import unprofiled_ns
+from gapless.study.slowest import longest
+from gapless.study.tracing import eased, traced, tracing
+
+_ALONE: Final = "windows tell of one rank alone: how the others make it wait was not seen"
+_APART: Final = "windows show no step of all its ranks"
+_SIGMA: Final = 1.645  # from the middle to the ends of 90 %
+_ESTIMATED: Final = tuple(leaf for leaf in WAITS if leaf.endswith("estimated"))
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What predictions rest on; ``wide``: their intervals have to be wider."""
+
+    rehearsal: Rehearsal
+    wide: bool = False
+
+    def widened(self, found: Interval) -> Interval:
+        """Give an interval, as many times as wide as unchanged steps ask for."""
+        if not self.wide:
+            return found
+        low, high = (found.low / found.mid) ** WIDE, (found.high / found.mid) ** WIDE
+        return Interval(found.mid * low, found.mid, found.mid * high)
+
+
+def rehearse(seen: Seen) -> Rehearsed:
+    """Make the unchanged step of several ranks again, and say how far off it is."""
+    ranks = ranks_of(seen)
+    found = Rehearsal(_windows(seen.study), None, None, None, None)
+    if not ranks:
+        return Rehearsed(replace(found, windows=0, refused=_ALONE))
+    if len({len(one.rows) for one in ranks}) > 1:
+        return Rehearsed(replace(found, refused=_APART))
+    lengths, turns = _met(ranks)
+    found = replace(
+        found,
+        imputed=_made(ranks, turns) / lengths - 1,
+        unexplained=sum(one.mean(*_ESTIMATED) for one in ranks) / len(ranks) / lengths,
+    )
+    why = _untrue(found, max(SEVERAL, _by_chance(ranks, lengths)))
+    if why is not None:
+        return Rehearsed(replace(found, refused=why))
+    return _anchored(seen, found, lengths, turns)
+
+
+def _anchored(seen: Seen, found: Rehearsal, lengths: float, turns: float) -> Rehearsed:
+    """Compare with the steps that no profiler saw."""
+    plain = unprofiled_ns(seen.study)
+    if plain is None:
+        return Rehearsed(found)
+    cost = tracing(seen)
+    events = traced(seen) or 1.0
+    error = _made(ranks_of(eased(seen, cost[1])), turns) / plain - 1
+    low, mid, high = (ns / events for ns in cost)
+    allowed = FAR_OFF if seen.on_device else ALONE
+    alpha = judged(Alpha(low, mid, high, bound=True, error=error), lengths / plain, allowed)
+    told = replace(
+        found, unprofiled=error, alpha_ns=mid or None, refused=alpha.refused, notes=alpha.notes
+    )
+    return Rehearsed(told, wide=alpha.wide)
+
+
+def _made(ranks: Sequence[Rank], turns: float) -> float:
+    """Give how long the joint step is, in ns, made of each rank's own work."""
+    return longest([one.own for one in ranks]) + turns
+
+
+def _met(ranks: Sequence[Rank]) -> tuple[float, float]:
+    """Give how long a step of the ranks is, and what of it they wait for one another in turn."""
+    lengths = np.mean([one.lengths for one in ranks], axis=0)
+    own = np.max([one.own for one in ranks], axis=0)
+    return float(lengths.mean()), float(np.median(lengths - own))
+
+
+def _by_chance(ranks: Sequence[Rank], length: float) -> float:
+    """Give by what share of a step the mean of so few steps is off, were they independent: 90 %."""
+    own = [one.own for one in ranks]
+    square = longest([one * np.abs(one) for one in own])
+    return _SIGMA * sqrt(max(0.0, square - longest(own) ** 2) / len(own[0])) / length
+
+
+def _untrue(found: Rehearsal, allowed: float) -> str | None:
+    """Say why the unchanged step tells that nothing can be predicted."""
+    if found.imputed is not None and abs(found.imputed) > allowed:
+        return (
+            f"made again of each rank's own work, the step is {found.imputed:+.1%} off; "
+            f"{allowed:.1%} is allowed"
+        )
+    if (found.unexplained or 0.0) > UNEXPLAINED:
+        return f"for which rank others wait is not known of {found.unexplained:.0%} of the step"
+    return None
+
+
+def _windows(study: Study) -> int:
+    """Count the windows of all ranks."""
+    return len(study.run.paths) if study.recorded is None else study.recorded.windows

@@ -1,0 +1,90 @@
+"""What loops over data take, where they are, and what rewriting them leaves."""
+
+from gapless.catalogue import examples, looping
+from gapless.catalogue.rules.anomaly_mode import CHECK, anomaly_mode
+from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.seen_parts import operator, source
+from gapless.catalogue.work_examples import worked
+from gapless.model.edit import Where
+from gapless.model.finding import Loss
+from gapless.model.seen import Seen
+from gapless.model.study import Site
+
+_LEAVES = {"busy.elementwise": 4, "busy.math": 6, "idle.host.python": 10}
+_CELL = ((32, 48), (32, 48))
+
+
+def _looping(*parts: object, tensors: int = 4, calls: int = 400, ms: float = 4.0) -> Seen:
+    work = worked("aten::mul", _CELL, ms, "busy.elementwise", calls=calls)
+    large = worked("aten::mm", ((512, 512), (512, 512)), 6, "busy.math", calls=10)
+    return stated(examples.cpu(examples.optimizer(tensors=tensors)), _LEAVES, work, large, *parts)
+
+
+def _left(seen: Seen) -> tuple[float, float]:
+    loop = looping.loop_of(seen)
+    assert loop is not None
+    factor = looping.rewritten(seen, loop).factor
+    return factor.low, factor.high
+
+
+def test_layers_are_no_loop_over_data() -> None:
+    assert looping.loop_of(_looping(tensors=101)) is None
+    assert looping.loop_of(_looping(tensors=100)) is not None
+
+
+def test_a_loop_of_a_few_rounds_is_none_though_it_adds_often() -> None:
+    body = (worked(f"aten::op{at}", _CELL, 0.1, "busy.other", calls=8) for at in range(60))
+    assert looping.loop_of(_looping(*body, calls=400)) is None
+
+
+def test_micro_batches_and_closures_are_no_loop_over_data() -> None:
+    gradients = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+    assert looping.loop_of(_looping(operator(gradients, 4 * 20, 0.1))) is None
+    assert looping.loop_of(_looping(operator(gradients, 4, 0.1))) is not None
+
+
+def test_operators_that_compute_for_long_are_no_loop() -> None:
+    assert looping.loop_of(_looping(calls=60, ms=60)) is None
+
+
+def test_a_device_has_a_rule_of_its_own() -> None:
+    work = worked("aten::mul", _CELL, 4, "busy.elementwise", calls=400)
+    assert looping.loop_of(stated(examples.gpu(), _LEAVES, work)) is None
+
+
+def test_what_goes_is_at_least_a_seventh_and_never_what_computing_takes() -> None:
+    low, high = _left(_looping())
+    assert 0.8 < high < 1.0
+    assert 6 / 20 < low < 0.5
+
+
+def test_slow_calls_may_compute_and_promise_less_for_certain() -> None:
+    usual, slow = _left(_looping(ms=2)), _left(_looping(ms=16))
+    assert slow[1] > usual[1] - 0.02
+
+
+def test_the_loop_is_in_the_innermost_function_that_it_does_not_call() -> None:
+    seen = _looping(
+        Site("aten::mul", "train.py", 17, "cell", 1_000_000, 400),
+        source("train.py", 17, "cell", calls=60, host=9, total=14),
+        source("train.py", 31, "forward", calls=1, host=2, total=16),
+        source("train.py", 58, "main", calls=1, host=1, total=20),
+        source("torch/nn/module.py", 99, "_call_impl", calls=1, host=1, total=15),
+    )
+    loop = looping.loop_of(seen)
+    assert loop is not None
+    assert looping.place(seen, loop) == Where("train.py", 31, "forward")
+
+
+def test_anomaly_detection_is_blamed_on_the_line_that_switched_it_on() -> None:
+    facts = examples.cpu(examples.precision(anomaly=True, anomaly_at="/job/train.py:12"))
+    (loss,) = anomaly_mode(stated(facts, {"busy.math": 20}, operator(CHECK, 200, 4)))
+    assert isinstance(loss, Loss)
+    assert loss.where == Where("/job/train.py", 12)
+
+
+def test_anomaly_detection_within_a_step_is_seen_by_its_checks() -> None:
+    facts = examples.cpu(examples.precision(anomaly=False))
+    (loss,) = anomaly_mode(stated(facts, {"busy.math": 20}, operator(CHECK, 200, 4)))
+    assert isinstance(loss, Loss)
+    assert loss.where is None

@@ -1,0 +1,34 @@
+"""``gapless explain``: pages of causes and edits."""
+
+import pytest
+
+from gapless import cli
+from gapless.catalogue import rule_pages
+from gapless.catalogue.fixes import FIXES
+from gapless.catalogue.rules import RULES
+
+
+@pytest.mark.parametrize("name", [RULES[0].code, RULES[0].code.lower(), RULES[0].name])
+def test_a_cause_is_explained_by_its_code_and_by_its_name(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["explain", name]) == 0
+    assert capsys.readouterr().out == rule_pages.rule_page(RULES[0]) + "\n"
+
+
+def test_an_edit_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", FIXES[0].name]) == 0
+    assert capsys.readouterr().out.startswith(f"# {FIXES[0].name}\n")
+
+
+def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain"]) == 0
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "}
+    assert listed == {one.code for one in RULES} | {one.name for one in FIXES}
+
+
+def test_a_name_that_is_none_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", RULES[0].name + "s"]) == 2
+    error = capsys.readouterr().err
+    assert f"did you mean {RULES[0].name}" in error
+    assert error.count("\n") == 1

@@ -1,0 +1,36 @@
+"""The user's own functions, and how much of a step each holds."""
+
+from gapless.catalogue.examples import cpu
+from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.seen_parts import source
+from gapless.model.study import Site
+from gapless.report.functions import function_lines
+
+
+def site(file: str, line: int, function: str) -> Site:
+    return Site("idle.host.python", file, line, function, 1, 1)
+
+
+STEP = (
+    source("train.py", 70, "main", calls=0, total=40),
+    source("train.py", 15, "schedule", total=12),
+    source("src/net.py", 9, "forward", calls=4, total=20),
+    source("train.py", 30, "tiny", total=1),
+    source("torch/nn/modules/linear.py", 5, "forward", total=18),
+)
+OWN = (
+    site("train.py", 70, "main"),
+    site("train.py", 15, "schedule"),
+    site("src/net.py", 9, "forward"),
+    site("train.py", 30, "tiny"),
+)
+
+
+def test_the_users_functions_are_told_by_what_they_hold_of_a_step() -> None:
+    study = seen(cpu(), {"busy.math": 40}, *STEP, *OWN).study
+    (told,) = function_lines(study)
+    assert told.endswith("saw a step: net.py:9 forward 50 % · train.py:15 schedule 30 %")
+
+
+def test_without_stacks_no_function_is_told() -> None:
+    assert not list(function_lines(seen(cpu(), {"busy.math": 40}).study))

@@ -1,0 +1,125 @@
+"""The table of what operators computed and moved; GPUs as they were sampled; lines that save."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+import gapless
+from gapless import wire
+from gapless.study.recorded.devices import device_states
+from tests.study import recording as by_hand
+from tests.study.recording import Log
+from tests.study.test_footprint import footprint
+from tests.study.test_run_machine import flat, samples
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def test_rows_of_work_hold_the_kernels_of_operators_with_their_needs() -> None:
+    study = gapless.open(DATA / "amp_bf16.json.gz", cache=False)
+    products = [one for one in study.work if one.flops and one.leaf == "busy.tc_math"]
+    assert products
+    assert {one.dtype for one in products} == {"bf16"}
+    assert any(one.backward for one in products)
+    assert any(not one.backward for one in products)
+    for one in products:
+        assert one.kernel
+        assert one.launches >= one.calls > 0
+        speed = (one.flops or 0) / one.ns * 1e9
+        assert speed < 1e15  # no H200 is faster
+    kernels = sum(one.device_ns for one in study.tables.kernels if one.leaf.startswith("busy."))
+    work = sum(one.ns for one in study.work)  # memsets and copies on the device, too
+    assert 0.9 * kernels < work < 1.05 * kernels
+
+
+@pytest.mark.parametrize("name", ["checkpointing", "checkpointing_reentrant"])
+def test_forwards_that_a_checkpoint_ran_again_are_told_apart(name: str) -> None:
+    study = gapless.open(DATA / f"{name}.json.gz", cache=False)
+    again = sum(one.ns for one in study.work if one.again)
+    forward = sum(one.ns for one in study.work if not one.backward and not one.again)
+    assert 0.2 * forward < again < 1.5 * forward
+
+
+def test_the_host_comes_to_each_launch_once_and_never_in_more_than_the_steps() -> None:
+    study = gapless.open(DATA / "eager_launch_bound.json.gz", cache=False)
+    host = sum(one.host_ns for one in study.work)
+    assert 0.3 * study.account.wall_ns < host < study.account.wall_ns  # one thread at a time
+
+
+@pytest.mark.parametrize("name", ["amp_bf16", "eager_launch_bound"])
+def test_an_ordinary_backward_runs_nothing_again(name: str) -> None:
+    study = gapless.open(DATA / f"{name}.json.gz", cache=False)
+    assert not [one for one in study.work if one.again]
+
+
+class _Errors(Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, at: int) -> torch.Tensor:
+        return torch.erf(torch.full((4,), float(at)))
+
+
+def test_what_a_loader_computes_in_the_training_process_is_no_work_of_the_step(
+    tmp_path: Path,
+) -> None:
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for batch in DataLoader(_Errors(), batch_size=8):
+            model(batch).cos().sum().backward()
+            optimizer.step()
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    study = gapless.open(tmp_path / "trace.json", cache=False)
+    assert "aten::erf" in {one.name for one in study.tables.operators}
+    worked = {one.operator for one in study.work}
+    assert "aten::erf" not in worked
+    assert "aten::cos" in worked
+
+
+def test_the_clock_is_that_of_looks_in_which_the_gpu_worked() -> None:
+    (one,) = device_states(
+        samples(
+            gpu0__sm=[(at * 1000.0, 0 if at < 5 else 100) for at in range(15)],
+            gpu0__clock_sm=[(at * 1000.0, 1980 if at < 5 else 1500) for at in range(15)],
+            gpu0__throttle=[(at * 1000.0, 1 if at < 5 else 0x20) for at in range(15)],
+            gpu0__others=flat(2),
+            gpu0__memory_used=flat(3e9),
+            gpu0__memory_total=flat(8e9),
+        )
+    )
+    assert (one.number, one.clock_mhz, one.best_mhz) == (0, 1500, 1980)
+    assert one.held == {"heat": 1.0}
+    assert (one.others, one.memory_peak, one.memory_total) == (1.0, 3_000_000_000, 8_000_000_000)
+
+
+def test_of_a_gpu_that_hardly_worked_no_clock_is_told() -> None:
+    (one,) = device_states(samples(gpu1__sm=flat(3), gpu1__clock_sm=flat(345)))
+    assert (one.number, one.busy, one.clock_mhz, one.held) == (1, 0.03, None, {})
+
+
+def test_nothing_is_told_of_gpus_that_were_not_sampled() -> None:
+    assert device_states(samples(cpu__tree=flat(100))) == ()
+
+
+def test_lines_that_save_and_log_are_told_with_how_often() -> None:
+    log = Log()
+    log.fact("site", 3, ("train.py", 88))
+    log.fact("site", 4, ("train.py", 90))
+    for at in range(11):
+        log.steps(100 + 10 * at)
+        if at < 10:
+            log.mark("logging", 101 + 10 * at, 102 + 10 * at, subject=4)
+    log.mark("checkpoint", 151, 155, subject=3)
+    log.mark("checkpoint", 300, 305, subject=wire.NOBODY)
+    found = footprint(by_hand.recording(log)).calls
+    told = {
+        (one.kind, one.line): (one.count, one.total_ns // by_hand.MS, one.per_step) for one in found
+    }
+    assert told == {
+        ("logging", 90): (10, 10, 1.0),
+        ("checkpoint", 88): (1, 4, 0.1),
+        ("checkpoint", None): (1, 5, 0.0),
+    }

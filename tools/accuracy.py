@@ -1,0 +1,164 @@
+"""The generated tables of ``docs/accuracy.md``: all tools, families of changes, the worst ten."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+OURS: Final = "gapless"
+RESULTS: Final = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+ZOO: Final = RESULTS / "accuracy.json"
+STRANGERS: Final = RESULTS / "strangers.json"
+_NOT_YET: Final = "This has not been measured yet."
+_FAMILIES: Final = ("all", "structural", "kernels", "feed", "copy", "sync", "host", "tail", "comm")
+Found = Mapping[str, Any]
+
+
+def tools(result: Path = ZOO) -> str:
+    """Give the table of what gapless and the baselines name, and how well they foretell."""
+    found = _read(result)
+    if found is None:
+        return _NOT_YET
+    records, order = found["records"], [OURS, *(one for one in found["tools"] if one != OURS)]
+    head = _head(
+        *("", "best first", "among three", "regret, mean", "p90", "false alarms", "undecided"),
+        *("per report", "answered", "gain error", "ranking"),
+    )
+    lines = [_tool(name, found["tools"][name]) for name in order]
+    said = (
+        f"{records['all']} records: {records['faulty']} faulty, {records['sound']} sound, "
+        f"{records['undecided']} undecided; {records['matter']} have a remedy worth 5 % and more. "
+        f"Rules and thresholds: `{found['thresholds']}`."
+    )
+    return "\n".join([*head, *lines, "", said])
+
+
+def _tool(name: str, told: Found) -> str:
+    gains = told["gains"]["all"]
+    cells = [
+        _share(told["first"]),
+        _share(told["first_three"]),
+        _percent(told["regret_mean"]),
+        _percent(told["regret_p90"]),
+        _share(told["false_alarms"]),
+        _share(told["open_alarms"]),
+        _number(told["false_per_report"], 2),
+        _share(told["answered"]),
+        f"{_number(gains['error_points'], 1)} ({gains['of']})" if gains["of"] else "–",
+        f"{_number(told['kendall'], 2)} ({told['kendall_of']})" if told["kendall_of"] else "–",
+    ]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def alike(result: Path = ZOO) -> str:
+    """Give the errors of all that predict, on the lines that gapless predicts."""
+    found = _read(result)
+    if found is None:
+        return _NOT_YET
+    lines = [*_head("on the same lines", "of", "error, points", "bias", "rate", "sign")]
+    for name, told in found["alike"].items():
+        if told["of"]:
+            lines.append(f"| {name} | {told['of']} | {' | '.join(_errors(told))} |")
+    return "\n".join(lines)
+
+
+def families(result: Path = ZOO) -> str:
+    """Give how well gapless foretells, by what is changed."""
+    found = _read(result)
+    if found is None:
+        return _NOT_YET
+    gains: Mapping[str, Found] = found["tools"][OURS]["gains"]
+    head = _head(
+        *("changes of", "of", "error, points", "bias", "rate", "sign"),
+        *("within the interval", "its width", "Winkler"),
+    )
+    lines = [
+        f"| {name} | {one['of']} | {' | '.join([*_errors(one), *_intervals(one)])} |"
+        for name in _FAMILIES
+        if (one := gains.get(name)) is not None and one["of"]
+    ]
+    rough = found["tools"][OURS]["rough_gains"]
+    cells = [*_errors(rough), *_intervals(rough)]
+    lines.append(f"| all, and what was measured roughly | {rough['of']} | {' | '.join(cells)} |")
+    return "\n".join([*head, *lines])
+
+
+def _errors(told: Found) -> list[str]:
+    return [
+        _number(told["error_points"], 1),
+        _number(told["bias_points"], 1, signed=True),
+        _percent(told["rate_error"]),
+        _share(told["signs"]),
+    ]
+
+
+def _intervals(told: Found) -> list[str]:
+    return [
+        _share(told["covered"]),
+        _number(told["width_points"], 1),
+        _number(told["winkler_points"], 1),
+    ]
+
+
+def health(result: Path = ZOO) -> str:
+    """Give what must hold of every record: sums, identity, steady leaves."""
+    found = _read(result)
+    if found is None:
+        return _NOT_YET
+    told = found["health"]
+    rows = [
+        ("accounts that do not sum to the nanosecond", f"{told['inexact']} of {told['of']}"),
+        (
+            "replayed unchanged, off the trace by 2 % at most; refused: not",
+            _share(told["identity"]),
+        ),
+        ("… median", _percent(told["identity_median"])),
+        ("replayed unchanged, off the un-profiled step: median", _percent(told["anchored_median"])),
+        ("leaves of neighbouring windows differ by: median", _percent(told["unsteady_median"])),
+    ]
+    return "\n".join(["| | |", "|---|--:|", *(f"| {what} | {value} |" for what, value in rows)])
+
+
+def worst(result: Path = ZOO) -> str:
+    """Give the ten predictions that were furthest off, and why."""
+    found = _read(result)
+    if found is None:
+        return _NOT_YET
+    lines = ["| case | change | predicted | measured | points | why |", "|---|---|--:|--:|--:|---|"]
+    for one in found["worst"]:
+        low, mid, high = (one["predicted"][name] for name in ("low", "mid", "high"))
+        lines.append(
+            f"| {one['case']} | {one['line']} | {mid:.2f}× ({low:.2f}–{high:.2f}) "
+            f"| {one['measured']['mid']:.2f}× | {one['points']:+.1f} "
+            f"| {one['cause'] or 'not looked into yet'} |"
+        )
+    return "\n".join(lines)
+
+
+def strangers(result: Path = STRANGERS) -> str:
+    """Give the figures of gapless on trainings that its rules were not made with."""
+    found = _read(result)
+    if found is None:
+        return _NOT_YET
+    return f"{tools(result)}\n\n{worst(result)}"
+
+
+def _head(*names: str) -> tuple[str, str]:
+    """Give the head of a table whose columns hold numbers, but for the first."""
+    return f"| {' | '.join(names)} |", "|---|" + "--:|" * (len(names) - 1)
+
+
+def _read(path: Path) -> Found | None:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def _share(told: Found) -> str:
+    return "–" if not told["of"] else f"{told['share']:.0%} ({told['count']}/{told['of']})"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None, digits: int, *, signed: bool = False) -> str:
+    return "–" if value is None else f"{value:{'+' if signed else ''}.{digits}f}"
