@@ -61,7 +61,7 @@ def check(folder: Path, command: Sequence[str]) -> tuple[Path, str, Told]:
     before = set(runs.glob("*/run.json"))
     gapless(folder, "check", "--quiet", "--out", str(runs), *command)
     run = next(iter(set(runs.glob("*/run.json")) - before)).parent
-    page = gapless(folder, "report", str(run))
+    page = gapless(folder, "report", str(run)).replace(sys.executable, "python")
     return run, page, json.loads(gapless(folder, "report", "--json", str(run)))
 
 

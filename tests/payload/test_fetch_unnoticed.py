@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
 SCRIPT = """
-import builtins, copy, gzip, inspect, io, logging, pickle, traceback
+import builtins, copy, gc, gzip, inspect, io, logging, pickle, traceback
 import numpy as np
 from PIL import Image
 from nltk.tokenize import warn, word_tokenize as encode
@@ -65,6 +65,9 @@ def catch(action):
         action()
     except Exception:
         traceback.print_exc(file=sys.stdout)
+    # An iterator in a cycle with its traceback would be collected in the next worker, where torch
+    # complains of it now and then: "can only test a child process".
+    gc.collect()
 
 def load(data, **arguments):
     for batch in DataLoader(data, batch_size=2, **arguments):

@@ -92,24 +92,32 @@ def eased(graph: Graph, ns: float) -> Graph:
 
 
 def fit_alpha(
-    graph: Graph, unprofiled_step_ns: float, simulate: Simulate, ahead: Ahead | None = None
+    graph: Graph,
+    unprofiled_step_ns: float,
+    simulate: Simulate,
+    ahead: Ahead | None = None,
+    chance: float = 0.0,
 ) -> Alpha:
     """Fit α so that the replayed step, stalls aside, is as long as those that no profiler saw.
 
-    ``ahead``: how short steps the host made, which counts where the device makes the step.
+    ``ahead``: how short steps the host made, which counts where the device makes the step;
+    ``chance``: by what share so few steps are off the usual one because steps vary: so much is
+    no reason to refuse.
     """
     usual = calm(graph)
-    found = _fitted(usual, unprofiled_step_ns, simulate, _Limits())
+    found = _fitted(usual, unprofiled_step_ns, simulate, _Limits(), chance)
     if ahead is None or not found.bound or not graph.on_device or found.refused is not None:
         return found
     limits = _limits(usual, ahead, simulate)
     if limits == _Limits():
         return found
-    again = _fitted(usual, unprofiled_step_ns, simulate, limits)
+    again = _fitted(usual, unprofiled_step_ns, simulate, limits, chance)
     return found if again.refused is not None else again
 
 
-def _fitted(usual: Graph, target: float, simulate: Simulate, limits: _Limits) -> Alpha:
+def _fitted(
+    usual: Graph, target: float, simulate: Simulate, limits: _Limits, chance: float
+) -> Alpha:
     @cache
     def step(alpha: float) -> float:
         return _typical(usual, simulate(usual, alpha))
@@ -117,7 +125,7 @@ def _fitted(usual: Graph, target: float, simulate: Simulate, limits: _Limits) ->
     plain = step(0.0)
     slack, most = _ALIKE * target, limits.most
     if step(most) > target + slack:  # tracing the host does not explain it all
-        return _with_device(usual, target, simulate, limits)
+        return _with_device(usual, target, simulate, limits, chance)
     low = max(_crossing(step, target + slack, plain, most), limits.least)
     high = _crossing(step, target - slack, plain, most)
     if high - low >= _VAGUE or limits != _Limits():  # it is as long whatever α is, or nearly
@@ -127,10 +135,13 @@ def _fitted(usual: Graph, target: float, simulate: Simulate, limits: _Limits) ->
         mid = _crossing(step, target, plain, most)
         fitted = Alpha(min(low, mid), mid, max(high, mid), bound=False, error=0.0)
     fitted = replace(fitted, error=step(fitted.mid) / target - 1)
-    return judged(fitted, plain / target, FAR_OFF if usual.on_device else ALONE)
+    allowed = max(chance, FAR_OFF if usual.on_device else ALONE)
+    return judged(fitted, plain / target, allowed)
 
 
-def _with_device(usual: Graph, target: float, simulate: Simulate, limits: _Limits) -> Alpha:
+def _with_device(
+    usual: Graph, target: float, simulate: Simulate, limits: _Limits, chance: float
+) -> Alpha:
     """Let what α does not explain be what tracing cost devices."""
 
     def step(alpha: float, device: float = 0.0) -> float:
@@ -141,14 +152,14 @@ def _with_device(usual: Graph, target: float, simulate: Simulate, limits: _Limit
     floor, slack = step(most), _ALIKE * target
     if step(limits.usual) - floor > slack:  # it is the host that is slower than was ever seen
         fitted = Alpha(limits.usual, most, most, bound=True, error=floor / target - 1)
-        return judged(fitted, plain / target, OFF if usual.on_device else ALONE)
+        return judged(fitted, plain / target, max(chance, OFF if usual.on_device else ALONE))
     low = max(_crossing(step, floor + slack, plain, most), limits.least)
     mid, device = max(limits.usual, low), 0.0
     if usual.on_device:
         device = _crossing(lambda ns: step(mid, ns), target, step(mid), SLOWEST)
     error = step(mid, device) / target - 1
     fitted = Alpha(low, mid, most, bound=True, error=error, device=device)
-    return judged(fitted, plain / target, ALONE)
+    return judged(fitted, plain / target, max(chance, ALONE))
 
 
 def _limits(usual: Graph, ahead: Ahead, simulate: Simulate) -> _Limits:

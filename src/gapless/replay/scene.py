@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from gapless.replay.select import View, view_of
 from gapless.replay.simulate import simulate
 
 UNKNOWN: Final = 0.2  # of a step: with more of it unexplained nothing is predicted
+_SIGMA: Final = 1.645  # from the middle to the ends of 90 %
 _UNANCHORED: Final = "no step without a profiler is known: what tracing cost is taken as usual"
 _GROUPS: Final = np.array([group_of(leaf) == "unknown" for leaf in LEAVES], bool)
 
@@ -83,12 +85,13 @@ def scene(
     ledger: Ledger,
     unprofiled_ns: float | None = None,
     ahead: Ahead | None = None,
+    spread: float = 0.0,
 ) -> Scene | Refusal:
     """Make a window ready to be played, or say why nothing can be predicted of it.
 
     ``unprofiled_ns``: a step of the same make-up that no profiler saw (without what lies outside of
     windows: waits for workers, checkpoints); ``None``: none is known. ``ahead``: how short steps
-    the host made.
+    the host made; ``spread``: how much single steps vary, as a share.
     """
     graph = build(joined, ledger)
     if isinstance(graph, Refusal):
@@ -100,7 +103,10 @@ def scene(
     if found.why_not is not None:
         return Refusal(found.why_not, found.error)
     graph = calm(graph)  # whole windows are given back, but gains are those of usual steps
-    alpha = usual() if unprofiled_ns is None else fit_alpha(graph, unprofiled_ns, simulate, ahead)
+    alpha = usual()
+    if unprofiled_ns is not None:
+        chance = _SIGMA * spread / sqrt(max(1, len(graph.counted)))
+        alpha = fit_alpha(graph, unprofiled_ns, simulate, ahead, chance)
     if alpha.refused is not None:
         return Refusal(alpha.refused, found.error, alpha.error)
     graph = eased(graph, alpha.device)

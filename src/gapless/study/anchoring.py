@@ -6,7 +6,7 @@ of a window are not like all others. Both are left out, and what the windows hav
 their place.
 """
 
-from statistics import median
+from statistics import NormalDist, median
 from typing import Final
 
 from gapless.model.account import Account
@@ -19,6 +19,7 @@ _AHEAD: Final = 0.5  # of the device's step: a host that is ahead makes such sho
 _OUTSIDE: Final = ("idle.io_main", "idle.gc")
 _OURS: Final = "idle.profiler"
 _SEVERAL: Final = 3  # steps: of so many, replays are judged by the median
+_TENTH: Final = NormalDist().inv_cdf(0.9)  # standard deviations from the middle to a tenth
 
 
 def unprofiled_ns(study: Study) -> float | None:
@@ -48,6 +49,17 @@ def ahead_of(study: Study) -> Ahead | None:
     if steps is None or steps.profiled_only or steps.shortest_ns is None:
         return None
     return Ahead(float(steps.shortest_ns), float(steps.p10_ns))
+
+
+def spread_of(study: Study) -> float:
+    """Give by what share of it single steps that no profiler saw vary: one standard deviation.
+
+    Of how far apart a tenth of them are on either side; 0 where it is not known.
+    """
+    steps = None if study.recorded is None else study.recorded.steps
+    if steps is None or steps.noise is None or steps.profiled_only or not steps.median_ns:
+        return 0.0
+    return (steps.p90_ns - steps.p10_ns) / (2 * _TENTH) / steps.median_ns
 
 
 def _of_device(steps: RunSteps, mean_ns: float) -> float:

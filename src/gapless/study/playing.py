@@ -14,7 +14,6 @@ from gapless.model.change import NO_LOADER, Change, Delay, Feed, Predicted
 from gapless.model.finding import Rehearsal
 from gapless.model.seen import Seen
 from gapless.model.study import Study
-from gapless.replay.alpha import Ahead
 from gapless.replay.copies import rates_of
 from gapless.replay.feeding import feed
 from gapless.replay.nodes import Refusal
@@ -23,7 +22,7 @@ from gapless.replay.retimed import told
 from gapless.replay.scene import Scene, scene
 from gapless.replay.service import Inputs
 from gapless.study import thread
-from gapless.study.anchoring import ahead_of, unprofiled_ns, waited_for
+from gapless.study.anchoring import ahead_of, spread_of, unprofiled_ns, waited_for
 from gapless.study.joint import Joint, is_joint
 from gapless.study.replaying import Player, Silent
 from gapless.study.rereading import Capture, Window, chosen, reread
@@ -128,8 +127,7 @@ def player_of(
     some = chosen(captures)
     if isinstance(some, str):
         return Loaders(loaders, _without(seen, _nothing(some) if captures else None, some))
-    plain, ahead = unprofiled_ns(seen.study), ahead_of(seen.study)
-    made = [_scene(one, plain, ahead) for one in reread(some, cached=cached)]
+    made = [_scene(one, seen.study) for one in reread(some, cached=cached)]
     scenes = tuple(one for one in made if isinstance(one, Scene))
     refusals = [one.reason for one in made if isinstance(one, Refusal)]
     if not scenes:
@@ -147,8 +145,9 @@ def player_of(
     return Loaders(loaders, windows)
 
 
-def _scene(window: Window, plain: float | None, ahead: Ahead | None) -> Scene | Refusal:
-    return scene(window.joined, window.ledger, plain, ahead=ahead)
+def _scene(window: Window, study: Study) -> Scene | Refusal:
+    plain, ahead, spread = unprofiled_ns(study), ahead_of(study), spread_of(study)
+    return scene(window.joined, window.ledger, plain, ahead=ahead, spread=spread)
 
 
 def _waited(study: Study, least: float) -> int | None:
