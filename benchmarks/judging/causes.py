@@ -47,6 +47,11 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "checkpointing": ("recomputing",),
     "no_sync": ("reducing too often",),
     "slow_rank_ms": ("a slow rank",),
+    "non_blocking": ("copies",),
+    "hard_only": ("synchronising",),
+    "on_host": ("making samples",),
+    "left_on_cpu": ("the GPU is not used",),
+    "room": ("allocating",),
 }
 # What the rewritten lines of strangers are about: (case, variant) → what that may be called.
 REWRITTEN: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
@@ -109,6 +114,7 @@ WORDS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (r"needless-grad|autograd|frozen", ("needless gradients",)),
     (r"no-sync|reduc(?:ed|tion)|accumulat", ("reducing too often",)),
     (r"stragg|slow-rank|imbalance", ("a slow rank",)),
+    (r"unused-device|unused-gpu", ("the GPU is not used",)),
 )
 # What a fix of the catalogue's is against.
 CAUSE_OF_FIX: Final[Mapping[str, str]] = {

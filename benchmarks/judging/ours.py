@@ -100,9 +100,15 @@ def _changes(against: Against, every: Iterable[Finding]) -> tuple[Change, ...]:
 def residuals(said: Said, record: Record) -> list[Residual]:
     """Give how far off the predictions of a record were, where its menu can tell.
 
-    What was measured roughly counts too: its noise can only make intervals wider.
+    What was measured roughly counts too: its noise can only make intervals wider. Ceilings do not:
+    nobody is told what they would give, and one batch again and again stays in the processors'
+    caches, too.
     """
-    known = {one.name: one.speedup for one in record.lines if one.rough and one.speedup is not None}
+    known = {
+        one.name: one.speedup
+        for one in record.lines
+        if one.rough and one.speedup is not None and not one.ceiling
+    }
     return [
         Residual(one.family, record.kind, round(score(one.speedup, known[name].mid), 4))
         for name, one in said.predicted.items()

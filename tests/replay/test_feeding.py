@@ -168,10 +168,10 @@ def test_where_no_window_shows_the_device_it_may_be_anything() -> None:
     assert any("no window" in note for note in found.notes)
 
 
-def test_no_wait_leaves_the_training_and_the_hand_over() -> None:
+def test_no_wait_leaves_the_training_alone() -> None:
     inputs = ran(1, lengths(60 * MS), 12 * MS)
     assert speedup(inputs, Feed(1, wait=False)).mid == pytest.approx(
-        inputs.rows.step() / (12 * MS + HAND), rel=0.06
+        inputs.rows.step() / (12 * MS), rel=0.06
     )
 
 

@@ -44,6 +44,14 @@ class Product:
         del changes  # it plays no traces
 
 
+class Vague(Product):
+    """Gives for anything a middle that is worth it, and a low end that is not."""
+
+    def play(self, changes: Sequence[Change]) -> Predicted:
+        del changes  # it is the same for all
+        return Predicted(Interval(1.01, 1.3, 1.6), "feed")
+
+
 def prices(of: Seen = WAITS) -> Prices:
     return Prices(of, Product(), Ceilings())
 
@@ -145,13 +153,6 @@ def test_nothing_to_gain_is_an_answer(leaves: dict[str, float], words: str) -> N
     assert diagnose(prices(seen(gpu(), leaves)), ()).outlook == words
 
 
-def test_of_a_run_whose_steps_vary_it_is_not_said_that_nothing_is_to_gain() -> None:
-    of = seen(gpu(), {"busy.math": 85, "idle.host.python": 9, "idle.gc": 6})
-    assert diagnose(prices(stepped(of, noise=0.04)), ()).outlook == (
-        "no cause was found that is worth 8 % of a step (twice the noise of its steps)"
-    )
-
-
 def test_of_steps_that_vary_by_as_much_as_they_last_nothing_is_told() -> None:
     of = seen(gpu(), {"busy.math": 40, "idle.host.python": 10})
     told = diagnose(prices(stepped(of, noise=0.94)), ()).outlook
@@ -164,11 +165,11 @@ def test_what_is_likely_to_be_worth_it_and_is_mended_by_hand_is_said_in_the_outl
         return made.loss("It is slow.", Copied(pinned=True), where=AT, no_remedy="write it anew")
 
     made = Rule("G904", "slow-code", "0.1", (), "", check)
-    found = diagnose(prices(stepped(WAITS, noise=0.036)), (made,))
+    found = diagnose(Prices(WAITS, Vague(), Ceilings()), (made,))
     assert found.findings == ()
     assert found.outlook == (
-        "no cause is sure to be worth 7 % of a step (twice the noise of its steps); slow-code "
-        "(train.py:7) is likely to be, and is to be mended by hand"
+        "no cause is sure to be worth 2 % of a step; slow-code (train.py:7) is likely to be, and "
+        "is to be mended by hand"
     )
 
 

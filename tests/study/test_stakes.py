@@ -146,15 +146,6 @@ def test_a_foreign_trace_has_no_fixes_to_try() -> None:
     assert found.to_try == ()
 
 
-def test_the_noise_of_the_run_is_the_bar() -> None:
-    steps = RUN.study.recorded.steps if RUN.study.recorded is not None else None
-    assert steps is not None
-    assert RUN.study.recorded is not None
-    loud = replace(RUN.study.recorded, steps=replace(steps, noise=0.03))
-    run = Seen(replace(RUN.study, recorded=loud), RUN.facts)
-    assert of(loss(Drop(("idle.sync",))), run).to_try == ()
-
-
 # ── likely ones ─────────────────────────────────────────────────────────────────────────────────
 
 

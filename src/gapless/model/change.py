@@ -91,8 +91,8 @@ class Feed(msgspec.Struct, frozen=True, tag="feed", tag_field="kind"):
     """A loader with other settings; ``None``: as it is.
 
     ``stages``: factors of the stages of a fetch ("decode": 0.5; "blocked": of its waits off the
-    processor, in whatever stage), ``wait``: no wait at all but the hand-over (what removing the
-    whole cause would give).
+    processor, in whatever stage), ``wait``: False: one batch is there at once, again and again;
+    nobody makes another, or hands it over.
     """
 
     loader: int  # facts.Loader.id
@@ -135,5 +135,4 @@ class Predicted:
     refused: str | None = None
     notes: tuple[str, ...] = ()
     at_most: Interval | None = None
-    direct: bool = False  # what goes was measured by itself: the noise of steps does not blur it
     floor: float | None = None  # a speed-up that follows from what processors do: none is below it

@@ -30,7 +30,6 @@ from gapless.replay.typical import Bool
 _API, _LATENCY = LEAF["idle.launch.api"], LEAF["idle.launch.latency"]
 _PYTHON: Final = LEAF["idle.host.python"]
 _RETURN: Final = LEAF["idle.sync.return"]
-_HAND_OVER: Final = LEAF["idle.data.hand-over"]
 _GO: Final = (Op.LAUNCH, Op.SYNC, Op.COPY, Op.EVENT, Op.ASK, Op.DATA)  # hand-offs and steps stay
 
 
@@ -80,9 +79,7 @@ def _make(view: View, draft: Draft, change: Change, how: How) -> None:
         case Copied():
             copied(view, draft, change, how.rates)
         case Feed(wait=False):
-            waits = leaf_mask(("idle.data.",))
-            waits[_HAND_OVER] = False
-            _host(draft, waits, 0.0)
+            _host(draft, leaf_mask(("idle.data.",)), 0.0)
         case Feed() | Omit() | Delay():
             pass
 

@@ -168,8 +168,7 @@ def _costs(run: AsRun, feed: Feed, settings: Settings, taken: tuple[Int64, float
     hand = [round(one * factor) for one in hand]
     take = [round(one * factor) for one in take]
     if not feed.wait:
-        take, transit = [0], 0
-        hand = hand if settings.workers else [0]
+        take, hand, transit = [0], [0], 0
     starts = _starts(run, settings)
     return Costs(fetch.tolist(), take, pin, hand, transit if settings.workers else 0, **starts)
 

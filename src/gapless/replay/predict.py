@@ -33,7 +33,6 @@ from gapless.replay.simulate import StuckError
 from gapless.replay.uncertainty import MODEL, Ends, Played, interval, pooled
 
 _SURVIVE: Final = frozenset({"sync", "host"})  # families whose gain must be there at the high α
-WIDE: Final = 2.0  # times, where the replay misses the un-profiled step
 _TAILS: Final = ("idle.io_main", "idle.gc", "idle.alloc", "idle.compile", "idle.data.start-up")
 _SYNCS: Final = ("ynchronize", "aten::item", "aten::_local_scalar_dense", "nonzero", "::is_nonzero")
 
@@ -122,8 +121,8 @@ def _replayed(
     scenes: Sequence[Scene], changes: Sequence[Change], rates: Rates, kind: str
 ) -> Interval:
     every = [_played(one, changes, rates) for one in scenes]
-    wide = any(one.alpha.wide for one in scenes)
-    found = interval(pooled(every), kind, WIDE if wide else 1.0)
+    off = max((abs(one.alpha.error) for one in scenes if one.alpha.wide), default=0.0)
+    found = interval(pooled(every), kind, off)
     if kind not in _SURVIVE:
         return found
     least = _at_high_alpha(every)

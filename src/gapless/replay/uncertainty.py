@@ -17,6 +17,7 @@ from gapless.model.interval import Interval
 from gapless.replay.nodes import Float
 
 ROUNDS: Final = 400
+WIDE: Final = 2.0  # times, where the replay misses the un-profiled step
 _BLOCK: Final = 2  # steps
 _SIGMA: Final = 1.645  # from the middle to the ends of 90 %
 _FARTHEST: Final = 1.5  # times from the middle to an end: no drawn value lies beyond
@@ -55,16 +56,27 @@ class Played:
         return float(self.unchanged.sum() / self.changed.sum())
 
 
-def interval(played: Played, family: str, times: float = 1.0, seed: int = 0) -> Interval:
-    """Give the speed-up and its 90 %; ``times``: how many times as wide as usual."""
+def interval(played: Played, family: str, off: float = 0.0, seed: int = 0) -> Interval:
+    """Give the speed-up and its 90 %; ``off``: as ``wider`` has it."""
     mid = played.speedup
     ratios = _ratios(played, seed)
     low, high = np.quantile(ratios, (0.05, 0.95)).tolist()
     spread = _model(mid, family)
     below, above = max(0.0, log(mid / low)), max(0.0, log(high / mid))
-    return Interval(
-        mid * exp(-times * hypot(below, spread)), mid, mid * exp(times * hypot(above, spread))
+    return wider(
+        Interval(mid * exp(-hypot(below, spread)), mid, mid * exp(hypot(above, spread))), off
     )
+
+
+def wider(found: Interval, off: float) -> Interval:
+    """Give an interval for a window that misses the un-profiled step by a share ``off`` of it.
+
+    It is twice as wide, but no half grows by more than twice what the window is off: a change of
+    which little is known is not known less by that.
+    """
+    below, above = log(found.mid / found.low), log(found.high / found.mid)
+    below, above = (min(WIDE * half, half + 2 * abs(off)) for half in (below, above))
+    return Interval(found.mid * exp(-below), found.mid, found.mid * exp(above))
 
 
 def _model(speedup: float, family: str) -> float:

@@ -12,7 +12,7 @@ from gapless.report.text import clean
 from gapless.report.trials import interval
 
 _FEW: Final = 5  # harmless patterns that are listed
-_LITTLE: Final = 0.02  # of a step: who gains less has lost nothing, however much steps vary
+_LITTLE: Final = 0.02  # of a step: who gains less has lost nothing
 _WIDE: Final = 3 * _LITTLE  # a pattern that may be worth more is not harmless
 ALLOWED: Final = {Applicability.RISKY: "--risky", Applicability.MANUAL: "--override"}
 _CHECKED: Final = 6  # codes of rules that could not be checked
@@ -62,13 +62,13 @@ def harmless_lines(found: Diagnosis) -> Iterator[str]:
     """Say of what else was seen that it costs nothing here, or that its price is not known."""
     priced = [(one, one.predicted.speedup) for one in found.present if one.predicted.speedup]
     for one, speedup in priced[:_FEW]:
-        yield f"{_label(one)}: {_worth(speedup, _least(one, found.least))}"
+        yield f"{_label(one)}: {_worth(speedup)}"
     if len(priced) > _FEW:
         yield f"{len(priced) - _FEW} more patterns that are worth less"
     for one in found.present:
         most = one.predicted.at_most
         if most is not None and most.high - 1 < found.least:
-            yield f"{_label(one)}: {_worth(most, found.least)}"
+            yield f"{_label(one)}: {_worth(most)}"
         elif one.predicted.speedup is None:
             yield f"{_label(one)}: seen; {told(one)}"
 
@@ -81,7 +81,7 @@ def try_lines(found: Diagnosis) -> Iterator[str]:
         command = " ".join(("gapless try --fix", first.asked, *((allowed,) if allowed else ())))
         yield (
             f"worth trying: {' '.join(_names(one.finding))}: {_sentence(one.finding)}; "
-            f"{_stake(one, _least(one.finding, found.least))}: {command}"
+            f"{_stake(one, found.least)}: {command}"
         )
 
 
@@ -97,11 +97,6 @@ def _stake(one: ToTry, least: float) -> str:
         f"{percent(one.share)} of a step is at stake, what a fix gives of it is not predicted "
         f"({why})"
     )
-
-
-def _least(one: Finding, least: float) -> float:
-    """Give the gain from which on a cause is named: the noise of steps does not blur some."""
-    return min(_LITTLE, least) if one.predicted.direct else least
 
 
 def replay_lines(found: Diagnosis | None) -> Iterator[str]:
@@ -159,7 +154,7 @@ def _sure(one: Finding) -> str:
     return " (inferred)" if one.loss.inferred else ""
 
 
-def _worth(found: Interval, least: float) -> str:
+def _worth(found: Interval) -> str:
     """Say that a pattern is harmless, or that it is not known to be worth anything."""
     most = percent(max(0.0, found.high - 1))
     if found.high <= 1:
@@ -168,6 +163,4 @@ def _worth(found: Interval, least: float) -> str:
         return f"harmless here: worth at most {most}"
     if found.mid - 1 < _LITTLE and found.high - 1 < _WIDE:
         return f"likely harmless here: worth at most {most}"
-    if found.low - 1 >= _LITTLE and found.mid - 1 < least:
-        return f"within what steps of this run vary by: {interval(found)}"
     return f"not surely worth it: {interval(found)}"

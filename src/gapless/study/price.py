@@ -44,12 +44,11 @@ class Prices:
     ceilings: Ceilings
 
     @property
-    def least(self) -> float:
-        """Give the gain from which on a cause is worth naming."""
+    def noise(self) -> float:
+        """Give how much the usual step of the run is uncertain, as a share; 0: not known."""
         recorded = self.seen.study.recorded
         steps = recorded.steps if recorded is not None else None
-        noise = steps.noise if steps is not None else None
-        return max(LEAST_GAIN, 2 * (noise or 0.0))
+        return 0.0 if steps is None or steps.noise is None else steps.noise
 
     @property
     def provisional(self) -> bool:
@@ -68,18 +67,13 @@ def finding(prices: Prices, loss: Loss) -> Finding:
     return Finding(loss, predicted, cost)
 
 
-def least_of(prices: Prices, predicted: Predicted) -> float:
-    """Give the gain from which on a cause is worth naming.
+def worth_naming(predicted: Predicted) -> bool:
+    """Tell whether the least that is gained is worth a line.
 
-    How much steps vary by chance does not blur what was measured by itself, beside them.
+    How much steps vary is no bar: it widens what is predicted where that rests on it. Trials prove
+    what is worth more than their own noise.
     """
-    return LEAST_GAIN if predicted.direct else prices.least
-
-
-def worth_naming(prices: Prices, predicted: Predicted) -> bool:
-    """Tell whether the least that is gained is worth a line."""
-    least = least_of(prices, predicted)
-    return predicted.speedup is not None and predicted.speedup.low - 1 >= least
+    return predicted.speedup is not None and predicted.speedup.low - 1 >= LEAST_GAIN
 
 
 def price(prices: Prices, changes: Sequence[Change]) -> Predicted:
@@ -95,7 +89,7 @@ def _predicted(prices: Prices, changes: Sequence[Change]) -> Predicted:
     outside, rest = parted(prices.seen, changes)
     gone = _gone(prices.seen, outside)
     if not rest:
-        return replace(_alone(gone), direct=_is_known(prices.seen, outside))
+        return _alone(gone)
     inner = prices.player.play(rest)
     if inner.speedup is None or not outside:
         return inner
@@ -162,13 +156,6 @@ def _gone(seen: Seen, changes: Sequence[Outside]) -> Interval:
         mid += (1 - _kept(leaf, changes, "mid")) * together.mid * _SEEN.mid
         high += (1 - _kept(leaf, changes, "low")) * together.high * (1 + above)
     return Interval(low, mid, high)
-
-
-def _is_known(seen: Seen, changes: Sequence[Outside]) -> bool:
-    """Tell whether all that goes was seen often enough to know how much it varies."""
-    meant = tuple(leaf for one in changes for leaf in one.leaves)
-    going = {leaf for leaf in OUTSIDE if leaf.startswith(meant) and seen.share(leaf)}
-    return bool(going) and going <= set(_spreads(seen))
 
 
 def _spreads(seen: Seen) -> Mapping[str, float]:

@@ -18,7 +18,7 @@ from gapless.model.facts import Facts
 from gapless.model.finding import Diagnosis, Finding
 from gapless.model.interval import Interval
 from gapless.study.after import outcome
-from gapless.study.price import Prices, price, worth_naming
+from gapless.study.price import LEAST_GAIN, Prices, price, worth_naming
 
 TRY_IT: Final = "what it gives is not known before it is tried"
 _MOST: Final = 6  # proposals that are predicted together with those before
@@ -168,7 +168,7 @@ def _stacked(prices: Prices, effects: Effects, offers: Sequence[Offer]) -> list[
             continue
         joint = _on_top(prices, effects, base, one) if at < _MOST else None
         found.append(one.proposal if joint is None else _told(one.proposal, base, joint))
-        if joint is not None and _adds(prices, base, joint) and _is_usual(one.proposal):
+        if joint is not None and _adds(base, joint) and _is_usual(one.proposal):
             base = joint
     return found
 
@@ -177,7 +177,7 @@ def _begun(prices: Prices, one: Offer) -> _Base | None:
     facts, speedup = prices.seen.facts, one.predicted.speedup
     if facts is None or speedup is None or one.changes is None or not _is_usual(one.proposal):
         return None
-    if not worth_naming(prices, one.predicted):
+    if not worth_naming(one.predicted):
         return None
     return _Base((one.proposal.fix,), one.changes, after(facts, one.proposal.edits), speedup)
 
@@ -210,9 +210,9 @@ def _told(proposal: Proposal, base: _Base, joint: _Base) -> Proposal:
     return replace(proposal, after=base.fixes, together=joint.speedup)
 
 
-def _adds(prices: Prices, base: _Base, joint: _Base) -> bool:
+def _adds(base: _Base, joint: _Base) -> bool:
     """Tell whether more is worth naming than the others give: both ends share what is not known."""
-    return joint.speedup.low / base.speedup.low - 1 >= prices.least
+    return joint.speedup.low / base.speedup.low - 1 >= LEAST_GAIN
 
 
 def _is_usual(proposal: Proposal) -> bool:

@@ -22,7 +22,7 @@ from gapless.model.seen import Seen
 from gapless.model.study import Study
 from gapless.replay.alpha import ALONE, FAR_OFF, Alpha, judged
 from gapless.replay.identity import SEVERAL, UNEXPLAINED
-from gapless.replay.predict import WIDE
+from gapless.replay.uncertainty import wider
 from gapless.study.anchoring import unprofiled_ns
 from gapless.study.slowest import longest
 from gapless.study.tracing import eased, traced, tracing
@@ -35,17 +35,14 @@ _ESTIMATED: Final = tuple(leaf for leaf in WAITS if leaf.endswith("estimated"))
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What predictions rest on; ``wide``: their intervals have to be wider."""
+    """What predictions rest on; ``off``: by what share it misses steps, if that is much."""
 
     rehearsal: Rehearsal
-    wide: bool = False
+    off: float = 0.0
 
     def widened(self, found: Interval) -> Interval:
-        """Give an interval, as many times as wide as unchanged steps ask for."""
-        if not self.wide:
-            return found
-        low, high = (found.low / found.mid) ** WIDE, (found.high / found.mid) ** WIDE
-        return Interval(found.mid * low, found.mid, found.mid * high)
+        """Give an interval, as wide as unchanged steps ask for."""
+        return wider(found, self.off)
 
 
 def rehearse(seen: Seen) -> Rehearsed:
@@ -82,7 +79,7 @@ def _anchored(seen: Seen, found: Rehearsal, lengths: float, turns: float) -> Reh
     told = replace(
         found, unprofiled=error, alpha_ns=mid or None, refused=alpha.refused, notes=alpha.notes
     )
-    return Rehearsed(told, wide=alpha.wide)
+    return Rehearsed(told, off=error if alpha.wide else 0.0)
 
 
 def _made(ranks: Sequence[Rank], turns: float) -> float:

@@ -23,7 +23,7 @@ from gapless.model.finding import Finding, Remedy, ToTry
 from gapless.model.interval import Interval
 from gapless.model.run import LoaderUse
 from gapless.model.seen import Seen
-from gapless.study.price import Prices, least_of
+from gapless.study.price import LEAST_GAIN, Prices
 
 ASKED: Final = 0.5  # of a step: from there on it is worth a trial that a person has to allow
 LIKELY: Final = 0.75  # three to one: a trial that asks for nothing costs minutes
@@ -59,14 +59,14 @@ def _to_try(prices: Prices, found: Finding) -> ToTry | None:
     remedies = [
         one
         for one in _remedies(prices.seen, loss.helps)
-        if share >= (prices.least if one.applicability in _DONE and not loss.to_try else ASKED)
+        if share >= (LEAST_GAIN if one.applicability in _DONE and not loss.to_try else ASKED)
     ]
     return ToTry(found, share, tuple(remedies)) if remedies else None
 
 
 def _likely(prices: Prices, found: Finding, speedup: Interval) -> ToTry | None:
     """Give a cause that is likely to be worth naming, and that something helps against unasked."""
-    odds = odds_of(speedup, least_of(prices, found.predicted))
+    odds = odds_of(speedup, LEAST_GAIN)
     remedies = [
         one for one in _remedies(prices.seen, found.loss.helps) if one.applicability in _DONE
     ]

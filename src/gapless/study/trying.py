@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from gapless.model.finding import Finding, Loss
-from gapless.study.price import Prices, finding, worth_naming
+from gapless.study.price import LEAST_GAIN, Prices, finding, worth_naming
 
 UNKNOWN: Final = "what a remedy gives of it is not known before it is tried"
 _BOUND: Final = 2.0  # times as fast without it: it is more than half of the step, which it bounds
@@ -27,16 +27,16 @@ def priced(prices: Prices, loss: Loss) -> Finding:
     )
 
 
-def worth_saying(prices: Prices, found: Finding) -> bool:
+def worth_saying(found: Finding) -> bool:
     """Tell whether a cause is worth a line: by its price, or since it is what bounds the step.
 
     A trial of something risky is asked of a person, so more must be at stake than a few percent.
     """
     most = found.predicted.at_most
-    return worth_naming(prices, found.predicted) if most is None else most.low >= _BOUND
+    return worth_naming(found.predicted) if most is None else most.low >= _BOUND
 
 
-def is_open(prices: Prices, found: Finding) -> bool:
+def is_open(found: Finding) -> bool:
     """Tell whether a cause without a price may be worth it, though it is not named."""
     most = found.predicted.at_most
-    return found.predicted.speedup is None and (most is None or most.high - 1 >= prices.least)
+    return found.predicted.speedup is None and (most is None or most.high - 1 >= LEAST_GAIN)

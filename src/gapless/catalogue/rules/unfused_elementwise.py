@@ -1,5 +1,6 @@
 """Chains of kernels that each read and write what the one before has written."""
 
+from dataclasses import astuple
 from typing import Final
 
 from gapless.catalogue import examples, windowed
@@ -11,13 +12,17 @@ from gapless.model.change import Scale
 from gapless.model.finding import Loss, Measure
 from gapless.model.interval import Interval
 from gapless.model.seen import Seen
+from gapless.model.tables import Kernel
 
-_LEAVES: Final = ("busy.elementwise", "busy.norm_reduce", "busy.rng")
+_POINTS: Final = ("busy.elementwise", "busy.cast", "busy.rng")
+_LEAVES: Final = (*_POINTS, "busy.norm_reduce")
+_FILLED: Final = 0.05  # of the device: kernels that fill less of it wait for memory, or one another
 _LEAST: Final = 0.25  # of the step: other tools ask for 30 % of the busy time
 _MANY: Final = 10  # kernels a step: one has nothing to be fused with
 # Of the time of single operators: chains of five become one pass, or there is nothing to fuse.
 _POINTWISE: Final = Interval(0.25, 0.55, 1.0)
 _REDUCED: Final = Interval(0.5, 0.85, 1.1)
+_SPARE: Final = Interval(0.1, 0.35, 1.0)  # of reductions that leave most of the device idle
 
 
 @rule(
@@ -65,6 +70,8 @@ def unfused_elementwise(seen: Seen) -> Loss | None:
     ## How it is measured
     By the busy time of elementwise kernels, norms and reductions in a model that is not compiled.
     What a compiler finds to fuse is not known before it is tried, so the gain is a wide interval.
+    Reductions that fill little of the device (the gradients of a norm's weights, over many rows of
+    few columns) gain most: a compiler parts them otherwise.
     """
     facts = seen.facts
     compiled = facts is not None and any(one.compiled for one in facts.models)
@@ -76,8 +83,8 @@ def unfused_elementwise(seen: Seen) -> Loss | None:
     return unfused_elementwise.loss(
         f"{windowed.times(found.count)} kernels a step that only read and write memory take "
         f"{windowed.ms(spent)} of each {windowed.ms(seen.step_ns or 0)} step.",
-        Scale(part(_POINTWISE, beside), leaves=("busy.elementwise", "busy.rng")),
-        Scale(part(_REDUCED, beside), leaves=("busy.norm_reduce",)),
+        Scale(part(_POINTWISE, beside), leaves=_POINTS),
+        Scale(part(_reduced(seen), beside), leaves=("busy.norm_reduce",)),
         evidence=(
             Measure("such kernels, a step", found.count, ""),
             Measure("their time, a step", spent, "ns"),
@@ -85,3 +92,19 @@ def unfused_elementwise(seen: Seen) -> Loss | None:
         helps=("compile",) if facts is not None and facts.models else (),
         no_remedy=None if facts is not None and facts.models else "torch.compile the model.",
     )
+
+
+def _reduced(seen: Seen) -> Interval:
+    """Give the factor of reductions, of which some leave most of the device idle."""
+    found = [one for one in seen.study.tables.kernels if one.leaf == "busy.norm_reduce"]
+    whole = sum(one.device_ns for one in found)
+    spare = [one for one in found if _fills(one) <= _FILLED]
+    share = sum(one.device_ns for one in spare) / whole if whole else 0.0
+    ends = zip(astuple(_REDUCED), astuple(_SPARE), strict=True)
+    return Interval(*((1 - share) * usual + share * idle for usual, idle in ends))
+
+
+def _fills(kernel: Kernel) -> float:
+    """Give the share of a device that a kernel keeps busy; 1 where that is not known."""
+    occupancy = None if kernel.geometry is None else kernel.geometry.occupancy
+    return 1.0 if occupancy is None else occupancy
