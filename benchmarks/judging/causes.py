@@ -52,6 +52,9 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "on_host": ("making samples",),
     "left_on_cpu": ("the GPU is not used",),
     "room": ("allocating",),
+    "watched": ("synchronising", "logging"),
+    "ahead": ("copies",),
+    "neighbour": ("others on the GPU",),
 }
 # What the rewritten lines of strangers are about: (case, variant) → what that may be called.
 REWRITTEN: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
@@ -115,6 +118,7 @@ WORDS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (r"no-sync|reduc(?:ed|tion)|accumulat", ("reducing too often",)),
     (r"stragg|slow-rank|imbalance", ("a slow rank",)),
     (r"unused-device|unused-gpu", ("the GPU is not used",)),
+    (r"shared-device|neighbour", ("others on the GPU",)),
 )
 # What a fix of the catalogue's is against.
 CAUSE_OF_FIX: Final[Mapping[str, str]] = {

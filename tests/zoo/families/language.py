@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attentio
 from torch.utils.checkpoint import checkpoint
 
 from tests.zoo.job import Job, Steps
+from tests.zoo.neighbour import neighbour
 
 USUAL = {
     "naive_attention": False,
@@ -38,6 +39,8 @@ USUAL = {
     "ema": False,
     "threads": None,
     "compiled": False,  # layer by layer
+    "watched": False,  # the norm of each gradient is written down in each step
+    "neighbour": False,  # somebody else computes on the GPU
 }
 SIZES = {
     "c": {"layers": 2, "heads": 4, "wide": 128, "context": 64, "batch": 8, "vocabulary": 512},
@@ -207,6 +210,9 @@ def one_step(
         with torch.autocast(job.device.type, torch.bfloat16, enabled=options.amp):
             loss = model(tokens, targets) / options.accumulate
         loss.backward()
+    if options.watched:
+        for name, weight in model.named_parameters():
+            notes.log.write(f"{name} {weight.grad.norm().item():.3g}\n")
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad(set_to_none=not options.zeros)
@@ -229,7 +235,7 @@ def train(job: Job) -> Steps:
     average = [weight.detach().clone() for weight in model.parameters()] if options.ema else []
     notes = Notes()
     try:
-        with own_profiler(options.profiled) as end_step:
+        with neighbour(there=options.neighbour), own_profiler(options.profiled) as end_step:
             for number in itertools.count(1):
                 one_step(job, optimizer, average, notes, number)
                 end_step()
