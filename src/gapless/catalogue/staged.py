@@ -14,6 +14,7 @@ from gapless.replay.service import BLOCKED
 
 _MOST: Final = 0.5  # of the wait: reading was seen to be what is waited for
 _AS_GOOD: Final = 1.05  # so near, workers are as good as a stage less: they are easier to have
+_SHARED: Final = 0.8  # what workers give at best they do not give beside a training on processors
 
 
 def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str]) -> Loss | None:
@@ -31,7 +32,7 @@ def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str
     most = max(one.most(), loader.num_workers)
     helped = one.at_best(most)
     without = one.at_best(loader.num_workers, 1 - found.share * (1 - left))
-    if left >= 1 or helped <= without * _AS_GOOD:
+    if left >= 1 or helped <= without * (_AS_GOOD if seen.on_device else _SHARED):
         return None
     return this.loss(
         f"{_VERBS[stage]} takes {percent(found.share)} of making a batch ({ms(spent)} "

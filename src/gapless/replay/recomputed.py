@@ -15,9 +15,8 @@ _LAUNCHES_GONE: Final = Interval(1.0, 0.98, 0.85)
 def kept(rows: Sequence[Work]) -> tuple[Change, ...]:
     """Give what leaving out all that a checkpoint ran again changes; nothing where none was."""
     again = [one for one in rows if one.again]
-    if not any(one.launches for one in again):
+    if not again:
         return ()
-    return (
-        *scales(rows, lambda work: _GONE if work.again else SAME),
-        *fewer_launches(rows, again, _LAUNCHES_GONE),
-    )
+    gone = scales(rows, lambda work: _GONE if work.again else SAME)
+    launched = any(one.launches for one in again)
+    return (*gone, *(fewer_launches(rows, again, _LAUNCHES_GONE) if launched else ()))

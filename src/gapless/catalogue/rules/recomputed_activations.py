@@ -68,8 +68,9 @@ def recomputed_activations(seen: Seen) -> Loss | None:
     that nobody uses.
 
     ## How it is measured
-    By kernels that a forward operator launched within the backward pass; and by the most memory
-    that was in use, which leaves room if it is below three fifths. Whether the activations
+    By kernels that a forward operator launched within the backward pass (without a device by such
+    operators themselves); and by the most memory that was in use, which leaves room if it is below
+    three fifths. Whether the activations
     do fit is what a trial shows.
     """
     rows = work_of(seen)
@@ -81,14 +82,15 @@ def recomputed_activations(seen: Seen) -> Loss | None:
     if used and whole:
         room = f"{used >> 30} of {whole >> 30} GiB of the device's memory were in use at most"
     memory = (Measure("most memory in use", used, "bytes"),) if used else ()
+    modules = seen.facts is not None and bool(seen.facts.models)
     return recomputed_activations.loss(
         f"{windowed.ms(per_step(seen, again))} of each {windowed.ms(seen.step_ns or 0)} step "
         f"compute activations once more; {room}.",
         *kept(rows),
         where=windowed.site(seen, "CheckpointFunction") or _model(seen),
         evidence=(Measure("computed again, a step", per_step(seen, again), "ns"), *memory),
-        helps=("checkpointing-off",) if seen.facts is not None else (),
-        no_remedy=None if seen.facts is not None else "Leave torch.utils.checkpoint out.",
+        helps=("checkpointing-off",) if modules else (),
+        no_remedy=None if modules else "Leave torch.utils.checkpoint out.",
     )
 
 

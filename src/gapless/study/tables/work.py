@@ -100,7 +100,8 @@ def _on_host(view: View) -> Iterator[Work]:
     inputs = trace.events.detail[rows].astype(np.int64)
     thread, at = trace.events.track[rows].astype(np.int64), trace.events.start[rows]
     back = phases(view.side, thread, at, rows) == PHASES.index("backward")
-    groups = group(name, inputs, leaf, back.astype(np.int64))
+    again = recomputes(view.side, thread, at)
+    groups = group(name, inputs, leaf, back.astype(np.int64), again)
     ns, calls = groups.total(trace.events.end[rows] - at), groups.count()
     for one, first in enumerate(groups.first.tolist()):
         row = _Row(
@@ -112,6 +113,7 @@ def _on_host(view: View) -> Iterator[Work]:
             ns=int(ns[one]),
             share=1.0,
             backward=bool(back[first]),
+            again=bool(again[first]),
         )
         yield _work(trace, row)
 
