@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import UserDict
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -251,3 +252,37 @@ def test_of_a_batch_of_countless_parts_the_size_is_not_told() -> None:
     assert found["bytes"] is None
     assert found["pinnable"] is True
     assert batchfacts.values([Bag()])["others"] == [f"{Bag.__module__}.Bag"]
+
+
+# ── Where samples are made ──────────────────────────────────────────────────────────────────────
+
+
+def together(samples: list[int]) -> torch.Tensor:
+    return torch.tensor(samples)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "function"),
+    [
+        (Plain(), "__getitem__"),
+        (Stream(), "__iter__"),
+        (Subset(Subset(Plain(), [0, 1]), [0]), "__getitem__"),
+        (ConcatDataset([OnDevice(), Plain()]), "__getitem__"),
+        (torch.utils.data.TensorDataset(torch.ones(4)), None),
+        (InC(), None),
+    ],
+    ids=["own", "stream", "subset", "chain", "torch's", "in C"],
+)
+def test_where_samples_are_made_is_told(dataset: Dataset[int], function: str | None) -> None:
+    told = look(dataset)
+    assert told.get("sample_function") == function
+    assert ("sample_file" in told) == (function is not None)
+    if function is not None:
+        assert told["sample_file"] == __file__
+
+
+def test_where_samples_are_put_together_is_told() -> None:
+    told = look(Plain(), collate_fn=functools.partial(together))
+    first = together.__code__.co_firstlineno
+    assert (told["collate_file"], told["collate_line"]) == (__file__, first)
+    assert "collate_file" not in look(Plain())  # torch's own

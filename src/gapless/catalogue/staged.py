@@ -39,7 +39,7 @@ def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str
         f"of {ms(cost)}): without it a step could take {ms(many * without)}, with {_hands(most)} "
         f"{ms(many * helped)} at best.",
         Feed(loader.id, stages={stage: left}),
-        where=_hottest(seen, one) or loader.where,
+        where=_place(seen, one, stage),
         evidence=(
             *evidence(one),
             Measure(f"{stage}, a sample", found.wall_ns, "ns"),
@@ -67,7 +67,7 @@ def blocked(this: Rule, seen: Seen, loader: Loader, remedy: str) -> Loss | None:
         f"step could take {ms(many * without)}, with {_hands(most)} "
         f"{ms(many * one.at_best(most))} at best.",
         Feed(loader.id, stages={BLOCKED: 1 - spent / (cost - (one.cpu_ns or 0.0))}),
-        where=_hottest(seen, one) or loader.where,
+        where=_place(seen, one, "read"),
         evidence=(
             *evidence(one),
             Measure("blocked, a batch", spent, "ns"),
@@ -96,6 +96,16 @@ def _batches(seen: Seen, one: Loading) -> int:
 
 def _hands(many: int) -> str:
     return "one worker" if many == 1 else f"{many} workers"
+
+
+def _place(seen: Seen, one: Loading, stage: str) -> Where | None:
+    """Give the line that a stage is spent at.
+
+    Of workers the one that was sampled most; else where the user's function begins that makes
+    samples, or puts them together; else the loader's.
+    """
+    function = one.loader.collate if stage == "collate" else one.loader.sample
+    return _hottest(seen, one) or function or one.loader.where
 
 
 def _hottest(seen: Seen, one: Loading) -> Where | None:

@@ -59,6 +59,8 @@ class Loader:
     picklable: bool | None  # the data set; None: not tried
     pinnable: bool | None  # batches are tensors, numbers, or containers of these
     filling: Filling | None = None  # None: batches have no length, or were not looked at
+    sample: Where | None = None  # the user's function that makes a sample
+    collate: Where | None = None  # the user's function that puts samples together
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import sys
 import types
 from typing import Any
 
-from . import loaderfacts
+from . import loaderfacts, places
 
 MOST = 2_000  # things and functions looked at of one data set
 WIDE = 64  # values looked at of one container or object
+_NESTED = 8  # subsets of subsets
 _PLAIN = (int, float, complex, bool, type(None), bytes, range, slice)
 _NAMES = (str,)
 _LIBRARIES = {"torch", "torchvision", "torchaudio", "numpy", "PIL", "cv2", "builtins", "pandas"}
@@ -36,7 +37,29 @@ def values(loader: Any) -> dict[str, Any]:
         "cuda": None if walk.left <= 0 and not walk.cuda else walk.cuda,
         "picklable": _picklable(loader, walk, started),
         "worker_start": started,
+        **_place("sample", _sample(loader.dataset)),
+        **_place("collate", places.of_function(loader.collate_fn)),
     }
+
+
+def _place(noun: str, place: places.Place | None) -> dict[str, Any]:
+    """Tell where the user's function begins, if there is one."""
+    names = (f"{noun}_file", f"{noun}_line", f"{noun}_function")
+    return {} if place is None else dict(zip(names, place))
+
+
+def _sample(dataset: Any) -> places.Place | None:
+    """Give where samples are made: within subsets and chains of torch's, in the user's class."""
+    for _ in range(_NESTED):
+        for name in ("__getitems__", "__getitem__", "__iter__"):
+            place = places.of_function(getattr(type(dataset), name, None))
+            if place is not None:
+                return place
+        held = getattr(dataset, "__dict__", {})
+        several = held.get("datasets")
+        inner = several[0] if isinstance(several, (list, tuple)) and several else None
+        dataset = held.get("dataset", inner)
+    return None
 
 
 def _asks(loader: Any, walk: _Walk, begin: Any) -> bool | None:

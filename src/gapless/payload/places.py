@@ -11,6 +11,7 @@ from .tracebacks import OURS, PASSED_OVER
 Place = tuple[str, int, str]  # file, line, function
 
 MOST = 20_000  # files that are remembered; code can be made from text all the time
+_LAYERS = 8  # decorators around a function
 _USERS, _LIBRARYS, _TORCHS = range(3)
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _whose: dict[str, int] = {}  # by file; scripts have few
@@ -38,6 +39,19 @@ def users_frame(depth: int = 0) -> Any:
             second = frame
         frame = frame.f_back
     return second
+
+
+def of_function(function: Any) -> Place | None:
+    """Give where a function begins, if it is the user's; of a method or a partial, its own."""
+    for _ in range(_LAYERS):
+        inner = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
+        if inner is None:
+            break
+        function = inner
+    code = getattr(function, "__code__", None)
+    if code is None or _whose_file(code.co_filename) != _USERS:
+        return None
+    return code.co_filename, code.co_firstlineno, code.co_name
 
 
 def callers_is_torch(depth: int = 0) -> bool:

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from gapless import wire
+from gapless.model.edit import Where
 from gapless.model.facts import Loader
 from gapless.model.recording import Fact
 from gapless.study.recorded.batches import Columns, fetched
@@ -64,7 +65,17 @@ def _loader(training: Training, alike: Sequence[Fact]) -> Loader:
         picklable=truth(data.get("picklable")),
         pinnable=truth(batch.get("pinnable")),
         filling=filling(training.process, numbers),
+        sample=_function(data, "sample"),
+        collate=_function(data, "collate"),
     )
+
+
+def _function(data: Mapping[str, object], noun: str) -> Where | None:
+    """Give where a function of the user's begins."""
+    file, line = text(data.get(f"{noun}_file")), whole(data.get(f"{noun}_line"))
+    if file is None or line is None:
+        return None
+    return Where(file, line, text(data.get(f"{noun}_function")))
 
 
 def _first(training: Training, noun: str, numbers: Sequence[int]) -> Mapping[str, object]:
