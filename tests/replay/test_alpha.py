@@ -83,6 +83,17 @@ def test_a_window_that_is_far_slower_than_the_run_is_refused() -> None:
     assert "off those" in str(fit_alpha(graph, step * 2, simulate).refused)
 
 
+def test_what_so_few_steps_are_off_by_chance_is_no_reason_to_refuse() -> None:
+    graph = graph_of(run(training(kernel=2_000), Costs(), 1).drawing())
+    step = step_ns(graph, simulate(graph))
+    assert fit_alpha(graph, step * 1.15, simulate).refused is not None
+    found = fit_alpha(graph, step * 1.15, simulate, chance=0.2)
+    assert found.refused is None
+    assert found.wide
+    assert "off those" in found.notes[0]
+    assert fit_alpha(graph, step * 2, simulate, chance=0.2).refused is not None
+
+
 def test_no_more_is_taken_off_than_was_ever_seen() -> None:
     made = training(kernel=2_000)
     graph = graph_of(run(made, Costs(traced=6_000), 1).drawing())

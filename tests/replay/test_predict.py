@@ -1,5 +1,6 @@
 """Predictions: ratios, their intervals, and what is refused."""
 
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -11,7 +12,7 @@ from gapless.model.interval import Interval
 from gapless.replay.alpha import Alpha
 from gapless.replay.predict import family, predict
 from gapless.replay.scene import Scene
-from gapless.replay.uncertainty import Ends, Played, interval, pooled
+from gapless.replay.uncertainty import Ends, Played, interval, pooled, wider
 from tests.replay import windows
 
 ITEM = Omit(("aten::item",))
@@ -65,6 +66,14 @@ def test_a_sync_is_worth_no_more_than_at_the_most_that_tracing_may_have_cost() -
 def test_a_replay_that_misses_the_plain_step_is_told_with_a_wider_interval() -> None:
     off = replace(reading(), alpha=Alpha(0.0, 0.0, 0.0, bound=False, error=0.08, wide=True))
     assert speedup(ITEM, scene=off).low < speedup(ITEM).low
+
+
+def test_a_wide_interval_grows_by_no_more_than_twice_what_the_window_is_off() -> None:
+    narrow, wide = Interval(0.99, 1.0, 1.01), Interval(0.5, 1.0, 2.0)
+    assert wider(narrow, 0.0) == narrow
+    assert wider(narrow, 0.1).low == pytest.approx(0.99**2)
+    assert wider(wide, -0.1).low == pytest.approx(0.5 * math.exp(-0.2))
+    assert wider(wide, 0.1).high == pytest.approx(2.0 * math.exp(0.2))
 
 
 def test_nothing_is_predicted_without_a_window() -> None:

@@ -15,7 +15,7 @@ from gapless.model.finding import Rehearsal
 from gapless.model.interval import Interval
 from gapless.store.recordings import load
 from gapless.study import Options
-from gapless.study.anchoring import unprofiled_ns, waited_for
+from gapless.study.anchoring import spread_of, unprofiled_ns, waited_for
 from gapless.study.playing import Alone, Loaders, Windows, player_of
 from gapless.study.price import Prices, price
 from gapless.study.recorded.making import Made, accounted, prices
@@ -99,6 +99,14 @@ def test_of_our_own_cost_only_what_is_rare_is_left_out(median_ms: int, left_ms: 
     of = seen(gpu(), {"busy.math": 95, "idle.profiler": 5}, in_windows={"busy.math": 95})
     found = stepped(of, median_ns=median_ms * 1_000_000)
     assert unprofiled_ns(found.study) == pytest.approx(left_ms * 1e6)
+
+
+def test_how_much_steps_vary_is_told_by_their_tenths() -> None:
+    of = stepped(seen(gpu(), {"busy.math": 100}), median_ns=100, p10_ns=87, p90_ns=113, noise=0.01)
+    assert spread_of(of.study) == pytest.approx(0.1, abs=0.002)
+    assert spread_of(stepped(of, noise=None).study) == 0.0
+    assert spread_of(stepped(of, profiled_only=True).study) == 0.0
+    assert spread_of(seen(None, {"busy.math": 50}).study) == 0.0
 
 
 def test_without_a_plain_step_there_is_nothing_to_compare_with() -> None:

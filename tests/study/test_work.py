@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
 import gapless
@@ -46,6 +47,32 @@ def test_the_host_comes_to_each_launch_once_and_never_in_more_than_the_steps() -
     study = gapless.open(DATA / "eager_launch_bound.json.gz", cache=False)
     host = sum(one.host_ns for one in study.work)
     assert 0.3 * study.account.wall_ns < host < study.account.wall_ns  # one thread at a time
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_without_a_device_forwards_that_ran_again_are_told_apart(
+    reentrant: bool, tmp_path: Path
+) -> None:
+    layers = [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()) for _ in range(4)]
+
+    def step() -> None:
+        x = torch.randn(32, 64, requires_grad=True)
+        for layer in layers:
+            x = checkpoint(layer, x, use_reentrant=reentrant)
+        x.sum().backward()
+
+    step()
+    with torch.profiler.profile(record_shapes=True) as profiler:
+        for number in range(3):
+            with torch.profiler.record_function(f"ProfilerStep#{number}"):
+                step()
+    path = tmp_path / "trace.json"
+    profiler.export_chrome_trace(str(path))
+    work = gapless.open(path, cache=False).work
+    again = {one.operator: one.calls for one in work if one.again}
+    forward = {one.operator: one.calls for one in work if not one.again and not one.backward}
+    assert again["aten::addmm"] == forward["aten::addmm"]
+    assert again["aten::gelu"] == forward["aten::gelu"]
 
 
 @pytest.mark.parametrize("name", ["amp_bf16", "eager_launch_bound"])
