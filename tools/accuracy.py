@@ -9,7 +9,13 @@ OURS: Final = "gapless"
 RESULTS: Final = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 ZOO: Final = RESULTS / "accuracy.json"
 STRANGERS: Final = RESULTS / "strangers.json"
+SHOWN: Final = RESULTS / "shown_on_gpu.json"
 _NOT_YET: Final = "This has not been measured yet."
+_ACTS: Final = {
+    "story": "ResNet-50 on a folder of JPEG files, `num_workers=0`",
+    "decoy": "twenty numbers read back in each step, which cost nothing",
+    "healthy": "nothing to gain",
+}
 _FAMILIES: Final = ("all", "structural", "kernels", "feed", "copy", "sync", "host", "tail", "comm")
 Found = Mapping[str, Any]
 
@@ -141,6 +147,29 @@ def strangers(result: Path = STRANGERS) -> str:
     if found is None:
         return _NOT_YET
     return f"{tools(result)}\n\n{worst(result)}"
+
+
+def shown(result: Path = SHOWN) -> str:
+    """Give what was said of three trainings on a GPU, and what a trial made of it."""
+    found = _read(result)
+    if found is None:
+        return _NOT_YET
+    head = ("| training | named | foretold | measured by `gapless try` | seen, and not named |",)
+    line = "|---|---|---|---|---|"
+    return "\n".join((*head, line, *(_shown(name, found[name]) for name in _ACTS)))
+
+
+def _shown(name: str, told: Found) -> str:
+    named = ", ".join(f"{one['code']} {one['name']}" for one in told["findings"]) or "nothing"
+    seen = ", ".join(f"{one['code']} {one['name']}" for one in told["present"]) or "–"
+    trials = told.get("trials") or ()
+    foretold = "; ".join(_ratio(one["predicted"]) for one in trials) or "–"
+    measured = "; ".join(f"{_ratio(one['speedup'])} {one['verdict']}" for one in trials) or "–"
+    return f"| {_ACTS[name]} | {named} | {foretold} | {measured} | {seen} |"
+
+
+def _ratio(told: Found | None) -> str:
+    return "–" if told is None else f"{told['mid']:.2f}× ({told['low']:.2f}–{told['high']:.2f})"
 
 
 def _head(*names: str) -> tuple[str, str]:
