@@ -18,7 +18,7 @@ from gapless.report.numbers import (
     unit_for,
 )
 from gapless.report.pen import ASCII, UNICODE, bar
-from gapless.report.text import clean, kernel_name, pad, shorten
+from gapless.report.text import clean, cut, kernel_name, pad, shorten
 from gapless.report.wrap import fold
 
 
@@ -63,6 +63,12 @@ def test_texts_are_shortened_in_the_middle_by_cells() -> None:
     assert shorten("日本日本日本", 5) == "日…本"
     assert shorten("abc", 1) == "…"
     assert shorten("abc", 0) == ""
+
+
+def test_texts_are_cut_at_their_end_by_cells() -> None:
+    assert cut("abcdefghij", 5) == "abcd…"
+    assert cut("日本日本日本", 6) == "日本…"
+    assert cut("abc", 3) == "abc"
 
 
 def test_padding_counts_cells() -> None:

@@ -47,6 +47,11 @@ def shorten(text: str, width: int) -> str:
     return _head(text, width - 1 - tail) + _ELLIPSIS + _head(text[::-1], tail)[::-1]
 
 
+def cut(text: str, width: int) -> str:
+    """Cut a text at its end so that it takes at most ``width`` (≥ 1) cells of a terminal."""
+    return text if cell_len(text) <= width else _head(text, width - 1) + _ELLIPSIS
+
+
 def _head(text: str, width: int) -> str:
     """Give as much of the start of a text, which is wider than ``width``, as fits."""
     at = taken = 0
