@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from benchmarks.judging.answers import Answer, Recommendation, value_of
 from benchmarks.judging.causes import Against, meant
@@ -15,6 +16,9 @@ from gapless.replay.calibration import Residual, score
 from gapless.study.concluding import conclude
 from gapless.study.price import Prices, price
 from gapless.study.propose import foretold
+
+# What others do to the machine: no remedy of the training's, and menus were measured beside it.
+_OF_THE_MACHINE: Final = frozenset({"throttled-device", "shared-device", "taken-processors"})
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,11 @@ def says(prices: Prices, record: Record) -> Said:
     diagnosis = study.diagnosis
     if diagnosis is None:
         return Said(Answer(refused="no account could be made of it"), study)
-    named = tuple(_named(one, study.proposals) for one in diagnosis.findings)
+    named = tuple(
+        _named(one, study.proposals)
+        for one in diagnosis.findings
+        if one.loss.name not in _OF_THE_MACHINE
+    )
     named += tuple(
         _to_try(one) if one.odds is None else _named(one.finding, study.proposals)
         for one in diagnosis.to_try

@@ -102,6 +102,10 @@ def test_the_loader_that_trains_is_told_from_the_one_that_does_not(found: Facts)
     assert images.cuda_in_dataset is False
     assert images.where is not None
     assert images.where.function == "main"
+    assert images.sample is not None
+    assert images.sample.function == "__getitem__"
+    assert images.sample.file == images.where.file
+    assert images.collate is None  # torch's own
 
 
 def test_loaders_made_anew_for_each_epoch_are_one(found: Facts) -> None:

@@ -102,8 +102,11 @@ def test_of_our_own_cost_only_what_is_rare_is_left_out(median_ms: int, left_ms: 
 
 
 def test_how_much_steps_vary_is_told_by_their_tenths() -> None:
-    of = stepped(seen(gpu(), {"busy.math": 100}), median_ns=100, p10_ns=87, p90_ns=113, noise=0.01)
+    steady, fed = seen(gpu(), {"busy.math": 100}), {"busy.math": 70, "idle.data.decode": 30}
+    figures = {"median_ns": 100, "p10_ns": 40, "p90_ns": 113, "noise": 0.01}
+    of = stepped(steady, **figures)
     assert spread_of(of.study) == pytest.approx(0.1, abs=0.002)
+    assert spread_of(stepped(seen(gpu(), fed), **figures).study) == 0.0  # waits vary
     assert spread_of(stepped(of, noise=None).study) == 0.0
     assert spread_of(stepped(of, profiled_only=True).study) == 0.0
     assert spread_of(seen(None, {"busy.math": 50}).study) == 0.0

@@ -1,10 +1,11 @@
 """The table of what operators computed and moved; GPUs as they were sampled; lines that save."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 from torch.utils.data import DataLoader, Dataset
 
 import gapless
@@ -51,14 +52,14 @@ def test_the_host_comes_to_each_launch_once_and_never_in_more_than_the_steps() -
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_without_a_device_forwards_that_ran_again_are_told_apart(
-    reentrant: bool, tmp_path: Path
+    tmp_path: Path, *, reentrant: bool
 ) -> None:
     layers = [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()) for _ in range(4)]
 
     def step() -> None:
         x = torch.randn(32, 64, requires_grad=True)
         for layer in layers:
-            x = checkpoint(layer, x, use_reentrant=reentrant)
+            x = cast("torch.Tensor", checkpoint(layer, x, use_reentrant=reentrant))
         x.sum().backward()
 
     step()
@@ -71,8 +72,9 @@ def test_without_a_device_forwards_that_ran_again_are_told_apart(
     work = gapless.open(path, cache=False).work
     again = {one.operator: one.calls for one in work if one.again}
     forward = {one.operator: one.calls for one in work if not one.again and not one.backward}
-    assert again["aten::addmm"] == forward["aten::addmm"]
+    assert again["aten::linear"] == forward["aten::linear"] > 0
     assert again["aten::gelu"] == forward["aten::gelu"]
+    assert "aten::gelu_backward" not in again
 
 
 @pytest.mark.parametrize("name", ["amp_bf16", "eager_launch_bound"])

@@ -31,7 +31,7 @@ ON_GPU = (
         "language-hot-g",
         "language",
         "g",
-        HEALTHY,
+        FAULT,
         ("power holds the clock back",),
         {"amp": True, "fused": True, "wide": 4096, "layers": 4, "heads": 32, "batch": 16},
         (m.tf32(WRONG), m.benchmark(DECOY)),

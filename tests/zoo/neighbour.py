@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -30,7 +30,7 @@ _OURS: Final = ("PYTHONPATH", "GAPLESS")
 
 
 @contextmanager
-def neighbour(*, there: bool) -> Iterator[None]:
+def neighbour(*, there: bool) -> Generator[None]:
     """Let somebody compute on the GPU meanwhile, if asked to."""
     if not there:
         yield
@@ -38,8 +38,9 @@ def neighbour(*, there: bool) -> Iterator[None]:
     plain = {name: text for name, text in os.environ.items() if not name.startswith(_OURS)}
     line = [sys.executable, "-c", _START, str(os.getpid()), _WORK]
     started = subprocess.run(line, env=plain, capture_output=True, text=True, check=True)
+    number = int(started.stdout)  # nothing, if it could not compute: then the case is no case
     try:
         yield
     finally:
         with suppress(ProcessLookupError):
-            os.kill(int(started.stdout), signal.SIGKILL)
+            os.kill(number, signal.SIGKILL)

@@ -29,7 +29,9 @@ from gapless.model import category
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64
 
-_WRAPPER = re.compile(r"^autograd::engine::evaluate_function|Backward\d+$")
+_WRAPPER = re.compile(
+    r"^autograd::engine::evaluate_function|Backward\d+$|^CheckpointFunction(Backward)?$"
+)
 _MEMORY = re.compile(r"^aten::(cat|_cat|fill_|zero_|stack)$")
 _ELEMENTWISE = re.compile(
     r"^aten::_?(foreach_)?(add|sub|rsub|mul|div|neg|abs|exp|log|sqrt|rsqrt|pow|square|relu|gelu|silu|elu|leaky_relu"

@@ -12,14 +12,17 @@ from gapless.model.finding import Loss, Measure
 from gapless.model.seen import Seen
 from gapless.replay.service import BLOCKED
 
+_LATE: Final = 2.0  # times what a usual fetch takes: the mean one, where single ones are late
 _MOST: Final = 0.5  # of the wait: reading was seen to be what is waited for
 _AS_GOOD: Final = 1.05  # so near, workers are as good as a stage less: they are easier to have
-_SHARED: Final = 0.8  # what workers give at best they do not give beside a training on processors
+_SHARED: Final = 0.8  # beside a training on processors the first workers do not give what they may
 
 
 def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str]) -> Loss | None:
     """Give that a stage is what makes batches late: without it more is gained than by workers.
 
+    A training that computes on processors, and makes its batches itself, would share these with
+    workers: what they give at best must be well above what the stage gives, to be better.
     ``words``: the stage as it is marked, and what to do about it by hand.
     """
     one = waited(seen, loader)
@@ -32,7 +35,8 @@ def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str
     most = max(one.most(), loader.num_workers)
     helped = one.at_best(most)
     without = one.at_best(loader.num_workers, 1 - found.share * (1 - left))
-    if left >= 1 or helped <= without * (_AS_GOOD if seen.on_device else _SHARED):
+    ideal = seen.on_device or loader.num_workers or _late_alone(one)
+    if left >= 1 or helped <= without * (_AS_GOOD if ideal else _SHARED):
         return None
     return this.loss(
         f"{_VERBS[stage]} takes {percent(found.share)} of making a batch ({ms(spent)} "
@@ -77,6 +81,12 @@ def blocked(this: Rule, seen: Seen, loader: Loader, remedy: str) -> Loss | None:
         no_remedy=remedy,
         inferred=read < _MOST,
     )
+
+
+def _late_alone(one: Loading) -> bool:
+    """Tell whether single batches take so long that the mean says little of the others."""
+    usual = one.workers.fetch_median_ns
+    return usual is not None and _LATE * usual < one.fetch_ns
 
 
 _VERBS: Final = {

@@ -52,14 +52,23 @@ def _sample(dataset: Any) -> places.Place | None:
     """Give where samples are made: within subsets and chains of torch's, in the user's class."""
     for _ in range(_NESTED):
         for name in ("__getitems__", "__getitem__", "__iter__"):
-            place = places.of_function(getattr(type(dataset), name, None))
+            place = places.of_function(places.of_class(type(dataset), name))
             if place is not None:
                 return place
-        held = getattr(dataset, "__dict__", {})
-        several = held.get("datasets")
-        inner = several[0] if isinstance(several, (list, tuple)) and several else None
-        dataset = held.get("dataset", inner)
+        dataset = _held(dataset)
+        if dataset is None:
+            break
     return None
+
+
+def _held(dataset: Any) -> Any:
+    """Give the data set that another one is made of, as torch's own keep it."""
+    own = object.__getattribute__(dataset, "__dict__") if type(dataset).__dictoffset__ else None
+    if type(own) is not dict:
+        return None
+    several = own.get("datasets")
+    inner = several[0] if type(several) in (list, tuple) and several else None
+    return own.get("dataset", inner)
 
 
 def _asks(loader: Any, walk: _Walk, begin: Any) -> bool | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+import types
 from typing import Any
 
 from .tracebacks import OURS, PASSED_OVER
@@ -42,16 +44,31 @@ def users_frame(depth: int = 0) -> Any:
 
 
 def of_function(function: Any) -> Place | None:
-    """Give where a function begins, if it is the user's; of a method or a partial, its own."""
+    """Give where a function begins, if it is the user's; of a method, a partial, a callable too.
+
+    Nothing of the user's is run by asking.
+    """
     for _ in range(_LAYERS):
-        inner = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
-        if inner is None:
-            break
-        function = inner
-    code = getattr(function, "__code__", None)
+        if type(function) is functools.partial:
+            function = function.func
+        elif type(function) is types.MethodType:
+            function = function.__func__
+        elif type(function) is types.FunctionType:
+            function = function.__dict__.get("__wrapped__", function)
+        else:
+            function = of_class(type(function), "__call__")
+    code = function.__code__ if type(function) is types.FunctionType else None
     if code is None or _whose_file(code.co_filename) != _USERS:
         return None
     return code.co_filename, code.co_firstlineno, code.co_name
+
+
+def of_class(kind: type, name: str) -> Any:
+    """Give what a class, or one that it is made of, calls so; None: none does."""
+    for one in type.__dict__["__mro__"].__get__(kind):
+        if name in type.__dict__["__dict__"].__get__(one):
+            return type.__dict__["__dict__"].__get__(one)[name]
+    return None
 
 
 def callers_is_torch(depth: int = 0) -> bool:

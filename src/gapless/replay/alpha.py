@@ -46,7 +46,7 @@ class Alpha:
     ``bound``: only bounds are known, for the step hardly depends on it. ``error``: by what share
     of it the replayed step misses the plain one; ``device``: what tracing cost an activity (it is
     taken off by ``eased``). ``refused``: why no gain can be predicted.
-    ``wide``: intervals have to be twice as wide.
+    ``wide``: intervals have to be wider (``uncertainty.wider``).
     """
 
     low: float

@@ -13,6 +13,7 @@ from gapless.report.causes import first_line, replay_lines
 from gapless.report.checks import check_lines
 from gapless.report.first import Words, account_lines
 from gapless.report.functions import function_lines
+from gapless.report.life import life_line
 from gapless.report.numbers import count
 from gapless.report.pen import Pen, pen_for, spark
 from gapless.report.remedies import remedy_screen
@@ -25,7 +26,6 @@ from gapless.report.run_words import (
     command_lines,
     footing,
     headline,
-    life_line,
     line_lines,
     place_of,
     spent_lines,

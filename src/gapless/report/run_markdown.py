@@ -5,11 +5,12 @@ from typing import Final
 
 from gapless.model.run import Recorded
 from gapless.model.study import Study
+from gapless.report.life import life_line
 from gapless.report.markdown import account_table, bullets, plain, remedies, tables
 from gapless.report.run import figures, laid_out, remarks, sections, window_lines
 from gapless.report.run_notable import notable_lines
 from gapless.report.run_unseen import unseen_lines
-from gapless.report.run_words import footing, headline, life_line, place_of
+from gapless.report.run_words import footing, headline, place_of
 from gapless.report.terminal import Wanted
 
 _TITLES: Final = {"command": "The whole command", "spent": "Energy and cost"}

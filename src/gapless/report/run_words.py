@@ -1,20 +1,15 @@
 """The sentences about a recorded run: headline, steps, the whole command, what it cost."""
 
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePath
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
-
-from rich.cells import cell_len
 
 from gapless.model.run import ProcessTime, Recorded, RunSteps
 from gapless.model.study import Study
 from gapless.report.account import Sheet
 from gapless.report.numbers import count, duration, percent, span, unit_for
-from gapless.report.text import clean, cut
+from gapless.report.text import clean
 
-_COMMAND: Final = 60  # cells of a command that are shown
-_PATHS: Final = 2  # words that are shown by their last part: the program and its script
 _LONG_NS: Final = 1_000_000_000  # a step: few of them are seen in the time of a check
 _CHECKED: Final = 20  # such steps that a check should have time for
 _MINUTE_NS: Final = 60_000_000_000
@@ -79,39 +74,6 @@ def _stepless(recorded: Recorded) -> str:
         return f"one step in {span(longest)}: there is nothing between two steps"
     killed = any(one.killed for one in processes)
     return f"no step {'was recorded ' if killed else ''}in {span(longest)}"
-
-
-def life_line(recorded: Recorded) -> str:
-    """Say what was run, and how that ended."""
-    life = recorded.life
-    command = _in_short(life.command)
-    ended = life.status
-    if life.stopped_by:
-        ended = f"ended by gapless {clean(life.stopped_by)}, as asked"
-    elif life.exit_code is not None and life.exit_code < 0:
-        ended = f"killed by {_signal(-life.exit_code)}"
-    elif life.exit_code is not None:
-        ended += f", exit code {life.exit_code}"
-    took = f" after {span(life.wall_ns)}" if life.wall_ns is not None else ""
-    return f"{command} · {ended}{took}"
-
-
-def _in_short(command: Sequence[str]) -> str:
-    """Give a command in a few cells: the folders of program and script go first, then its end."""
-    whole = clean(" ".join(command))
-    if cell_len(whole) <= _COMMAND:
-        return whole
-    paths = [at for at, word in enumerate(command) if "/" in word and not word.startswith("-")]
-    first = set(paths[:_PATHS])
-    words = (PurePath(one).name if at in first else one for at, one in enumerate(command))
-    return cut(clean(" ".join(words)), _COMMAND)
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # one that this system does not name
-        return f"signal {number}"
 
 
 def place_of(recorded: Recorded) -> str:

@@ -19,6 +19,7 @@ _AHEAD: Final = 0.5  # of the device's step: a host that is ahead makes such sho
 _OUTSIDE: Final = ("idle.io_main", "idle.gc")
 _OURS: Final = "idle.profiler"
 _SEVERAL: Final = 3  # steps: of so many, replays are judged by the median
+_ASIDE: Final = 0.1  # of a step: waits and lumps that are less make no step vary much
 _TENTH: Final = NormalDist().inv_cdf(0.9)  # standard deviations from the middle to a tenth
 
 
@@ -54,12 +55,17 @@ def ahead_of(study: Study) -> Ahead | None:
 def spread_of(study: Study) -> float:
     """Give by what share of it single steps that no profiler saw vary: one standard deviation.
 
-    Of how far apart a tenth of them are on either side; 0 where it is not known.
+    Of how far above the median a tenth of them are: on the other side may be those of a host that
+    is ahead. 0 where it is not known, or waits and lumps, which are left out, make steps vary.
     """
-    steps = None if study.recorded is None else study.recorded.steps
-    if steps is None or steps.noise is None or steps.profiled_only or not steps.median_ns:
+    recorded = study.recorded
+    steps = None if recorded is None else recorded.steps
+    if recorded is None or recorded.account is None or steps is None or steps.noise is None:
         return 0.0
-    return (steps.p90_ns - steps.p10_ns) / (2 * _TENTH) / steps.median_ns
+    aside = _per_step(recorded.account, *_OUTSIDE, _DATA)
+    if steps.profiled_only or not steps.median_ns or aside > _ASIDE * steps.mean_ns:
+        return 0.0
+    return max(0.0, (steps.p90_ns - steps.median_ns) / _TENTH / steps.median_ns)
 
 
 def _of_device(steps: RunSteps, mean_ns: float) -> float:

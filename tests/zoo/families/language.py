@@ -212,7 +212,8 @@ def one_step(
         loss.backward()
     if options.watched:
         for name, weight in model.named_parameters():
-            notes.log.write(f"{name} {weight.grad.norm().item():.3g}\n")
+            if weight.grad is not None:
+                notes.log.write(f"{name} {weight.grad.norm().item():.3g}\n")
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad(set_to_none=not options.zeros)

@@ -87,7 +87,7 @@ def recomputed_activations(seen: Seen) -> Loss | None:
         f"{windowed.ms(per_step(seen, again))} of each {windowed.ms(seen.step_ns or 0)} step "
         f"compute activations once more; {room}.",
         *kept(rows),
-        where=windowed.site(seen, "CheckpointFunction") or _model(seen),
+        where=windowed.site(seen, "CheckpointFunction", "torch.utils.checkpoint.*") or _model(seen),
         evidence=(Measure("computed again, a step", per_step(seen, again), "ns"), *memory),
         helps=("checkpointing-off",) if modules else (),
         no_remedy=None if modules else "Leave torch.utils.checkpoint out.",

@@ -68,10 +68,10 @@ def unfused_elementwise(seen: Seen) -> Loss | None:
     A compiler makes one kernel of a chain of them, which reads and writes once.
 
     ## How it is measured
-    By the busy time of elementwise kernels, norms and reductions in a model that is not compiled.
-    What a compiler finds to fuse is not known before it is tried, so the gain is a wide interval.
-    Reductions that fill little of the device (the gradients of a norm's weights, over many rows of
-    few columns) gain most: a compiler parts them otherwise.
+    By the busy time of elementwise kernels, casts, norms and reductions in a model that is not
+    compiled. What a compiler finds to fuse is not known before it is tried, so the gain is a wide
+    interval. Reductions that fill little of the device (the gradients of a norm's weights, over
+    many rows of few columns) gain most: a compiler parts them otherwise.
     """
     facts = seen.facts
     compiled = facts is not None and any(one.compiled for one in facts.models)

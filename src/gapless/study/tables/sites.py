@@ -1,7 +1,8 @@
 """Which function of the user's caused what: idle time by leaf, and calls by name.
 
 Beside operators, calls are told of Python's own and others' functions that no step needs to train
-("copy.deepcopy"), where no loader, evaluation, checkpoint or logger called them.
+("copy.deepcopy"), where no loader, evaluation, checkpoint or logger called them; and of what keeps
+no activations.
 
 Only of captures with stacks, and of those only where they are small enough: in a long trace with
 stacks every event would be looked around.
@@ -30,6 +31,7 @@ CHORES: Final = frozenset(
     | {"torchmetrics", "yaml"}
 )
 _PRINTED: Final = re.compile(r"(^|[/\\])torch[/\\]_tensor_str\.py$")  # tensors, digit by digit
+_CHECKPOINTS: Final = re.compile(r"(^|[/\\])torch[/\\]utils[/\\]checkpoint\.py$")
 _BESIDE: Final = re.compile(
     r"^enumerate\(DataLoader\)|^gapless:(iter|look|save|logging|eval)$"
 )  # told of elsewhere
@@ -86,10 +88,12 @@ def _of_chores(view: View, known: Stacks) -> tuple[Site, ...]:
 
 
 def _chore(file: str, function: str) -> str | None:
-    """Name a function that no step needs to train; ``None``: it is none."""
+    """Name a function that no step needs to train, or that keeps no activations; ``None``: none."""
     package = re.split(r"[/\\]", file)[0].removesuffix(".py")
     if package in CHORES:
         return f"{package}.{function}"
+    if _CHECKPOINTS.search(file) and function == "checkpoint":
+        return "torch.utils.checkpoint.checkpoint"
     return "torch.Tensor.__repr__" if _PRINTED.search(file) else None
 
 

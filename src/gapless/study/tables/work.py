@@ -100,7 +100,8 @@ def _on_host(view: View) -> Iterator[Work]:
     inputs = trace.events.detail[rows].astype(np.int64)
     thread, at = trace.events.track[rows].astype(np.int64), trace.events.start[rows]
     back = phases(view.side, thread, at, rows) == PHASES.index("backward")
-    again = recomputes(view.side, thread, at)
+    gradients = np.array(["_backward" in one for one in trace.names], bool)
+    again = recomputes(view.side, thread, at) * ~gradients[name]
     groups = group(name, inputs, leaf, back.astype(np.int64), again)
     ns, calls = groups.total(trace.events.end[rows] - at), groups.count()
     for one, first in enumerate(groups.first.tolist()):

@@ -1,0 +1,38 @@
+"""A command in a few words: the program and its script by name, the rest as it was given."""
+
+from dataclasses import replace
+
+import pytest
+
+from gapless.report.life import life_line
+from gapless.study import Options, study_recording
+from tests.study.recording import Log, recording
+
+PYTHON = "/opt/conda/envs/training/bin/python3"
+SCRIPT = "/home/someone/projects/detection/train.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("python", "train.py"), "python train.py"),
+        ((PYTHON, SCRIPT, "--epochs", "90"), "python3 train.py --epochs 90"),
+        (
+            (PYTHON, SCRIPT, "--data", "/mnt/data/imagenet/train"),
+            "python3 train.py --data /mnt/data/imagenet/train",
+        ),
+        ((PYTHON, "-m", "x.train", "--out", "/runs/1" * 9), "python3 -m x.train --out /runs/1"),
+    ],
+)
+def test_a_command_is_told_by_the_names_of_program_and_script(
+    command: tuple[str, ...], said: str
+) -> None:
+    log = Log(end=1000)
+    log.steps(100, 200, 300)
+    recorded = study_recording(recording(log), Options()).recorded
+    assert recorded is not None
+    life = replace(recorded.life, command=command)
+    line = life_line(replace(recorded, life=life)).partition(" · ")[0]
+    assert line.startswith(said)
+    assert len(line) <= 60
+    assert line == said or line.endswith("…")
