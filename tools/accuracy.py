@@ -9,6 +9,7 @@ OURS: Final = "gapless"
 RESULTS: Final = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 ZOO: Final = RESULTS / "accuracy.json"
 STRANGERS: Final = RESULTS / "strangers.json"
+AGAIN: Final = RESULTS / "strangers_again.json"
 SHOWN: Final = RESULTS / "shown_on_gpu.json"
 _NOT_YET: Final = "This has not been measured yet."
 _ACTS: Final = {
@@ -147,6 +148,11 @@ def strangers(result: Path = STRANGERS) -> str:
     if found is None:
         return _NOT_YET
     return f"{tools(result)}\n\n{worst(result)}"
+
+
+def again(result: Path = AGAIN) -> str:
+    """Give the figures of gapless on the same trainings, with rules that were mended with them."""
+    return tools(result)
 
 
 def shown(result: Path = SHOWN) -> str:

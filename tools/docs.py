@@ -130,6 +130,7 @@ PAGES: Final[Mapping[str, Makers]] = {
         "health": accuracy.health,
         "worst": accuracy.worst,
         "strangers": accuracy.strangers,
+        "again": accuracy.again,
         "shown": accuracy.shown,
     },
     "docs/the-account.md": {"groups": groups, "names": names},

@@ -9,7 +9,7 @@ from gapless.study import Options, study_recording
 from tests.study.recording import Log, recording
 
 PYTHON = "/opt/conda/envs/training/bin/python3"
-SCRIPT = "/home/someone/projects/detection/train.py"
+SCRIPT = "/srv/projects/detection/of/things/train.py"
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ SCRIPT = "/home/someone/projects/detection/train.py"
         (("python", "train.py"), "python train.py"),
         ((PYTHON, SCRIPT, "--epochs", "90"), "python3 train.py --epochs 90"),
         (
-            (PYTHON, SCRIPT, "--data", "/mnt/data/imagenet/train"),
-            "python3 train.py --data /mnt/data/imagenet/train",
+            (PYTHON, SCRIPT, "--data", "sets/of/pictures/imagenet/train"),
+            "python3 train.py --data sets/of/pictures/imagenet/train",
         ),
         ((PYTHON, "-m", "x.train", "--out", "/runs/1" * 9), "python3 -m x.train --out /runs/1"),
     ],

@@ -44,16 +44,12 @@ FIRST = {
     "evaluation with autograd": ("G704",),
     "throttled, shared or never-used GPU": ("G801", "G802", "G803"),
 }
-# No recording yet: most want a GPU (later_on_gpu.py), throttling and neighbours a machine that has
-# them. Of hand-over and graphs there is one, whose price is refused or too low to name.
+# No recording yet: the first and the last want a GPU (later_on_gpu.py). Of evaluation with graphs
+# there is one, whose price is too low to name.
 LACKING = {
     "copy not overlapped",
-    "elementwise-bound",
     "evaluation with autograd",
-    "hand-over-bound",
-    "preprocessing in the training thread",
     "sync in the step",
-    "throttled, shared or never-used GPU",
 }
 
 
