@@ -38,10 +38,11 @@ def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str
     ideal = seen.on_device or loader.num_workers or _late_alone(one)
     if left >= 1 or helped <= without * (_AS_GOOD if ideal else _SHARED):
         return None
+    beside = "" if ideal else ", if they did not want the processors that the training computes on"
     return this.loss(
         f"{_VERBS[stage]} takes {percent(found.share)} of making a batch ({ms(spent)} "
         f"of {ms(cost)}): without it a step could take {ms(many * without)}, with {_hands(most)} "
-        f"{ms(many * helped)} at best.",
+        f"{ms(many * helped)} at best{beside}.",
         Feed(loader.id, stages={stage: left}),
         where=_place(seen, one, stage),
         evidence=(

@@ -93,10 +93,10 @@ def _rounded(ns: float) -> int:
 
 def _open(found: Interval, family: str) -> Interval:
     """Give the interval of a delay that is hidden altogether: not even that is known exactly."""
-    if found.low < found.high:
+    if found.mid != 1:
         return found
     off = EXPECTED[family]
-    return Interval(found.mid / (1 + off), found.mid, found.mid / (1 - off))
+    return Interval(min(found.low, 1 / (1 + off)), 1.0, max(found.high, 1 / (1 - off)))
 
 
 def _candidate(place: Place, speedup: Interval, step_ns: float) -> Candidate:

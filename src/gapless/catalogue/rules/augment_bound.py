@@ -70,5 +70,8 @@ def augment_bound(seen: Seen, loader: Loader) -> Loss | None:
     A stage is a cause where a step without it would be shorter than with as many workers as the
     processors feed. Both are bounds: the work between batches with a hand-over, the workers, and
     all processors together. What it takes to write the batch once is left of the stage.
+
+    Beside a training that computes on the same processors, and makes its batches itself, workers
+    do not give what they may: there it is one, too, unless they would be a fifth faster at best.
     """
     return stage_bound(augment_bound, seen, loader, words=("augment", _BY_HAND))
