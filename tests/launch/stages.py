@@ -11,6 +11,7 @@ from pathlib import Path
 
 FOLDER = Path(sys.argv[1])
 ALWAYS = 1000.0  # seconds
+AHEAD = 2  # batches that a worker is asked for before they are needed
 
 
 def at(stage: str) -> None:
@@ -59,8 +60,10 @@ def train(stage: str, number: int) -> None:
     """Train until the loader waits for ever."""
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    for batch in DataLoader(Slow(stage, number), num_workers=1):
+    for count, batch in enumerate(DataLoader(Slow(stage, number), num_workers=1)):
         model(batch).sum().backward()
+        while count == number - AHEAD and not (FOLDER / stage).exists():
+            time.sleep(0.01)  # the worker is asked for it by now, and may not be there yet
         optimizer.step()
 
 
