@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSampler
 
 from gapless import wire
 from gapless.model.edit import Where, Wrap, as_json
@@ -170,6 +170,20 @@ def test_only_loaders_of_that_line_are_meant() -> None:
 def test_a_stream_without_a_length_does_not_end() -> None:
     with laid(CACHED):
         assert train(DataLoader(Endless(), 2), most=20) == [[0.0, 1.0]] * 20
+
+
+class Shy(SequentialSampler):
+    """A sampler that no training asks for its length, and that has none to tell."""
+
+    def __len__(self) -> int:
+        raise RuntimeError("not known before it was drawn")
+
+
+def test_a_length_that_cannot_be_asked_for_does_not_end_the_training() -> None:
+    data = Numbers()
+    assert train(DataLoader(data, 2, sampler=Shy(data))) == PLAIN
+    with laid(CACHED):
+        assert train(DataLoader(data, 2, sampler=Shy(data)), most=20) == [[0.0, 1.0]] * 20
 
 
 def test_what_the_training_does_to_a_batch_is_not_there_in_the_next_one() -> None:

@@ -170,7 +170,9 @@ def _end_workers(iterator: Any, loader: Any) -> None:
 def _length(loader: Any) -> int | None:
     try:
         return len(loader)
-    except (TypeError, NotImplementedError):
+    except Exception as error:  # a sampler of the user's, which the training may never ask
+        if tracebacks.from_a_signal_handler(error):
+            raise
         return None
 
 
