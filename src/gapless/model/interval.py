@@ -1,6 +1,9 @@
 """A ratio that is not known exactly."""
 
 from dataclasses import dataclass
+from typing import Final
+
+SIGMA: Final = 1.645  # standard deviations from the middle to the ends of 90 %
 
 
 @dataclass(frozen=True)

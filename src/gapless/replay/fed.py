@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from gapless.model.change import Change, Feed
-from gapless.model.interval import Interval
+from gapless.model.interval import SIGMA, Interval
 from gapless.replay.asrun import AsRun
 from gapless.replay.changes import How
 from gapless.replay.copies import Rates
@@ -25,7 +25,6 @@ from gapless.replay.uncertainty import MODEL
 _ANCHORS: Final = 20_000  # that a replay is played for: some 30 ms
 _TURNS: Final = 40
 _DRAWS: Final = 6
-_SIGMA: Final = 1.645  # from the middle to the ends of 90 %
 
 
 def fed_ratios(
@@ -57,7 +56,7 @@ def fed_ratios(
     alpha = scene.alpha
     mid = log(ratio(0, alpha.mid))
     drawn = [log(ratio(1 + number, alpha.mid)) for number in range(_DRAWS)]
-    spread = _SIGMA * float(np.std(drawn))
+    spread = SIGMA * float(np.std(drawn))
     ends = [log(ratio(0, one)) - mid for one in (alpha.low, alpha.high)]
     least = min(MODEL["feed"], abs(mid) / 2)
     below, above = max(0.0, -min(ends)), max(0.0, *ends)

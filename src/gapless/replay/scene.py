@@ -9,6 +9,7 @@ import numpy as np
 
 from gapless.accounting.partition import Joined
 from gapless.model.change import Change
+from gapless.model.interval import SIGMA
 from gapless.model.leaf import LEAVES, group_of
 from gapless.model.ledger import Ledger
 from gapless.replay.aligning import calm
@@ -23,7 +24,6 @@ from gapless.replay.select import View, view_of
 from gapless.replay.simulate import simulate
 
 UNKNOWN: Final = 0.2  # of a step: with more of it unexplained nothing is predicted
-_SIGMA: Final = 1.645  # from the middle to the ends of 90 %
 _MOST: Final = 0.25  # of a step: a window that is farther off by chance is like no step, either
 _UNANCHORED: Final = "no step without a profiler is known: what tracing cost is taken as usual"
 _GROUPS: Final = np.array([group_of(leaf) == "unknown" for leaf in LEAVES], bool)
@@ -106,7 +106,7 @@ def scene(
     graph = calm(graph)  # whole windows are given back, but gains are those of usual steps
     alpha = usual()
     if unprofiled_ns is not None:
-        chance = min(_MOST, _SIGMA * spread / sqrt(max(1, len(graph.counted))))
+        chance = min(_MOST, SIGMA * spread / sqrt(max(1, len(graph.counted))))
         alpha = fit_alpha(graph, unprofiled_ns, simulate, ahead, chance)
     if alpha.refused is not None:
         return Refusal(alpha.refused, found.error, alpha.error)

@@ -13,13 +13,12 @@ from typing import Final
 
 import numpy as np
 
-from gapless.model.interval import Interval
+from gapless.model.interval import SIGMA, Interval
 from gapless.replay.nodes import Float
 
 ROUNDS: Final = 400
 WIDE: Final = 2.0  # times, where the replay misses the un-profiled step
 _BLOCK: Final = 2  # steps
-_SIGMA: Final = 1.645  # from the middle to the ends of 90 %
 _FARTHEST: Final = 1.5  # times from the middle to an end: no drawn value lies beyond
 MODEL: Final[Mapping[str, float]] = {  # of a step, half of 90 %
     "sync": 0.03,
@@ -116,7 +115,7 @@ def _blocks(
 
 def _drawn(draw: np.random.Generator) -> Float:
     """Draw where in its interval a value lies: −1 is the low end, 1 the high one."""
-    at = draw.standard_normal(ROUNDS) / _SIGMA
+    at = draw.standard_normal(ROUNDS) / SIGMA
     return np.clip(at, -_FARTHEST, _FARTHEST)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from gapless.catalogue.ranked import WAITS, Rank, ranks_of
 from gapless.model.finding import Rehearsal
-from gapless.model.interval import Interval
+from gapless.model.interval import SIGMA, Interval
 from gapless.model.seen import Seen
 from gapless.model.study import Study
 from gapless.replay.alpha import ALONE, FAR_OFF, Alpha, judged
@@ -29,7 +29,6 @@ from gapless.study.tracing import eased, traced, tracing
 
 _ALONE: Final = "windows tell of one rank alone: how the others make it wait was not seen"
 _APART: Final = "windows show no step of all its ranks"
-_SIGMA: Final = 1.645  # from the middle to the ends of 90 %
 _ESTIMATED: Final = tuple(leaf for leaf in WAITS if leaf.endswith("estimated"))
 
 
@@ -98,7 +97,7 @@ def _by_chance(ranks: Sequence[Rank], length: float) -> float:
     """Give by what share of a step the mean of so few steps is off, were they independent: 90 %."""
     own = [one.own for one in ranks]
     square = longest([one * np.abs(one) for one in own])
-    return _SIGMA * sqrt(max(0.0, square - longest(own) ** 2) / len(own[0])) / length
+    return SIGMA * sqrt(max(0.0, square - longest(own) ** 2) / len(own[0])) / length
 
 
 def _untrue(found: Rehearsal, allowed: float) -> str | None:
