@@ -63,7 +63,7 @@ def _run(*parts: object, math: float = 4.0) -> Seen:
             "Tables of 50,000 rows, 256 of which are looked up",
             "Gradients of embeddings are as large as the tables, of which a step looks up 0.51 % "
             "of the rows at most: filling them with zeros and stepping through them takes 3.5 ms "
-            "of each 8.0 ms step.",
+            "of each 8.0 ms step of the windows.",
             _run(*_tables(50_000, 256, 2.8), _BACK),
         ),
         Figure("Most rows are looked up", None, _run(*_tables(512, 256, 2.8), _BACK)),
@@ -134,7 +134,7 @@ def dense_gradients(seen: Seen, optimizer: Optimizer) -> Loss | None:
     return dense_gradients.loss(
         "Gradients of embeddings are as large as the tables, of which a step looks up "
         f"{touched} of the rows at most: filling them with zeros and stepping through them takes "
-        f"{windowed.ms(spent)} of each {windowed.ms(step)} step.",
+        f"{windowed.ms(spent)} of each {windowed.ms(step)} step of the windows.",
         *sparse(seen, found, optimizer),
         where=windowed.site(seen, *_LOOKUPS) or _model(seen),
         evidence=(

@@ -74,13 +74,14 @@ def _layers(rows: int, length: int) -> tuple[Work, Work]:
             "Texts are padded to 512 tokens",
             "76 % of the positions of a batch are padding: rows of 512 are filled up to 123 on "
             "average, the longest of a batch up to 307; what goes over them takes 20.0 ms of each "
-            "24.0 ms step.",
+            "24.0 ms step of the windows.",
             _run(_TOKENS, *_layers(32, 512)),
         ),
         Figure(
             "Recordings are padded to the longest of their batch",
             "55 % of the positions of a batch are padding: rows of 1210 to 1730 are filled up to "
-            "666 on average; what goes over them takes 20.0 ms of each 24.0 ms step.",
+            "666 on average; what goes over them takes 20.0 ms of each 24.0 ms step of the "
+            "windows.",
             _run(_SPEECH, *_layers(16, 1480)),
         ),
         Figure("Batches of like lengths", None, _run(replace(_TOKENS, filled=0.94))),
@@ -127,9 +128,8 @@ def padded_batches(seen: Seen, loader: Loader) -> Loss | None:
     return padded_batches.loss(
         f"{1 - filling.filled:.0%} of the positions of a batch are padding: rows of "
         f"{_lengths(filling)} are filled up to {filled} on average{_longest(filling)}; what goes "
-        f"over them takes {windowed.ms(spent)} of each {windowed.ms(_step(seen))} step.".replace(
-            "%", " %", 1
-        ),
+        f"over them takes {windowed.ms(spent)} of each {windowed.ms(_step(seen))} step "
+        "of the windows.".replace("%", " %", 1),
         *shorter(seen, filling),
         where=loader.where,
         evidence=(
