@@ -88,7 +88,7 @@ def _run(*parts: object, math: float = 4.0) -> Seen:
             "On a device, with AdamW over all parameters at once",
             "Gradients of embeddings are as large as the tables, of which a step looks up 0.2 % of "
             "the rows at most: filling them with zeros and stepping through them takes 5.9 ms of "
-            "each 16.0 ms step.",
+            "each 16.0 ms step of the windows.",
             stated(
                 examples.gpu(examples.model(parameters=260_000_000)),
                 {"busy.tc_math": 10, "busy.mem": 2, "busy.optimizer": 4},
