@@ -92,7 +92,7 @@ def test_a_short_window_with_stacks_follows_once(run: Run) -> None:
 
 
 def test_the_files_are_whole_and_nothing_else_lies_there(run: Run) -> None:
-    assert run.files() == ["rank0-step13.json", "rank0-step23-stacks.json"]
+    assert run.files() == ["rank0-step13.json", "rank0-step31-stacks.json"]
     assert [window["path"] for window in run.windows()] == [
         f"windows/{name}" for name in run.files()
     ]
@@ -178,15 +178,15 @@ def test_the_steps_of_a_window_are_kept_though_there_is_no_room(tmp_path: Path) 
 
 
 def test_threads_that_want_pythons_lock_do_not_stop_the_child(tmp_path: Path) -> None:
-    run = train(tmp_path, 30, "threads=10", "wait=26", save="child")
-    assert run.files() == ["rank0-step13.json", "rank0-step23-stacks.json"]
+    run = train(tmp_path, 40, "threads=10", "wait=34", save="child")
+    assert run.files() == ["rank0-step13.json", "rank0-step31-stacks.json"]
     assert run.told(wire.UNSEEN) == []
 
 
 def test_a_child_that_hangs_is_ended_and_the_training_saves(tmp_path: Path) -> None:
-    run = train(tmp_path, 30, "hang=10", f"wait={LAST}", save="child")
+    run = train(tmp_path, 40, "hang=10", f"wait={LAST}", save="child")
     assert [window["discarded"] for window in run.windows()] == [None, None]
-    assert run.files() == ["rank0-step13.json", "rank0-step23-stacks.json"]
+    assert run.files() == ["rank0-step13.json", "rank0-step31-stacks.json"]
     assert [one["what"] for one in run.told(wire.UNSEEN)] == ["saving beside the training"]
 
 
@@ -234,7 +234,7 @@ def test_a_check_ends_after_the_first_windows(tmp_path: Path) -> None:
     run = train(tmp_path, 10_000, check=True)
     assert run.code == 0
     assert run.found == {}  # it never came to its end
-    assert run.files() == ["rank0-step13.json", "rank0-step23-stacks.json"]
+    assert run.files() == ["rank0-step13.json", "rank0-step31-stacks.json"]
     assert [end["how"] for end in run.told(wire.END)] == ["check"]
 
 

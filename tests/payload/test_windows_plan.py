@@ -67,7 +67,7 @@ def test_distances_double_at_least() -> None:
 def test_ranks_open_by_number_alone() -> None:
     quick = opened(Plan({}, 4), [MS] * 5000)
     assert quick == opened(Plan({}, 4), [MS, 7 * MS, 300 * MS] * 2000)[: len(quick)]
-    assert quick[:4] == [(8, PROBE), (12, WINDOW), (22, STACKS), (48, WINDOW)]
+    assert quick[:4] == [(8, PROBE), (12, WINDOW), (30, STACKS), (48, WINDOW)]
 
 
 def test_every_so_many_steps_if_asked_for() -> None:
@@ -172,3 +172,23 @@ def test_windows_of_long_steps_are_short() -> None:
     several.probed(6, 100, COST)
     several.recent = [20_000 * MS] * 3
     assert (several.steps(WINDOW), several.steps(STACKS)) == (6, 3)
+
+
+def test_a_device_is_waited_for_as_long_as_memory_allows() -> None:
+    plan = Plan({}, 1)
+    plan.probed(6, 1000, COST)
+    assert plan.more(WINDOW) == 24  # of 12,058 events a window, twice
+    assert plan.more(STACKS) == 2
+    plan.probed(6, 50_000, COST)
+    assert plan.more(WINDOW) == 2
+    assert Plan({}, 2).more(WINDOW) == Plan({}, 2).more(STACKS) == 8  # known beforehand
+
+
+def test_ranks_plan_so_that_waiting_for_a_device_runs_into_no_other_window() -> None:
+    for options in ({}, {"window_steps": 30}, {"every": 4}):
+        plan = Plan(options, 2)
+        found = opened(plan, [MS] * 3000)
+        kept = [(step, what) for step, what in found if what != PROBE]
+        for (step, what), (following, _) in pairwise(kept):
+            assert following > step + plan.steps(what) + plan.more(what)
+        assert plan.settled > kept[-1][0]

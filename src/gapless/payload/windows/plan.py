@@ -7,6 +7,7 @@ A *probe* of one step comes first: it is not kept. It pays for the first start o
 tells how many events a step makes.
 Steps of a second and more are not waited for until they are steady, and windows of them are short:
 what starting and stopping a profiler makes longer is little of such a step.
+A window lasts until its device has done the steps that were planned, or so many more have passed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ SLOW_NS = 1_000_000_000  # stopping and saving that took longer makes the next w
 MOST_FAILURES = 5
 NEVER = 1 << 62  # a step
 RANKS_PROBE, RANKS_FIRST, RANKS_FACTOR = 8, 12, 4
+BEHIND = 2  # times the events of a window: while its device is behind, so many more
+BEHIND_LEAST, RANKS_BEHIND = 2, 8  # steps
 
 
 class Plan:
@@ -58,6 +61,7 @@ class Plan:
         self.limit = self.window_steps
         self.kept = self.failures = self.spent = self.first_at = 0
         self.begun = 0  # when the first window opened
+        self.settled = 0  # of ranks: the step at which the last window is closed in all of them
         self.stacks_due = True
 
     def edge(self, step: int, at: int) -> str | None:
@@ -119,6 +123,15 @@ class Plan:
         most = max(USEFUL, self._in(LASTS_NS, self.window_steps))
         return min(self.window_steps, self.limit, most, max(least, self.events // per_step))
 
+    def more(self, what: str) -> int:
+        """Give how many more steps such a window may last that waits for its device.
+
+        A device is a thousand launches behind at most. Of ranks it is a number known beforehand.
+        """
+        if self.ranks:
+            return RANKS_BEHIND
+        return max(BEHIND_LEAST, BEHIND * self.events // max(1, self.events_of(what, 1)))
+
     def events_of(self, what: str, steps: int) -> int:
         """Estimate the events of a window of so many steps."""
         return (self.per_step or 0) * steps * (STACKS_FACTOR if what is STACKS else 1)
@@ -143,6 +156,7 @@ class Plan:
     def closed(self, step: int, steps: int, stop: int, cost: int) -> None:
         """Plan what follows a window that was kept; stopping and saving took ``stop`` ns."""
         self.spent += cost
+        self.settled = step + RANKS_BEHIND if self.ranks else step
         if stop > SLOW_NS:
             self.limit = max(LEAST, steps * SLOW_NS // stop)
         if self.next is STACKS:
@@ -184,7 +198,9 @@ class Plan:
         if self.kept and self.stacks_due:
             self.next = STACKS
             self.at = (
-                self.first_at + self.window_steps + REST + 2 if self.ranks else step + self._rest()
+                self.first_at + self.window_steps + RANKS_BEHIND + REST + 2
+                if self.ranks
+                else step + self._rest()
             )
             return
         self.next = WINDOW if self.kept < self.most else None
@@ -196,10 +212,11 @@ class Plan:
         """Give the next planned step: every so many, at doubling, for ranks at fourfold steps."""
         at = max(1, self.first_at)
         if self.every:
-            every = max(int(self.every), self.window_steps + REST)
+            late = RANKS_BEHIND if self.ranks else 0
+            every = max(int(self.every), self.window_steps + late + REST)
             return at + every * max(1, -(-(step + REST - at) // every))
         if not self.ranks:
             return max(2 * step, step + 10)
-        while at < step + self.window_steps + REST:
+        while at < step + max(self.window_steps, RANKS_BEHIND) + REST:
             at *= RANKS_FACTOR
         return at

@@ -9,11 +9,12 @@ from typing import Any
 from ... import wire
 from .. import recorder, stepping, thinning
 from . import save
-from .capture import Capture, no_stacks, obstacle, ranks_of_job
+from .capture import no_stacks, obstacle, ranks_of_job
 from .clock import bracket
-from .collecting import Collections, watch
+from .collecting import watch
 from .keeping import Keeping
 from .leaving import leave
+from .opened import Opened
 from .plan import LEAST, PROBE, STACKS, WINDOW, Plan
 
 STEP = "gapless:step"
@@ -23,34 +24,6 @@ MANY = 10  # and longer than so many times what its steps should take
 CHECKED = 30  # steps after which a check ends that can have no window
 PLAIN = 75  # steps, some 60 of them plain: how much they vary is known then
 SOON_NS = 15_000_000_000  # and so long for them, once the windows are in
-
-
-class Opened:
-    """A window that is open."""
-
-    def __init__(self, what: str, number: int, step: int, want: int) -> None:
-        self.what, self.number, self.want = what, number, want
-        self.step = step  # that ended when it was opened
-        self.steps = 0  # whole ones since
-        self.thread = threading.get_ident()
-        self.capture = Capture(stacks=what is STACKS)
-        self.begin: list[tuple[int, int]] = []
-        self.start = recorder.now()
-        self.deadline = 0
-        self.evaluation: Any = None  # the range that is open while the model evaluates
-        self.collections: Collections | None = None
-
-    def end_ranges(self) -> None:
-        """End the ranges that last: the window closes."""
-        self.end_evaluation()
-        if self.collections is not None:
-            self.collections.end()
-
-    def end_evaluation(self) -> None:
-        """End the evaluation, if there is one."""
-        shown, self.evaluation = self.evaluation, None
-        if shown is not None:
-            shown.__exit__(None, None, None)
 
 
 class Session:
@@ -105,7 +78,7 @@ class Session:
         here.steps = step - here.step
         if here.steps < 0:
             self.discard("another optimizer's steps count now")
-        elif here.steps >= here.want:
+        elif here.is_done(self.plan.more(here.what)):
             self.close(step)
 
     def _waits(self) -> bool:
@@ -122,11 +95,13 @@ class Session:
         """
         done = self.plan.kept > 0 and not self.plan.stacks_due
         hopeless = self.over is not None and step >= CHECKED
-        if hopeless or (done and (self.plan.ranks or self._seen_enough(step))):
+        if hopeless or (done and self._seen_enough(step)):
             leave(several=self.plan.ranks)
         return done
 
     def _seen_enough(self, step: int) -> bool:
+        if self.plan.ranks:
+            return step >= self.plan.settled
         self.done_at = self.done_at or recorder.now()
         return step >= PLAIN or recorder.now() - self.done_at >= SOON_NS
 
@@ -199,7 +174,9 @@ class Session:
             self.keeping.keep(frame, result, events, here=self.check)
         del result
         if here.what is not PROBE:
-            self.plan.closed(step, here.steps, recorder.now() - stop, recorder.now() - begun)
+            # Ranks plan by what is the same in all of them, however far behind a device is.
+            planned = here.step + here.want if self.plan.ranks else step
+            self.plan.closed(planned, here.steps, recorder.now() - stop, recorder.now() - begun)
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
         thinning.release()
         if self.check:

@@ -1,0 +1,55 @@
+"""A window that is open, from its opening to its last step."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from .. import recorder
+from .capture import Capture
+from .plan import PROBE, STACKS
+from .reached import Reached
+
+if TYPE_CHECKING:
+    from .collecting import Collections
+
+
+class Opened:
+    """A window that is open."""
+
+    def __init__(self, what: str, number: int, step: int, want: int) -> None:
+        self.what, self.number, self.want = what, number, want
+        self.step = step  # that ended when it was opened
+        self.steps = 0  # whole ones since
+        self.thread = threading.get_ident()
+        self.capture = Capture(stacks=what is STACKS)
+        self.begin: list[tuple[int, int]] = []
+        self.start = recorder.now()
+        self.deadline = 0
+        self.reached: Reached | None = None  # the end of its last planned step
+        self.evaluation: Any = None  # the range that is open while the model evaluates
+        self.collections: Collections | None = None
+
+    def end_ranges(self) -> None:
+        """End the ranges that last: the window closes."""
+        self.end_evaluation()
+        if self.collections is not None:
+            self.collections.end()
+
+    def end_evaluation(self) -> None:
+        """End the evaluation, if there is one."""
+        shown, self.evaluation = self.evaluation, None
+        if shown is not None:
+            shown.__exit__(None, None, None)
+
+    def is_done(self, more: int) -> bool:
+        """Tell whether the device has done the planned steps, or that was waited for long enough.
+
+        It is waited for during ``more`` steps at most. A probe is there for its events alone.
+        """
+        if self.steps < self.want:
+            return False
+        if self.what is PROBE or not self.capture.cuda:
+            return True
+        self.reached = self.reached or Reached()
+        return self.reached.passed() or self.steps >= self.want + more
