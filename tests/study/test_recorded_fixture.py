@@ -1,15 +1,18 @@
 """A run recorded on a GPU, read again: the story that it tells must not change."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from zstandard import ZstdCompressor, ZstdDecompressor
 
 import gapless
 from gapless.report.run import print_run
 from gapless.study import open_run
 
 RUN = Path(__file__).parents[1] / "data" / "runs" / "2026-11-21T17-12-53-8a06"
+WORK = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
 
 
 def test_the_reference_story_is_told() -> None:
@@ -45,3 +48,22 @@ def test_its_page_names_the_loader_and_what_it_lacks(capsys: pytest.CaptureFixtu
     assert "pictures.py:61" in page
     assert "num_workers=0" in page
     assert json.loads((RUN / "run.json").read_text())["exit_code"] == 0
+
+
+def test_a_window_without_what_its_steps_launched_parts_no_step(tmp_path: Path) -> None:
+    """As if the device had been so far behind that it did none of it while the window was open."""
+    run = tmp_path / RUN.name
+    shutil.copytree(RUN, run)
+    (window,) = (run / "windows").iterdir()
+    told = json.loads(ZstdDecompressor().decompressobj().decompress(window.read_bytes()))
+    told["traceEvents"] = [one for one in told["traceEvents"] if one.get("cat") not in WORK]
+    window.write_bytes(ZstdCompressor().compress(json.dumps(told).encode()))
+    recorded = open_run(run).recorded
+    assert recorded is not None
+    assert recorded.account is not None
+    account = recorded.account.account
+    assert not recorded.account.on_device
+    assert account.leaves["step"] > 0  # what no window parts
+    assert not any(leaf.startswith(("busy.", "idle.host")) for leaf in account.leaves)
+    assert sum(account.leaves.values()) == account.wall_ns
+    assert any("the device was so far behind" in note for note in recorded.notes)

@@ -43,6 +43,7 @@ EVIDENCE = Evidence(
     clock_error_ns=0,
     activities=100,
     launched=100,
+    launches=100,
     host_events=500,
     has_shapes=True,
     has_stacks=True,

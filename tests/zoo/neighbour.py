@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
+BESIDE: Final = "ZOO_NEIGHBOUR"  # set: one is there already, and was started by somebody else
 # It is started by a program that ends at once, so that it is nobody's child, and ends with us.
 _WORK: Final = """
 import os, sys, torch
@@ -31,8 +32,12 @@ _OURS: Final = ("PYTHONPATH", "GAPLESS")
 
 @contextmanager
 def neighbour(*, there: bool) -> Generator[None]:
-    """Let somebody compute on the GPU meanwhile, if asked to."""
-    if not there:
+    """Let somebody compute on the GPU meanwhile, if asked to.
+
+    Of a run that is recorded all its descendants are part: for that, start it beside the run, and
+    set ``BESIDE`` for the run.
+    """
+    if not there or BESIDE in os.environ:
         yield
         return
     plain = {name: text for name, text in os.environ.items() if not name.startswith(_OURS)}

@@ -70,7 +70,9 @@ class RunSteps:
     anchor: str  # what ends a step: "SGD.step, train.py:41"
     profiled_only: bool  # every step lay in a window: the figures are of those
     noted: int  # of the regular ones, one by one: median, p10, p90 and noise are of these
-    shortest_ns: int | None = None  # of those that were noted one by one
+    # Of those that were noted one by one, with those that are left out: the shortest, a tenth.
+    host_ns: tuple[int, int] | None = None
+    ahead: int = 0  # left out, all ranks together: the host only ran ahead of its device
     # Of what is measured by itself (a checkpoint), by leaf: the relative half-width of the 90 %
     # interval of what it takes of a step. Of one process; seldom ones are absent.
     spreads: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -127,6 +127,10 @@ def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
             else "each rank's steps are"
         )
         yield (f"{few} fewer than {_PROVISIONAL}: how much they vary by chance is not known yet")
+    if steps.ahead:
+        yield (
+            f"left out: {steps.ahead:,} short steps in which the host only ran ahead of its device"
+        )
     yield from _joined(recorded)
 
 

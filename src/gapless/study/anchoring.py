@@ -47,9 +47,10 @@ def unprofiled_ns(study: Study) -> float | None:
 def ahead_of(study: Study) -> Ahead | None:
     """Give how short steps the host made, by itself; ``None`` where none was noted."""
     steps = None if study.recorded is None else study.recorded.steps
-    if steps is None or steps.profiled_only or steps.shortest_ns is None:
+    if steps is None or steps.profiled_only or steps.host_ns is None:
         return None
-    return Ahead(float(steps.shortest_ns), float(steps.p10_ns))
+    shortest, tenth = steps.host_ns
+    return Ahead(float(shortest), float(tenth))
 
 
 def spread_of(study: Study) -> float:

@@ -31,6 +31,7 @@ _EVER: Final = 2**62  # ns: 146 years; twice of it is still an integer
 _SYNC: Final = re.compile(
     r"^((cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize)$"
 )
+_LAUNCH: Final = re.compile(r"^(cuda|cu|hip)(Ext|Module|Graph)?(Launch|Memcpy|Memset)")
 
 
 def summarise(joined: Joined, ledger: Ledger, options: Options) -> Part:
@@ -105,6 +106,7 @@ def _evidence(view: View) -> Evidence:
         clock_error_ns=ledger.clock_error_ns,
         activities=len(acts),
         launched=int(np.sum(acts.call >= 0)) if len(acts) else None,
+        launches=_launches(view),
         host_events=int(kinds[[category.CPU_OP, *category.CALLS]].sum()),
         has_shapes=any(shape.dims for shape in trace.shapes),
         has_stacks=bool(kinds[category.PYTHON_FUNCTION]),
@@ -125,6 +127,12 @@ def _syncs(view: View) -> int:
     calls = view.counted(*category.CALLS)
     named = np.array([_SYNC.match(name) is not None for name in view.trace.names], bool)
     return int(named[view.trace.events.name[calls]].sum())
+
+
+def _launches(view: View) -> int:
+    events = view.trace.events
+    named = np.array([_LAUNCH.match(name) is not None for name in view.trace.names], bool)
+    return int((np.isin(events.category, category.CALLS) & named[events.name]).sum())
 
 
 def _stragglers(view: View) -> tuple[Straggler, ...]:

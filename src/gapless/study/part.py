@@ -36,6 +36,7 @@ class Evidence:
     clock_error_ns: int
     activities: int
     launched: int | None  # activities with a launch record; None without activities
+    launches: int  # calls that have a device do something
     host_events: int
     has_shapes: bool
     has_stacks: bool

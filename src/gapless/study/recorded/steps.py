@@ -11,7 +11,7 @@ from gapless.model.trace import Int64
 from gapless.study.recorded.batches import fetched
 from gapless.study.recorded.edges import fact_of, kind_of, logging_period, noise, unprofiled
 from gapless.study.recorded.loaders import Waited
-from gapless.study.recorded.training import Training, counted, regular, within
+from gapless.study.recorded.training import Training, counted, left_out, regular, within
 from gapless.study.recorded.waits import Waits
 
 _SIZE = ("samples", "count")
@@ -42,13 +42,22 @@ def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps |
         anchor=first.edges.anchor,
         profiled_only=not any(unprofiled(one.process, one.edges.ends).any() for one in every),
         noted=len(noted),
-        shortest_ns=int(noted.min()) if len(noted) else None,
+        host_ns=_of_host(every),
+        ahead=sum(int(left_out(one).sum()) for one in every),
     )
 
 
 def _noted(training: Training) -> Int64:
     """Give the lengths of the counted steps that were noted one by one."""
     return np.diff(training.edges.ends)[counted(training) & training.edges.noted]
+
+
+def _of_host(every: Sequence[Training]) -> tuple[int, int] | None:
+    """Give the shortest un-profiled step and a tenth part, those of a host that is ahead too."""
+    rows = [(counted(one) | left_out(one)) & one.edges.noted for one in every]
+    both = zip(every, rows, strict=True)
+    noted = np.concatenate([np.diff(one.edges.ends)[chosen] for one, chosen in both])
+    return (int(noted.min()), round(float(np.quantile(noted, 0.1)))) if len(noted) else None
 
 
 def _means(training: Training) -> Int64:

@@ -8,6 +8,7 @@ import numpy as np
 from gapless import wire
 from gapless.accounting.intervals import Lane, piece_at
 from gapless.model.recording import Process, Recording
+from gapless.study.recorded.ahead import running_ahead
 from gapless.study.recorded.edges import Bool, Edges, edges, unprofiled
 from gapless.study.recorded.stretches import Calls, Stretches, stretches
 
@@ -109,10 +110,18 @@ def _last(process: Process) -> int:
 def counted(training: Training) -> Bool:
     """Tell which stretches between ends of steps are counted.
 
-    Those that no profiler touched; all where it touched all.
+    Those that no profiler touched, and in which the host did not just run ahead of its device; all
+    where a profiler touched all.
     """
     free = unprofiled(training.process, training.edges.ends)
-    return free if free.any() else np.ones(len(free), bool)
+    return free & ~left_out(training) if free.any() else np.ones(len(free), bool)
+
+
+def left_out(training: Training) -> Bool:
+    """Tell which un-profiled stretches are not counted: the host only ran ahead of its device."""
+    free = unprofiled(training.process, training.edges.ends)
+    found = running_ahead(training.process, training.edges, free)
+    return found if (free & ~found).any() else np.zeros(len(free), bool)
 
 
 def regular(training: Training) -> Lane:

@@ -138,6 +138,9 @@ def _study(
         parts, missing = read_parts(paths, alike, tell, placed)
         notes += alone(ranked, placed, {part.evidence.path: part for part in parts})
         notes += [f"a window cannot be read: {one.path}: {one.reason}" for one in missing]
+        parts = _with_work(parts, notes)
+        if not parts:
+            return None, {}
         study = assemble(parts, (), alike)
     except UsageError:
         raise
@@ -147,6 +150,21 @@ def _study(
     kept = tuple(one for one in study.health.notes if not one.startswith(_SEVERAL))
     study = replace(study, health=replace(study.health, notes=kept))
     return study, {Path(one.evidence.path): one for one in parts}
+
+
+def _with_work(parts: Sequence[Part], notes: list[str]) -> list[Part]:
+    """Leave out windows that closed before the device came to what their steps launched.
+
+    What they show of the training thread is no part of the step: the device makes that.
+    """
+    late = [one for one in parts if not one.evidence.activities and one.evidence.launches]
+    if late:
+        notes.append(
+            f"{len(late)} of {len(parts)} windows left out: the device was so far behind that none "
+            f"of what {sum(one.evidence.launches for one in late):,} calls launched was done by "
+            "their end"
+        )
+    return [one for one in parts if not any(one is other for other in late)]
 
 
 def _with_lines(study: Study | None, stacked: Study | None) -> Study | None:

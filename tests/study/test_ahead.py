@@ -1,0 +1,81 @@
+"""Short steps of a host that runs ahead of its device are no measure of the training."""
+
+from itertools import accumulate
+
+import numpy as np
+import pytest
+
+from gapless import wire
+from gapless.study.recorded.edges import edges, unprofiled
+from gapless.study.recorded.steps import run_steps
+from gapless.study.recorded.training import left_out, trainings
+from tests.study.recording import Log, recording
+
+DEVICE = 60.0  # ms of a step on the device
+
+
+def log_of(lengths: list[float], device: float | list[float] | None) -> Log:
+    """Give a log of steps that long, in ms, and of what each took on the device."""
+    ends = list(accumulate(lengths, initial=100.0))
+    log = Log(start=0, end=ends[-1] + 100)
+    log.steps(*ends)
+    if device is not None:
+        each = device if isinstance(device, list) else [device] * len(lengths)
+        for before, after, took in zip(ends[:-1], ends[1:], each, strict=True):
+            log.mark("device-step", before, after, value=round(took * 1e6))
+    return log
+
+
+def left(log: Log) -> list[int]:
+    """Give the numbers of the steps that are left out."""
+    (found,) = trainings(recording(log))
+    return np.flatnonzero(left_out(found)).tolist()
+
+
+def test_steps_until_the_queue_is_full_are_left_out() -> None:
+    log = log_of([2.0] * 8 + [40.0] + [DEVICE] * 30, DEVICE)
+    assert left(log) == [*range(9)]
+    steps = run_steps(trainings(recording(log)), [])
+    assert steps is not None
+    assert (steps.mean_ns, steps.regular, steps.ahead) == (DEVICE * 1e6, 30, 9)
+    assert steps.host_ns is not None
+    assert steps.host_ns[0] == 2_000_000  # what the host can do is known from them all the same
+    assert steps.host_ns[1] < steps.p10_ns
+
+
+def test_long_steps_make_up_for_short_ones_where_the_host_waits() -> None:
+    every_ten = ([2.0] * 9 + [10 * DEVICE - 18]) * 4
+    assert left(log_of(every_ten, DEVICE)) == []
+
+
+def test_only_what_the_device_is_still_behind_by_is_left_out() -> None:
+    waiting = [2.0] * 9 + [10 * DEVICE - 18]
+    log = log_of([*waiting, *waiting, 2.0, 2.0, 2.0, *[DEVICE] * 20], DEVICE)
+    # Three steps' worth is left at the end: as much is left out at the head.
+    assert left(log) == [0, 1, 2]
+
+
+def test_a_device_that_was_as_quick_then_was_not_behind() -> None:
+    filled = [6.0] * 8 + [11.0] * 40  # batches had been made ahead: both were quicker
+    assert left(log_of(filled, filled)) == []
+    slower = [38.0] * 8 + [DEVICE] * 40  # not half as long: the host alone was quicker
+    assert left(log_of(slower, DEVICE)) == []
+
+
+@pytest.mark.parametrize("device", [None, [DEVICE] * 4 + [0.0] * 35])
+def test_nothing_is_said_without_times_of_the_device(device: list[float] | None) -> None:
+    assert left(log_of([2.0] * 8 + [DEVICE] * 31, device)) == []
+
+
+def test_stretches_between_windows_are_looked_at_one_by_one() -> None:
+    log = log_of([2.0, 2.0, *[DEVICE] * 10, DEVICE, 2.0, 2.0, *[DEVICE] * 10], DEVICE)
+    seen = log.process()
+    at = edges(seen).ends
+    log.mark("observer", at[12] / 1e6 + 1, at[12] / 1e6 + 2, value=wire.OBSERVER_WINDOW)
+    (found,) = trainings(recording(log))
+    assert not unprofiled(found.process, found.edges.ends)[12]
+    assert left(log) == [0, 1, 13, 14]
+
+
+def test_a_run_of_short_steps_alone_is_kept() -> None:
+    assert left(log_of([2.0] * 12, DEVICE)) == []
