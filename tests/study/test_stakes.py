@@ -30,6 +30,8 @@ from gapless.study.price import Prices
 from gapless.study.replaying import Silent
 from gapless.study.stakes import LIKELY, at_stake, odds_of
 
+pytestmark = pytest.mark.usefixtures("uncalibrated")
+
 HALF = Interval(0.4, 0.5, 0.6)
 RUN = seen(
     gpu(loader()),

@@ -19,6 +19,8 @@ from gapless.study.price import Prices
 from gapless.study.replaying import Silent
 from gapless.study.trying import UNKNOWN
 
+pytestmark = pytest.mark.usefixtures("uncalibrated")
+
 RUN = seen(gpu(), {"busy.math": 30, "idle.host.dispatch": 70})
 
 
