@@ -44,7 +44,13 @@ def closes(monkeypatch: pytest.MonkeyPatch) -> Closes:
     """Give a function that tells after how many steps a window closes."""
 
     def after(device: Device | None, what: str = WINDOW, *, cuda: bool = True) -> int:
-        monkeypatch.setattr(opened, "Capture", lambda **_: SimpleNamespace(cuda=cuda))
+        capture = SimpleNamespace(cuda=cuda)
+
+        def started(*, stacks: bool) -> SimpleNamespace:
+            assert stacks is (what is STACKS)
+            return capture
+
+        monkeypatch.setattr(opened, "Capture", started)
         if device is None:
             monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
         else:

@@ -3,12 +3,22 @@
 import ast
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gapless.probe import copies, launches, session, storage
-from gapless.probe.figures import Room, Series, absent, figure, quantile, rounds
+from gapless.probe.figures import (
+    Figure,
+    Measurement,
+    Room,
+    Series,
+    absent,
+    figure,
+    quantile,
+    rounds,
+)
 from gapless.probe.launches import Span
 
 PROBE = Path(session.__file__).parent
@@ -164,3 +174,34 @@ def test_the_probe_is_written_for_python_3_9_and_needs_torch_alone(path: Path) -
         )
     }
     assert imported <= sys.stdlib_module_names | {"torch", "torchvision", "PIL"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "more"), [((), 2.0), (("--seconds", "12"), 0.0), (("--ranks", "1"), 0.0)]
+)
+def test_processes_that_reduce_together_get_time_to_start(
+    monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], more: float
+) -> None:
+    """On a machine with many processors what comes before them used up the time."""
+    until = list[float]()
+
+    def act(room: Room) -> Iterator[Figure]:
+        until.append(room.until)
+        return iter(())
+
+    def alone(room: Room) -> str | None:
+        return "one process alone" if room.ranks == 1 else None
+
+    group = Measurement("group", act, {}, 2.0, torch=False, imports=True, lacks=alone)
+    last = Measurement("last", act, {}, 1e9, torch=False)
+    monkeypatch.setattr(session.collectives, "MEASUREMENTS", (group,))
+    monkeypatch.setattr(session, "MEASUREMENTS", (group, last))
+
+    def nothing(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(session.signal, "setitimer", nothing)
+    monkeypatch.setattr(session.os, "dup2", nothing)  # the descriptors of the tests
+    began = time.monotonic()
+    session.main(["--ranks", "2", *asked])
+    assert until[-1] - began == pytest.approx(12 + more, abs=0.5)

@@ -116,7 +116,11 @@ def _measure(
     if options.device is not None:
         tell({"machine": {**identity, "gpu": {**identity["gpu"], "why": state.gpu}}})
     now = time.monotonic()
-    state = state._replace(until=max(began + seconds, now + seconds * _AFTER_IMPORT))
+    until = max(began + seconds, now + seconds * _AFTER_IMPORT)
+    if options.seconds is None:  # several processes have to start before they reduce together
+        late = [one for one in wanted if one in collectives.MEASUREMENTS]
+        until += sum(_needed(one, state.room) for one in late if one.lacks(state.room) is None)
+    state = state._replace(until=until)
     for one in wanted:
         tell({"begin": one.part})
         tell(_taken(one, state, options.scale))
@@ -215,8 +219,13 @@ def _hindrance(one: Measurement, state: _State, now: float) -> str | None:
     lacking = one.lacks(state.room)
     if lacking:
         return lacking
-    needed = _IMPORTS * state.room.import_s + one.seconds if one.imports else 0.0
+    needed = _needed(one, state.room) if one.imports else 0.0
     return _LATE if now + needed > state.until else None
+
+
+def _needed(one: Measurement, room: Room) -> float:
+    """Give the seconds that a measurement in fresh processes takes, which import torch."""
+    return _IMPORTS * room.import_s + one.seconds
 
 
 _TELLING_S = 0.2  # the kernel counts processor time in hundredths of a second

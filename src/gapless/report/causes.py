@@ -70,7 +70,9 @@ def harmless_lines(found: Diagnosis) -> Iterator[str]:
         if most is not None and most.high - 1 < found.least:
             yield f"{_label(one)}: {_worth(most)}"
         elif one.predicted.speedup is None:
-            yield f"{_label(one)}: seen; {told(one)}"
+            # What points at no line, and nothing of ours helps against, needs its sentence.
+            alone = one.loss.where is None and one.loss.no_remedy and not one.loss.helps
+            yield f"{_label(one)}: {_sentence(one) if alone else 'seen'}; {told(one)}"
 
 
 def try_lines(found: Diagnosis) -> Iterator[str]:
