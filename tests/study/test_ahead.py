@@ -67,6 +67,31 @@ def test_nothing_is_said_without_times_of_the_device(device: list[float] | None)
     assert left(log_of([2.0] * 8 + [DEVICE] * 31, device)) == []
 
 
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [2.0] * 300 + [10.0] * 700,
+        [3.0] * 400 + [12.0] * 600,
+        [2.0] * 16 + [11.0] * 200,
+    ],
+)
+def test_steps_that_were_not_measured_are_like_those_beside_them(lengths: list[float]) -> None:
+    """Of short steps the device's part is measured in one of 20 ms."""
+    device, passed = list[float](), 0.0
+    for took in lengths:
+        passed += took
+        device.append(took if passed >= 20 else 0.0)
+        passed = 0.0 if passed >= 20 else passed
+    assert len(left(log_of(lengths, device))) <= 10
+
+
+def test_what_is_owed_may_be_paid_in_steps_that_were_summed() -> None:
+    log = log_of([2.0] * 9, DEVICE)
+    (end,) = {one[5] for one in log.marks if one[5] == max(mark[5] for mark in log.marks)}
+    log.summed("step", (end / 1e6, end / 1e6 + 10 * DEVICE * 4 - 9 * 2), 31)
+    assert left(log) == []
+
+
 def test_stretches_between_windows_are_looked_at_one_by_one() -> None:
     log = log_of([2.0, 2.0, *[DEVICE] * 10, DEVICE, 2.0, 2.0, *[DEVICE] * 10], DEVICE)
     seen = log.process()

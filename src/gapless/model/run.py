@@ -54,6 +54,15 @@ class Timeline:
 
 
 @dataclass(frozen=True)
+class Slowed:
+    """Steps before the first window of a profiler, and behind it, where they are longer."""
+
+    count: int  # steps before it
+    before_ns: int  # medians, without waits for data and what is seldom
+    behind_ns: int
+
+
+@dataclass(frozen=True)
 class RunSteps:
     """Step times outside the windows of any profiler, over all ranks."""
 
@@ -72,6 +81,7 @@ class RunSteps:
     noted: int  # of the regular ones, one by one: median, p10, p90 and noise are of these
     # Of those that were noted one by one, with those that are left out: the shortest, a tenth.
     host_ns: tuple[int, int] | None = None
+    slowed: Slowed | None = None  # by what a profiler leaves behind; of one rank
     ahead: int = 0  # left out, all ranks together: the host only ran ahead of its device
     # Of what is measured by itself (a checkpoint), by leaf: the relative half-width of the 90 %
     # interval of what it takes of a step. Of one process; seldom ones are absent.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from gapless.model.run import ProcessTime, Recorded, RunSteps
+from gapless.model.run import ProcessTime, Recorded, RunSteps, Slowed
 from gapless.model.study import Study
 from gapless.report.account import Sheet
 from gapless.report.numbers import count, duration, percent, span, unit_for
@@ -127,6 +127,8 @@ def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
             else "each rank's steps are"
         )
         yield (f"{few} fewer than {_PROVISIONAL}: how much they vary by chance is not known yet")
+    if steps.slowed is not None:
+        yield from _slowed(steps.slowed)
     if steps.ahead:
         yield (
             f"left out: {steps.ahead:,} short steps in which the host only ran ahead of its device"
@@ -136,6 +138,16 @@ def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
 
 def _noise(steps: RunSteps) -> str:
     return "" if steps.noise is None else f" ± {percent(steps.noise)}"
+
+
+def _slowed(found: Slowed) -> Iterator[str]:
+    unit = unit_for(found.behind_ns)
+    yield (
+        f"behind the first window a step takes {unit.of(found.behind_ns)} {unit.name}, before it "
+        f"{unit.of(found.before_ns)} ({found.count:,} steps, waits for data aside): torch's "
+        "profiler stays attached to the device's driver when it has stopped, and makes launches "
+        "dearer, here until the end (TEARDOWN_CUPTI=1 in the environment has torch detach it)"
+    )
 
 
 def _joined(recorded: Recorded) -> Iterator[str]:

@@ -31,7 +31,9 @@ _EVER: Final = 2**62  # ns: 146 years; twice of it is still an integer
 _SYNC: Final = re.compile(
     r"^((cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize)$"
 )
-_LAUNCH: Final = re.compile(r"^(cuda|cu|hip)(Ext|Module|Graph)?(Launch|Memcpy|Memset)")
+_LAUNCH: Final = re.compile(
+    r"^(cuda|cu|hip)(ExtModule|Ext|Module|Graph)?(Launch(?!HostFunc)|Memcpy|Memset)"
+)
 
 
 def summarise(joined: Joined, ledger: Ledger, options: Options) -> Part:

@@ -116,6 +116,7 @@ def finish(why: str = "the process ended") -> None:
     global _closed, _session
     session, _session, _closed = _session, None, True
     if session is not None:
+        session.keeping.setting, session.check = PLACE, False  # nothing is begun any more
         _safely(session.discard, why)
 
 

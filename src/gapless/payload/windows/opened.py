@@ -42,6 +42,10 @@ class Opened:
         if shown is not None:
             shown.__exit__(None, None, None)
 
+    def is_whole(self) -> bool:
+        """Tell whether all planned steps are in, so that it lasts for its device alone."""
+        return self.what is not PROBE and self.steps >= self.want
+
     def is_done(self, more: int) -> bool:
         """Tell whether the device has done the planned steps, or that was waited for long enough.
 

@@ -156,7 +156,7 @@ class Plan:
     def closed(self, step: int, steps: int, stop: int, cost: int) -> None:
         """Plan what follows a window that was kept; stopping and saving took ``stop`` ns."""
         self.spent += cost
-        self.settled = step + RANKS_BEHIND if self.ranks else step
+        self._settle(step)
         if stop > SLOW_NS:
             self.limit = max(LEAST, steps * SLOW_NS // stop)
         if self.next is STACKS:
@@ -173,6 +173,7 @@ class Plan:
         """Plan what follows a window that was not kept; give why there will be none, if so."""
         self.spent += cost
         self.failures += 1
+        self._settle(step)
         if self.failures >= MOST_FAILURES:
             self.next = None
             return f"{self.failures} windows were cut short"
@@ -188,6 +189,10 @@ class Plan:
             self._after(step)
         return None
 
+    def _settle(self, step: int) -> None:
+        """Note when a window that was planned to end at a step is closed in all ranks."""
+        self.settled = step + RANKS_BEHIND if self.ranks else step
+
     def without_stacks(self, step: int) -> None:
         """Go on without the window with stacks."""
         self.stacks_due = False
@@ -197,11 +202,7 @@ class Plan:
         self.stacks_due = self.stacks_due and (self.per_step or 0) <= STACKS_EVENTS
         if self.kept and self.stacks_due:
             self.next = STACKS
-            self.at = (
-                self.first_at + self.window_steps + RANKS_BEHIND + REST + 2
-                if self.ranks
-                else step + self._rest()
-            )
+            self.at = step + (RANKS_BEHIND + REST + 2 if self.ranks else self._rest())
             return
         self.next = WINDOW if self.kept < self.most else None
         self.at = self._position(step)
@@ -214,7 +215,7 @@ class Plan:
         if self.every:
             late = RANKS_BEHIND if self.ranks else 0
             every = max(int(self.every), self.window_steps + late + REST)
-            return at + every * max(1, -(-(step + REST - at) // every))
+            return at + every * max(1, -(-(step + late + REST - at) // every))
         if not self.ranks:
             return max(2 * step, step + 10)
         while at < step + max(self.window_steps, RANKS_BEHIND) + REST:

@@ -22,7 +22,7 @@ EVALUATION = "gapless:eval"
 PATIENCE_NS = 30_000_000_000  # a window that lasts longer is closed where it is seen
 MANY = 10  # and longer than so many times what its steps should take
 CHECKED = 30  # steps after which a check ends that can have no window
-PLAIN = 75  # steps, some 60 of them plain: how much they vary is known then
+ENOUGH, PLAIN = 75, 60  # steps, and of them plain ones: how much they vary is known then
 SOON_NS = 15_000_000_000  # and so long for them, once the windows are in
 
 
@@ -42,6 +42,7 @@ class Session:
         self.make: Any = None  # record_function
         self.thread = -1  # that steps
         self.done_at = 0  # of a check: when its windows were in
+        self.plain = 0  # steps that ended without a window
         if not options.get("windows", True):
             self.over = "not asked for"
 
@@ -52,6 +53,7 @@ class Session:
         if self.open is not None:
             self._step(step)
             return
+        self.plain += 1
         if self.keeping.children:
             self.plan.held(self.keeping.reap())
         what = self.plan.edge(step, end)
@@ -103,7 +105,8 @@ class Session:
         if self.plan.ranks:
             return step >= self.plan.settled
         self.done_at = self.done_at or recorder.now()
-        return step >= PLAIN or recorder.now() - self.done_at >= SOON_NS
+        enough = step >= ENOUGH and self.plain >= PLAIN
+        return enough or recorder.now() - self.done_at >= SOON_NS
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────
 
@@ -174,13 +177,21 @@ class Session:
             self.keeping.keep(frame, result, events, here=self.check)
         del result
         if here.what is not PROBE:
-            # Ranks plan by what is the same in all of them, however far behind a device is.
-            planned = here.step + here.want if self.plan.ranks else step
-            self.plan.closed(planned, here.steps, recorder.now() - stop, recorder.now() - begun)
+            stopped, ended = recorder.now() - stop, recorder.now() - begun
+            self.plan.closed(self._planned(here, step), here.steps, stopped, ended)
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
         thinning.release()
         if self.check:
             self._check(step)
+
+    def _planned(self, here: Opened, step: int) -> int:
+        """Give the step by which to plan: for ranks one that is the same in all of them.
+
+        However far behind a device is, and however many events one rank's probe saw.
+        """
+        if not self.plan.ranks:
+            return step
+        return here.step + (LEAST if here.what is STACKS else self.plan.window_steps)
 
     def _probed(self, step: int, result: Any, begun: int) -> None:
         events = len(result.events())
@@ -206,8 +217,12 @@ class Session:
     # ── Ends before their time ──────────────────────────────────────────────────────────────────
 
     def discard(self, why: str) -> None:
-        """Stop the open window, if there is one, and keep nothing of it."""
-        here, self.open = self.open, None
+        """Stop the open window, if there is one; keep it only if it but waits for its device."""
+        here = self.open
+        if here is not None and here.is_whole() and self._may_stop(here):
+            self.close(here.step + here.steps)
+            return
+        self.open = None
         if here is None or not self._may_stop(here):
             return
         begun = recorder.now()
@@ -218,7 +233,8 @@ class Session:
         if here.what is not PROBE:
             frame = self._frame(here, here.step + here.steps)
             recorder.write(wire.WINDOW, {**frame, "discarded": why})
-        reason = self.plan.failed(here.step + here.steps, recorder.now() - begun)
+        planned = self._planned(here, here.step + here.steps)
+        reason = self.plan.failed(planned, recorder.now() - begun)
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
         thinning.release()
         if reason is not None:
@@ -229,7 +245,7 @@ class Session:
         here = self.open
         if here is None or not self._may_stop(here):
             return
-        if here.what is not PROBE and here.steps >= LEAST:
+        if here.is_whole() or (here.what is not PROBE and here.steps >= LEAST):
             self.close(here.step + here.steps)
         else:
             self.discard(why)

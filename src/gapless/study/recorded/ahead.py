@@ -23,20 +23,20 @@ _BEHIND = 0.5  # steps: a device that is less behind at the end is with its host
 def running_ahead(process: Process, edges: Edges, free: Bool) -> Bool:
     """Tell which of the steps that no profiler touched are only the host running ahead."""
     found = np.zeros(len(free), bool)
-    device = _device_steps(process, edges)
+    device = np.where(free, _device_steps(process, edges), 0)
     known = device[device > 0]
     if len(known) < _MANY:
         return found
-    usual = float(np.median(known))
+    usual, single = float(np.median(known)), edges.noted & (edges.many == 1)
     lengths = np.diff(edges.ends)
-    growth = np.where(device > 0, device, usual) - lengths
-    single = free & edges.noted & (edges.many == 1)
-    ends = np.flatnonzero(np.diff(np.concatenate(([0], single.astype(np.int8), [0]))))
+    growth = _nearest(device) * edges.many - lengths
+    ends = np.flatnonzero(np.diff(np.concatenate(([0], free.astype(np.int8), [0]))))
     for first, after in zip(ends[::2], ends[1::2], strict=True):
         behind = float(growth[first:after].sum())
         if behind < _BEHIND * usual:
             continue
-        lead = first + _leading(lengths[first:after] < _SHORT * usual)
+        short = single[first:after] & (lengths[first:after] < _SHORT * usual)
+        lead = first + _leading(short)
         if not (lengths[first:lead] < _AHEAD * usual).any():
             continue  # the device's step was short then, too
         gained = np.cumsum(growth[first:lead])
@@ -47,6 +47,16 @@ def running_ahead(process: Process, edges: Edges, free: Bool) -> Bool:
 def _leading(rows: Bool) -> int:
     """Count the rows before the first that is false."""
     return len(rows) if rows.all() else int(np.argmin(rows))
+
+
+def _nearest(device: Int64) -> Int64:
+    """Give each step that was not measured what the nearest measured one took."""
+    known = np.flatnonzero(device > 0)
+    every = np.arange(len(device))
+    after = np.minimum(np.searchsorted(known, every), len(known) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.where(every - known[before] <= known[after] - every, before, after)
+    return device[known[np.where(every >= known[-1], len(known) - 1, nearer)]]
 
 
 def _device_steps(process: Process, edges: Edges) -> Int64:

@@ -11,6 +11,7 @@ from gapless.model.trace import Int64
 from gapless.study.recorded.batches import fetched
 from gapless.study.recorded.edges import fact_of, kind_of, logging_period, noise, unprofiled
 from gapless.study.recorded.loaders import Waited
+from gapless.study.recorded.slowed import slowed
 from gapless.study.recorded.training import Training, counted, left_out, regular, within
 from gapless.study.recorded.waits import Waits
 
@@ -43,6 +44,7 @@ def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps |
         profiled_only=not any(unprofiled(one.process, one.edges.ends).any() for one in every),
         noted=len(noted),
         host_ns=_of_host(every),
+        slowed=slowed(first.process, first.edges, counted(first)) if len(every) == 1 else None,
         ahead=sum(int(left_out(one).sum()) for one in every),
     )
 

@@ -136,11 +136,11 @@ def _study(
         ]
         placed = places(ranked)
         parts, missing = read_parts(paths, alike, tell, placed)
-        notes += alone(ranked, placed, {part.evidence.path: part for part in parts})
         notes += [f"a window cannot be read: {one.path}: {one.reason}" for one in missing]
-        parts = _with_work(parts, notes)
+        parts = _with_work(parts, files, notes)
         if not parts:
             return None, {}
+        notes += alone(ranked, placed, {part.evidence.path: part for part in parts})
         study = assemble(parts, (), alike)
     except UsageError:
         raise
@@ -152,15 +152,18 @@ def _study(
     return study, {Path(one.evidence.path): one for one in parts}
 
 
-def _with_work(parts: Sequence[Part], notes: list[str]) -> list[Part]:
+def _with_work(parts: Sequence[Part], files: Sequence[_File], notes: list[str]) -> list[Part]:
     """Leave out windows that closed before the device came to what their steps launched.
 
-    What they show of the training thread is no part of the step: the device makes that.
+    What they show of the training thread is no part of the step: the device makes that. Lines of
+    those with stacks are lines all the same.
     """
-    late = [one for one in parts if not one.evidence.activities and one.evidence.launches]
+    plain = {str(one.path) for one in files if one.window and not one.window.stacks}
+    ours = [one for one in parts if one.evidence.path in plain]
+    late = [one for one in ours if not one.evidence.activities and one.evidence.launches]
     if late:
         notes.append(
-            f"{len(late)} of {len(parts)} windows left out: the device was so far behind that none "
+            f"{len(late)} of {len(ours)} windows left out: the device was so far behind that none "
             f"of what {sum(one.evidence.launches for one in late):,} calls launched was done by "
             "their end"
         )

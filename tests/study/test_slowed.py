@@ -1,0 +1,61 @@
+"""Steps that are longer behind the first window than before it are told."""
+
+from itertools import accumulate, pairwise
+
+import pytest
+
+from gapless import wire
+from gapless.model.run import Slowed
+from gapless.study.recorded.steps import run_steps
+from gapless.study.recorded.training import trainings
+from tests.study.recording import Log, recording
+
+
+def log_of(before: list[float], behind: list[float], *, device: bool = True) -> Log:
+    """Give a log of steps that long, in ms, before and behind a window of 50 ms."""
+    ends = [*accumulate(before, initial=100.0)]
+    last = ends[-1]
+    ends += [*accumulate(behind, initial=last + 50)]
+    log = Log(start=0, end=ends[-1] + 100)
+    log.steps(*ends)
+    log.mark("observer", last + 1, last + 49, value=wire.OBSERVER_WINDOW)
+    if device:
+        for at, after in pairwise(ends):
+            log.mark("device-step", at, after, value=round((after - at) * 1e6))
+    return log
+
+
+def told(log: Log) -> Slowed | None:
+    steps = run_steps(trainings(recording(log)), [])
+    assert steps is not None
+    return steps.slowed
+
+
+def test_steps_behind_a_window_are_compared_with_those_before_it() -> None:
+    assert told(log_of([90.0] + [60.0] * 8, [80.0] * 20)) == Slowed(8, 60_000_000, 80_000_000)
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ([90.0] + [60.0] * 8, [62.0] * 20),  # less than a twentieth
+        ([90.0] + [60.0, 90.0] * 4, [80.0] * 20),  # they vary as much by themselves
+        ([90.0] + [60.0] * 3, [80.0] * 20),  # too few
+        ([90.0] + [80.0] * 8, [60.0] * 20),  # quicker
+    ],
+)
+def test_nothing_is_said_that_may_be_chance(before: list[float], behind: list[float]) -> None:
+    assert told(log_of(before, behind)) is None
+
+
+def test_nothing_is_left_behind_without_a_device() -> None:
+    assert told(log_of([90.0] + [60.0] * 8, [80.0] * 20, device=False)) is None
+
+
+def test_waits_for_data_are_no_part_of_it() -> None:
+    before, behind = [90.0] + [60.0] * 8, [80.0] * 20
+    log = log_of(before, behind)
+    for end in {mark[5] / 1e6 for mark in log.marks if mark[0] == wire.STEP}:
+        if end > 100 + sum(before) + 60:  # the queue is empty by then
+            log.mark("next", end - 25, end - 3)
+    assert told(log) is None
