@@ -20,11 +20,12 @@ from gapless import wire
 from gapless.store.logs import open_log
 from gapless.store.pack import pack
 from tests.zoo.cases import Case
+from tests.zoo.neighbour import BESIDE, neighbour
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LARGEST: Final = 2_000_000  # bytes of a record
 PATIENCE_S: Final = 180
-_LEVEL: Final = 19
+_QUICK, _TIGHT = 12, 19  # levels of zstandard: a second for 36 MB, and a minute for a quarter less
 
 
 class RecordingError(Exception):
@@ -41,14 +42,17 @@ def command(case: Case, device: str, seconds: float, source: str = ZOO) -> list[
 def record(case: Case, device: str, seconds: float, out: Path, source: str = ZOO) -> Path:
     """Record a training of a case; give its run folder. Raises ``RecordingError``."""
     ours = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(out), "--"]
-    done = subprocess.run(
-        [*ours, *command(case, device, seconds, source)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    beside = bool(case.options.get("neighbour")) and device == "cuda"
+    with neighbour(there=beside):  # nobody's of the run: that one's descendants are parts of it
+        done = subprocess.run(
+            [*ours, *command(case, device, seconds, source)],
+            cwd=ROOT,
+            env={**os.environ, **({BESIDE: "1"} if beside else {})},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
     found = sorted(one.parent for one in out.glob("*/run.json"))
     if done.returncode or not found:
         raise RecordingError(f"{case.name}: exit code {done.returncode}\n{done.stderr[-2000:]}")
@@ -61,16 +65,27 @@ def keep(run: Path, target: Path) -> tuple[str, ...]:
     Folders of this machine are called /project, /venv and /python in it, the machine "host".
     """
     with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / run.name
-        left = _tidied(run, copy)
-        while True:
-            target.unlink(missing_ok=True)
-            pack(copy, target)
-            windows = sorted((copy / "windows").glob("*"), key=_worth)
-            if target.stat().st_size <= LARGEST or not windows:
-                return tuple(left)
-            left.append(windows[-1].name)
-            windows[-1].unlink()
+        quick, copy = (Path(place) / name / run.name for name in ("quick", "tight"))
+        _tidied(run, quick, _QUICK)
+        if _fits(quick, target):
+            return ()
+        _tidied(run, copy, _TIGHT)
+        if _fits(copy, target):
+            return ()
+        left = list[str]()
+        for window in sorted((copy / "windows").glob("*"), key=_worth, reverse=True):
+            left.append(window.name)
+            window.unlink()
+            if _fits(copy, target):
+                break
+        return tuple(left)
+
+
+def _fits(copy: Path, target: Path) -> bool:
+    """Pack a run, and tell whether that is small enough."""
+    target.unlink(missing_ok=True)
+    pack(copy, target)
+    return target.stat().st_size <= LARGEST
 
 
 def _worth(window: Path) -> tuple[bool, int, str]:
@@ -79,7 +94,7 @@ def _worth(window: Path) -> tuple[bool, int, str]:
     return "stacks" in window.name, int(step[1]) if step else 0, window.name
 
 
-def _tidied(run: Path, copy: Path) -> list[str]:
+def _tidied(run: Path, copy: Path, level: int) -> None:
     """Copy a run without the names of this machine."""
     (copy / "logs").mkdir(parents=True)
     (copy / "windows").mkdir()
@@ -87,9 +102,8 @@ def _tidied(run: Path, copy: Path) -> list[str]:
     for log in (run / "logs").glob("*.log"):
         (copy / "logs" / log.name).write_bytes(b"".join(_frames(log)))
     for window in (run / "windows").glob("rank*.json.gz"):
-        packed = zstandard.compress(hidden(igzip.decompress(window.read_bytes())), _LEVEL)
+        packed = zstandard.compress(hidden(igzip.decompress(window.read_bytes())), level)
         (copy / "windows" / window.with_suffix(".zst").name).write_bytes(packed)
-    return []
 
 
 def _frames(log: Path) -> Iterator[bytes]:

@@ -144,9 +144,9 @@ def _slowed(found: Slowed) -> Iterator[str]:
     unit = unit_for(found.behind_ns)
     yield (
         f"behind the first window a step takes {unit.of(found.behind_ns)} {unit.name}, before it "
-        f"{unit.of(found.before_ns)} ({found.count:,} steps, waits for data aside): torch's "
-        "profiler stays attached to the device's driver when it has stopped, and makes launches "
-        "dearer, here until the end (TEARDOWN_CUPTI=1 in the environment has torch detach it)"
+        f"{unit.of(found.before_ns)} ({found.count:,} steps, waits for data aside), likely since "
+        "torch's profiler stays attached to the device's driver when it has stopped: without "
+        "gapless the host's part is less"
     )
 
 
