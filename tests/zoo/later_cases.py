@@ -119,6 +119,16 @@ _ON_CPU = (
         {"needless gradients": {"graphs": False}, "evaluation": {"evaluate_every": 0}},
     ),
     Case(
+        "control-plays-with-graphs-c",
+        "control",
+        "c",
+        FAULT,
+        ("evaluation with autograd",),
+        {"evaluate_every": 5, "graphs": True},
+        (m.variant("needless gradients"), m.fused("Adam", WRONG), m.tf32(DECOY)),
+        {"needless gradients": {"graphs": False}},
+    ),
+    Case(
         "language-evaluates-seldom-c",
         "language",
         "c",

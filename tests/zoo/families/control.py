@@ -3,6 +3,7 @@
 
 import gc
 import itertools
+import math
 from argparse import Namespace
 from typing import Any
 
@@ -23,6 +24,9 @@ USUAL = {
     "foreach": None,
     "heap": 0,  # objects that live as long as the training
     "empty_cache": False,
+    "evaluate_every": 0,  # steps
+    "episode": 200,  # actions of an evaluation
+    "graphs": False,  # it leaves autograd on
 }
 SIZES = {
     "c": {"wide": 64, "layers": 2, "poles": 32},
@@ -85,8 +89,9 @@ def make(options: Namespace, device: torch.device) -> Job:
     if options.hooks:
         for module in model.modules():
             module.register_forward_hook(watch)
+    period = math.lcm(options.collect_every or 1, options.evaluate_every or 1)
     heap = [{"number": number, "next": [number]} for number in range(options.heap)]
-    return Job(model, heap, device, options, train, {}, options.collect_every or 1)
+    return Job(model, heap, device, options, train, {}, period)
 
 
 def train(job: Job) -> Steps:
@@ -111,17 +116,37 @@ def train(job: Job) -> Steps:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            for _ in range(options.garbage):
-                Node()
-            if options.collect_every and number % options.collect_every == 0:
-                gc.collect()
-            if options.synchronize and device.type == "cuda":
-                torch.cuda.synchronize()
-            if options.empty_cache and device.type == "cuda":
-                torch.cuda.empty_cache()
+            after_step(job, number)
             yield
     finally:
         torch.autograd.set_detect_anomaly(False)
+
+
+def after_step(job: Job, number: int) -> None:
+    """Do what is due between two steps."""
+    options, on_gpu = job.options, job.device.type == "cuda"
+    for _ in range(options.garbage):
+        Node()
+    if options.collect_every and number % options.collect_every == 0:
+        gc.collect()
+    if options.synchronize and on_gpu:
+        torch.cuda.synchronize()
+    if options.empty_cache and on_gpu:
+        torch.cuda.empty_cache()
+    if options.evaluate_every and number % options.evaluate_every == 0:
+        play(job.model, options, job.device)
+
+
+def play(model: nn.Module, options: Namespace, device: torch.device) -> float:
+    """Play an episode as well as the agent can; give the share of poles that stood, on average."""
+    poles, stood = Poles(options.poles, device), 0.0
+    model.eval()
+    with torch.set_grad_enabled(options.graphs):
+        for _ in range(options.episode):
+            logits, _ = model(poles.state)
+            stood += float(poles.push(logits.argmax(-1)).mean())
+    model.train()
+    return stood / options.episode
 
 
 def surprise(chances: list[Tensor], values: list[Tensor], rewards: list[Tensor]) -> Tensor:
