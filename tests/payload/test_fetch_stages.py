@@ -158,9 +158,10 @@ def test_prints_nothing_and_misses_nothing(ran: Ran) -> None:
 
 def test_wall_is_processor_and_run_queue_and_blocked(ran: Ran) -> None:
     for row in ran.rows:
-        assert 0 < row.of("cpu") <= row.wall + 100_000
+        late = 100_000 + row.wall // 20  # clocks are read one after another, on a busy machine
+        assert 0 < row.of("cpu") <= row.wall + late
         assert row.of("run_queue") >= 0
-        assert -100_000 < row.blocked < row.wall
+        assert -late < row.blocked < row.wall
 
 
 def test_stages_sum_to_the_fetch(ran: Ran) -> None:

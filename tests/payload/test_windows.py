@@ -63,7 +63,7 @@ def train(folder: Path, steps: int, *wishes: str, world: int = 2, **options: obj
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.stderr == ""
@@ -178,7 +178,7 @@ def test_the_steps_of_a_window_are_kept_though_there_is_no_room(tmp_path: Path) 
 
 
 def test_threads_that_want_pythons_lock_do_not_stop_the_child(tmp_path: Path) -> None:
-    run = train(tmp_path, 40, "threads=10", "wait=34", save="child")
+    run = train(tmp_path, 36, "threads=17", "wait=34", save="child")
     assert run.files() == ["rank0-step13.json", "rank0-step31-stacks.json"]
     assert run.told(wire.UNSEEN) == []
 
