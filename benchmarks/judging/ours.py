@@ -11,8 +11,9 @@ from gapless.errors import UsageError
 from gapless.model.change import Change, Predicted
 from gapless.model.edit import Applicability, Proposal, as_json, from_json
 from gapless.model.finding import Finding, ToTry
+from gapless.model.interval import Interval
 from gapless.model.study import Study
-from gapless.replay.calibration import Residual, score
+from gapless.replay.calibration import Residual, halves, score
 from gapless.study.concluding import conclude
 from gapless.study.price import Prices, price
 from gapless.study.propose import foretold
@@ -108,9 +109,9 @@ def _changes(against: Against, every: Iterable[Finding]) -> tuple[Change, ...]:
 def residuals(said: Said, record: Record) -> list[Residual]:
     """Give how far off the predictions of a record were, where its menu can tell.
 
-    What was measured roughly counts too: its noise can only make intervals wider. Ceilings do not:
-    nobody is told what they would give, and one batch again and again stays in the processors'
-    caches, too.
+    What was measured more roughly than it was predicted says nothing of that: its distance is the
+    measurement's own noise. Ceilings do not count either: nobody is told what they would give, and
+    one batch again and again stays in the processors' caches, too.
     """
     known = {
         one.name: one.speedup
@@ -118,7 +119,12 @@ def residuals(said: Said, record: Record) -> list[Residual]:
         if one.rough and one.speedup is not None and not one.ceiling
     }
     return [
-        Residual(one.family, record.kind, round(score(one.speedup, known[name].mid), 4))
+        Residual(one.family, record.kind, round(score(found, known[name].mid), 4))
         for name, one in said.predicted.items()
-        if one.speedup is not None and name in known
+        if (found := one.speedup) is not None and name in known and _tells(known[name], found)
     ]
+
+
+def _tells(measured: Interval, predicted: Interval) -> bool:
+    """Tell whether a measurement is as exact as the prediction that it is to judge."""
+    return max(halves(measured)) <= max(halves(predicted))

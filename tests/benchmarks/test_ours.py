@@ -1,12 +1,18 @@
 """What gapless says, as an answer: causes with a price first, then those that have to be tried."""
 
+from math import exp
 from pathlib import Path
 
-from benchmarks.judging.ours import says
-from benchmarks.judging.records import FAULTY, Record
+import pytest
+
+from benchmarks.judging.answers import Answer
+from benchmarks.judging.ours import Said, residuals, says
+from benchmarks.judging.records import FAULTY, Line, Record
 from gapless.catalogue.examples import gpu, loader
 from gapless.catalogue.seen_examples import seen
 from gapless.catalogue.seen_parts import made_by, used
+from gapless.model.change import Predicted
+from gapless.model.interval import Interval
 from gapless.study.ceilings import Ceilings
 from gapless.study.price import Prices
 from gapless.study.replaying import Silent
@@ -29,3 +35,16 @@ def test_what_has_no_price_is_recommended_behind_all_that_has_one() -> None:
     assert "workers" in named[1].causes
     assert named[1].says.startswith("G101 loader-in-training-process, to be tried:")
     assert named[1].value == 2.0
+
+
+@pytest.mark.parametrize(("noise", "told"), [(0.0, [2.0]), (0.03, [2.0]), (0.05, [])])
+def test_a_rougher_measurement_than_the_prediction_does_not_judge_it(
+    noise: float, told: list[float]
+) -> None:
+    foretold = Interval(exp(0.1 - 0.04), exp(0.1), exp(0.1 + 0.04))
+    measured = Interval(exp(0.18 - noise), exp(0.18), exp(0.18 + noise))
+    line = Line("fused", "fused", (), (), "host", False, measured, 0.01)  # noqa: FBT003
+    record = Record("made", "made", FAULTY, (line,), Path("none"))
+    study = seen(gpu(), {"busy.math": 40}).study
+    said = Said(Answer(), study, {"fused": Predicted(foretold, "host")})
+    assert [one.score for one in residuals(said, record)] == pytest.approx(told, abs=1e-3)
