@@ -3,7 +3,9 @@
 ``python -m benchmarks.behind_windows --out FILE``: no machine is measured, recordings are read. The
 steps are un-profiled ones of the same process, waits for data and what is seldom aside; a recording
 counts as slower by the rule of the report (``gapless.study.recorded.slowed``). Beside it stands the
-step of the case's menu, which was measured without any profiler.
+step of the case's menu, which was measured without any profiler, waits for data in it: where that
+is nearer to the steps before the window, what came with it is the reason; where it is not, the
+steps before it were short for another (a queue that was full, a machine that was less busy).
 """
 
 import argparse
@@ -30,10 +32,12 @@ def compared(record: Path) -> dict[str, Any]:
     told: dict[str, Any] = {"case": record.name, "windows": len(first.process.windows)}
     told["step_without_profiler_ns"] = menu["step_ns"]
     if found is not None:
+        before = menu["step_ns"] ** 2 < found.before_ns * found.behind_ns
         told |= {"steps_before": found.count, "before_ns": found.before_ns}
         told |= {
             "behind_ns": found.behind_ns,
             "longer": round(found.behind_ns / found.before_ns, 4),
+            "nearer": "before" if before else "behind",
         }
     return told
 
@@ -47,7 +51,10 @@ def main() -> None:
     keep({"device": "NVIDIA H200", "records": every}, given.out)
     for one in every:
         if "longer" in one:
-            print(f"{one['case']}: {one['longer']:.2f} times as long behind the first window")
+            near = f"without a profiler: nearer to {one['nearer']} it"
+            print(
+                f"{one['case']}: {one['longer']:.2f} times as long behind the first window; {near}"
+            )
 
 
 if __name__ == "__main__":

@@ -144,9 +144,9 @@ def _slowed(found: Slowed) -> Iterator[str]:
     unit = unit_for(found.behind_ns)
     yield (
         f"behind the first window a step takes {unit.of(found.behind_ns)} {unit.name}, before it "
-        f"{unit.of(found.before_ns)} ({found.count:,} steps, waits for data aside), likely since "
-        "torch's profiler stays attached to the device's driver when it has stopped: without "
-        "gapless the host's part is less"
+        f"{unit.of(found.before_ns)} ({found.count:,} steps, waits for data aside); if that "
+        "is torch's profiler, which stays attached to the device's driver when it has stopped, the "
+        "host's part is less without gapless"
     )
 
 

@@ -191,7 +191,7 @@ class Plan:
 
     def _settle(self, step: int) -> None:
         """Note when a window that was planned to end at a step is closed in all ranks."""
-        self.settled = step + RANKS_BEHIND if self.ranks else step
+        self.settled = step + RANKS_BEHIND
 
     def without_stacks(self, step: int) -> None:
         """Go on without the window with stacks."""

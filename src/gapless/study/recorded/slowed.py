@@ -1,9 +1,9 @@
 """Whether steps are slower behind the first window than before it: what a profiler leaves behind.
 
 Torch's profiler stays attached to the driver of a CUDA device when it has stopped (pytorch issue
-144455): each launch costs the host more from then on. Of 31 recordings of an H200, those that their
-host bounds were slower by a tenth to two thirds behind the first window; menus that were measured
-without a profiler agree with the steps before it.
+144455), which may make each launch dearer from then on. Of 31 recordings of an H200 17 had longer
+steps behind the first window; in 11 of them the step that was measured without a profiler is nearer
+to those before it (benchmarks/behind_windows.py). In the others something else may have changed.
 """
 
 from dataclasses import dataclass

@@ -56,9 +56,9 @@ def _noted(training: Training) -> Int64:
 
 def _of_host(every: Sequence[Training]) -> tuple[int, int] | None:
     """Give the shortest un-profiled step and a tenth part, those of a host that is ahead too."""
-    rows = [(counted(one) | left_out(one)) & one.edges.noted for one in every]
-    both = zip(every, rows, strict=True)
-    noted = np.concatenate([np.diff(one.edges.ends)[chosen] for one, chosen in both])
+    free = [unprofiled(one.process, one.edges.ends) & one.edges.noted for one in every]
+    both = zip(every, free, strict=True)
+    noted = np.concatenate([np.diff(one.edges.ends)[rows] for one, rows in both])
     return (int(noted.min()), round(float(np.quantile(noted, 0.1)))) if len(noted) else None
 
 

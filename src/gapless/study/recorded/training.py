@@ -114,12 +114,15 @@ def counted(training: Training) -> Bool:
     where a profiler touched all.
     """
     free = unprofiled(training.process, training.edges.ends)
-    return free & ~left_out(training) if free.any() else np.ones(len(free), bool)
+    return free & ~_ahead(training, free) if free.any() else np.ones(len(free), bool)
 
 
 def left_out(training: Training) -> Bool:
     """Tell which un-profiled stretches are not counted: the host only ran ahead of its device."""
-    free = unprofiled(training.process, training.edges.ends)
+    return _ahead(training, unprofiled(training.process, training.edges.ends))
+
+
+def _ahead(training: Training, free: Bool) -> Bool:
     found = running_ahead(training.process, training.edges, free)
     return found if (free & ~found).any() else np.zeros(len(free), bool)
 
