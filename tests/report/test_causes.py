@@ -296,3 +296,14 @@ def test_the_json_has_all_of_it_and_fits_its_schema(study: Study) -> None:
     assert [one["after"] for one in told["proposals"]][:2] == [[], ["more-workers"]]
     assert told["proposals"][1]["together"]["mid"] == 4.75
     assert json.loads(study_json(replace(study, diagnosis=None)))["findings"] is None
+
+
+def test_where_nothing_is_replayed_it_is_said_what_prices_rest_on() -> None:
+    refused = Rehearsal(1, None, None, None, None, "it is too long")
+    said = list(replay_lines(replace(DIAGNOSIS, rehearsal=refused)))
+    assert said[0] == "no window is replayed: it is too long"
+    assert said[1].startswith(
+        "what has a price without a replay has it by its share of the account"
+    )
+    unpriced = replace(DIAGNOSIS, rehearsal=refused, findings=())
+    assert not any("has a price" in one for one in replay_lines(unpriced))

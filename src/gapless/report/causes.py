@@ -107,6 +107,13 @@ def replay_lines(found: Diagnosis | None) -> Iterator[str]:
         return
     if found.rehearsal is not None:
         yield from _rehearsed(found.rehearsal)
+        if found.rehearsal.refused is not None and any(
+            one.predicted.speedup for one in found.findings
+        ):
+            yield (
+                "what has a price without a replay has it by its share of the account, or by what "
+                "was seen of its loader"
+            )
     if found.provisional:
         yield "fewer than 50 steps: what is found is provisional"
     if found.abstentions:
