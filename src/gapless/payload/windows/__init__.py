@@ -14,6 +14,7 @@ from typing import Any, Callable
 
 from ... import wire
 from .. import recorder
+from . import cupti
 from .save import PLACE
 from .session import Session
 
@@ -117,6 +118,7 @@ def finish(why: str = "the process ended") -> None:
     session, _session, _closed = _session, None, True
     if session is not None:
         session.keeping.setting, session.check = PLACE, False  # nothing is begun any more
+        _safely(lambda _: cupti.hand_back(), why)
         _safely(session.discard, why)
 
 
@@ -156,6 +158,7 @@ def _watch() -> None:
 
 def _give_way(*_: object) -> None:
     """End our windows: the user's profiler is about to start."""
+    _safely(lambda _: cupti.hand_back(), "the training started its own profiler")
     session = _session
     if session is not None:
         _safely(session.discard, "the training started its own profiler")

@@ -13,6 +13,8 @@ import threading
 import time
 from typing import Any
 
+from . import cupti
+
 OWN_KEY = "gapless"  # of the trace file's own metadata: what the window is
 ALL_THREADS = "profile_all_threads"
 _SYNCS = "enable_cuda_sync_events"
@@ -59,7 +61,7 @@ class Capture:
         self.all_threads = False
         self.cuda = torch.cuda.is_initialized()
         if self.cuda:
-            _keep_cupti(torch)
+            cupti.before_window(torch)
         self._functions = sys.getprofile(), threading._profile_hook
         activities = self._activities(native)
         config = self._config(native)
@@ -109,9 +111,11 @@ class Capture:
 
     def stop(self) -> Any:
         """Stop the profiler and give its result; what else looked at calls is there as before."""
+        detaching = cupti.Detaching()
         try:
             return self._autograd._disable_profiler()
         finally:
+            detaching.settle()
             _told(self._torch, "_run_on_profiler_stop")
             if self.stacks:
                 self._restore()
@@ -141,16 +145,3 @@ def _told(torch: Any, name: str) -> None:
     told = getattr(torch.autograd.profiler, name, None)
     if told is not None:
         told()
-
-
-def _keep_cupti(torch: Any) -> None:
-    """Keep CUPTI attached between windows where to attach it again breaks CUDA graphs.
-
-    As torch.profiler does below CUDA 12.6; for the C library alone, ``os.environ`` stays as it is.
-    """
-    version = tuple(int(part) for part in str(torch.version.cuda or "99.0").split(".")[:2])
-    if version >= (12, 6):
-        return
-    for name, value in (("TEARDOWN_CUPTI", "0"), ("DISABLE_CUPTI_LAZY_REINIT", "1")):
-        if name not in os.environ:
-            os.putenv(name, value)

@@ -1,0 +1,88 @@
+"""Whether CUPTI, by which torch's profiler sees a device, stays attached when a window has closed.
+
+Attached it makes each launch dearer, also with no profiler on, until the process ends (1.1 to 1.5
+times the step of a training that its host bounds: benchmarks/after_windows.py). Kineto detaches it
+behind a session where the environment says ``TEARDOWN_CUPTI=1``: a thread of its own arms that, and
+the next call to CUDA carries it out. Before CUDA 12.6 that breaks CUDA graphs, before torch 2.11
+sessions that follow each other soon, so there it stays attached. Only the C library's environment
+is changed, ``os.environ`` is not; what the user has set stays.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+from .. import recorder
+
+_DETACH = "TEARDOWN_CUPTI"
+_GRAPHS_BREAK = {_DETACH: "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}  # as torch.profiler sets them
+_TASKS = "/proc/self/task"
+_BETWEEN_S = 0.0005  # calls
+_PATIENCE_NS = 50_000_000
+
+_state: dict[str, Any] = {"ours": False, "unsettled": None}
+
+
+def before_window(torch: Any) -> None:
+    """Have the window that is about to open leave nothing behind, where that is safe."""
+    if not torch.version.cuda:  # no CUPTI
+        return
+    if _version(torch.version.cuda) < (12, 6):
+        for name, value in _GRAPHS_BREAK.items():
+            if name not in os.environ:
+                os.putenv(name, value)
+    elif _version(torch.__version__) >= (2, 11) and _DETACH not in os.environ:
+        os.putenv(_DETACH, "1")
+        _state["ours"] = True
+
+
+def hand_back() -> None:
+    """Leave the environment as it was, and nothing pending: no more windows are opened.
+
+    A profiler of the user's then behaves as it would without us; of its sessions that follow each
+    other at once all but the first would lose their device's work.
+    """
+    if _state["unsettled"] is not None:
+        _state["unsettled"].settle()
+    if _state["ours"]:
+        _state["ours"] = False
+        os.unsetenv(_DETACH)
+
+
+class Detaching:
+    """Sees to it that CUPTI is detached when a window has stopped; made before that.
+
+    Kineto's thread waits for a call to CUDA, and is gone behind it. Left to the training's own
+    calls, a session that begins before them would lose its device's work, and a process that ends
+    before them would not end: up to torch 2.11 what the thread waits on is destroyed, which waits
+    for the thread.
+    """
+
+    def __init__(self) -> None:
+        self._before = _threads() if _state["ours"] else None
+
+    def settle(self) -> None:
+        """Give such calls until no new thread is left, a twentieth of a second at most.
+
+        They ask which device is current: nothing is asked of the device itself.
+        """
+        cuda = sys.modules.get("torch.cuda")
+        if self._before is None or cuda is None or not cuda.is_initialized():
+            return
+        until = recorder.now() + _PATIENCE_NS
+        while (left := _threads() - self._before) and recorder.now() < until:
+            cuda.current_device()
+            time.sleep(_BETWEEN_S)
+        _state["unsettled"] = self if left else None
+
+
+def _threads() -> frozenset[str]:
+    return frozenset(os.listdir(_TASKS)) if os.path.isdir(_TASKS) else frozenset()
+
+
+def _version(text: str) -> tuple[int, ...]:
+    numbers = (part.partition("+")[0] for part in text.split(".")[:2])
+    return tuple(int(part) if part.isdigit() else 0 for part in numbers)
