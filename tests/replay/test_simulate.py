@@ -34,6 +34,24 @@ def test_a_queued_activity_starts_a_gap_after_the_one_before() -> None:
     assert starts(played) == [18, 120]
 
 
+@pytest.mark.parametrize(
+    ("duration", "start"),
+    [
+        (5, 33),  # over at 23, long before the second comes at 33: its own lag alone
+        (13, 34),  # over at 31, just before it comes: no longer than a lag behind that
+        (17, 43),  # over at 35: it waited in the queue
+    ],
+)
+def test_a_gap_is_of_what_came_before_the_other_was_over(duration: int, start: int) -> None:
+    played = simulate(graph(launched(0, 1), acts=[W(duration, lag=3), W(50, lag=3, gap=8)]))
+    assert starts(played) == [18, start]
+
+
+def test_what_came_with_its_predecessor_follows_by_its_gap() -> None:
+    played = simulate(graph(launched(0, 1), acts=[W(5, lag=3), W(50, gap=8)]))
+    assert starts(played) == [18, 31]
+
+
 def test_streams_run_beside_each_other() -> None:
     played = simulate(graph(launched(0, 1), acts=[W(100), W(50, stream=1)]))
     assert ends(played) == [115, 80]

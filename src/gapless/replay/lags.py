@@ -1,8 +1,8 @@
 """When activities start: after their launch, their stream, other streams, or nothing known.
 
 From timestamps alone. An activity shows the lag of its launch only if its stream was empty when
-it was launched, and the gap between activities only if it was queued; the other is what is usual
-for its class.
+it was launched, and the gap between activities only if it came there before the other was over;
+what it does not show is what is usual for its class.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import numpy as np
 
 from gapless.accounting.intervals import overlap, union
 from gapless.model.trace import Int64
+from gapless.replay.nodes import nearly
 from gapless.replay.span import Span
 from gapless.replay.ties import Waits, recorded_waits
 from gapless.replay.typical import Bool, imputed, paired
@@ -39,7 +40,12 @@ def lags(span: Span, rows: Enqueued) -> Lags:
     gap[rows.follows] = np.maximum(rows.start - rows.before, 0)[rows.follows]
     first = _first_after_unheard(span, rows)
     gap[first] = 0  # what was before is taken to end where it begins
-    due = np.maximum(reference + lag, np.where(rows.before > NEVER, rows.before + gap, NEVER))
+    there = reference + lag
+    due = np.where(
+        rows.before > there,
+        rows.before + gap,
+        np.maximum(there, np.where(rows.before > NEVER, rows.before + nearly(lag, gap), NEVER)),
+    )
     known = ~rows.follows & ~first
     lateness = np.where(known, rows.start - due, 0)
     waits = recorded_waits(span, rows)
@@ -98,7 +104,7 @@ def _usual(span: Span, rows: Enqueued, reference: Int64) -> tuple[Int64, Int64]:
         paired(api, kind),
         kind,
     )
-    queued = own & (rows.before > reference)
+    queued = own & (rows.before > reference + lag)
     behind = np.where(rows.previous >= 0, rows.previous, 0)
     last = events.name[acts.event[behind]].astype(np.int64)
     inside = own & ~rows.first

@@ -82,6 +82,21 @@ class Work:
     slot: Int8 = field(default_factory=_no_leaf)
     hop: int = 0  # from the end of the last of ``after`` to the start
 
+    @property
+    def near(self) -> Int64:
+        """Give the gap behind a predecessor that is over when the activity comes to its stream."""
+        return nearly(self.lag, self.gap)
+
+
+def nearly(lag: Int64, gap: Int64) -> Int64:
+    """Give gaps behind predecessors that were over before: none is longer than the launch's lag.
+
+    What waits in a queue for another engine is signalled to go on (a copy behind a kernel: 8 µs on
+    an H200); behind what is over it starts as on an empty stream, 2 µs. An activity without a lag
+    came with its predecessor, and always follows it by its gap.
+    """
+    return np.where(lag > 0, np.minimum(lag, gap), gap)
+
 
 @dataclass(frozen=True)
 class Refusal:

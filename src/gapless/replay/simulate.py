@@ -79,9 +79,11 @@ class _Play:
     on_device: bool
     stream: list[int]
     duration: list[int]
-    lag: list[int]  # with what is late
-    gap: list[int]  # likewise
-    hop: list[int]
+    lag: list[int]
+    gap: list[int]
+    near: list[int]
+    late: list[int]
+    hop: int
     slot: list[bool]  # it takes a place in the queue of its stream
     after: tuple[tuple[int, ...], ...]
     capacity: tuple[int, ...]
@@ -144,9 +146,11 @@ class _Play:
     def enqueue(self, job: int, now: int) -> None:
         """Put an activity on its stream: what it waits for is known by now, or never was."""
         stream = self.stream[job]
-        start = max(now + self.lag[job], self.free[stream] + self.gap[job])
+        there, free = now + self.lag[job], self.free[stream]
+        start = free + self.gap[job] if free > there else max(there, free + self.near[job])
         for other in self.after[job]:
-            start = max(start, self.ends[other] + self.hop[job])
+            start = max(start, self.ends[other] + self.hop)
+        start += self.late[job]
         end = start + self.duration[job]
         self.starts[job] = start
         self.ends[job] = self.free[stream] = end
@@ -213,7 +217,6 @@ def sourced(sources: Mapping[int, Source], loader: int) -> Source | None:
 def _play(graph: Graph, lanes: list[_Lane], sources: Mapping[int, Source]) -> _Play:
     work = graph.work
     count = len(work.stream)
-    late = filled(work.late, count)
     heads: Sequence[Int64] = graph.heads or [np.empty(0, np.int64) for _ in graph.streams]
     return _Play(
         lanes=lanes,
@@ -221,9 +224,11 @@ def _play(graph: Graph, lanes: list[_Lane], sources: Mapping[int, Source]) -> _P
         on_device=graph.on_device,
         stream=work.stream.tolist(),
         duration=work.duration.tolist(),
-        lag=(work.lag + late).tolist(),
-        gap=(work.gap + late).tolist(),
-        hop=(work.hop + late).tolist(),
+        lag=work.lag.tolist(),
+        gap=work.gap.tolist(),
+        near=work.near.tolist(),
+        late=filled(work.late, count).tolist(),
+        hop=work.hop,
         slot=filled(work.slot, count, 1).tolist(),
         after=work.after,
         capacity=graph.capacity,
