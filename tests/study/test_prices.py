@@ -100,6 +100,22 @@ def test_a_foreign_trace_has_nothing_outside_its_windows() -> None:
     assert table.played == [(drop,)]
 
 
+def test_what_a_device_leaves_undone_for_others_is_taken_off_the_step() -> None:
+    table = Table(Interval(2.0, 2.0, 2.0))
+    turns = seen(gpu(), {"busy.math": 60, "idle.device.wait": 20, "idle.gc": 20})
+    low, mid, high = bounds(priced(turns, Drop(("idle.device.wait",)), table=table))
+    assert (low, mid) == (pytest.approx(100 / 83), pytest.approx(100 / 80))
+    assert high == pytest.approx(100 / 60)  # as much again within kernels
+    assert table.played == []
+
+
+def test_what_a_device_leaves_undone_stays_where_it_is_not_meant() -> None:
+    table = Table(Interval(2.0, 2.0, 2.0))
+    turns = seen(gpu(), {"busy.math": 60, "idle.device.wait": 20, "idle.gc": 20})
+    found = priced(turns, Drop(("idle.gc", "idle.sync")), table=table)
+    assert bounds(found)[1] == pytest.approx(100 / (80 / 2))
+
+
 def test_what_cannot_be_replayed_has_no_price_and_says_why() -> None:
     found = priced(CHECKPOINTS, Omit(("aten::item",)))
     assert found.speedup is None

@@ -1,7 +1,8 @@
 """What a change of a run would give, and whether that is worth naming: in one place, for all.
 
 What the light marks of a run tell (checkpoints, logging, evaluation, epoch turns, the collector) is
-taken off the un-profiled step as it is: it lies outside of what windows show. All else is replayed
+taken off the un-profiled step as it is: it lies outside of what windows show. So is what a device
+leaves undone for others that compute on it: no replay explains that. All else is replayed
 (``playing``). Parts are never added: what is replayed is what the rest leaves.
 """
 
@@ -31,6 +32,8 @@ OUTSIDE: Final = (  # leaves that run rows give
     "idle.gc",
     "idle.data.start-up",
 )
+UNDONE: Final = "idle.device.wait"
+_AGAIN: Final = 2.0  # at most: others may take as much within kernels, where no wait shows it
 _SEEN: Final = Interval(0.85, 1.0, 1.1)  # of what was seen to go outside windows, so much does
 _TOO_MUCH: Final = 0.98  # of a step: what would leave less is no prediction
 
@@ -122,13 +125,14 @@ def _outside(change: Outside) -> tuple[str, ...]:
     return tuple(
         leaf
         for leaf in change.leaves
-        if leaf.startswith(OUTSIDE) or (leaf.rstrip(".") == "idle.io_main")
+        if leaf.startswith((*OUTSIDE, UNDONE)) or (leaf.rstrip(".") == "idle.io_main")
     )
 
 
 def remaining(seen: Seen, changes: Sequence[Outside]) -> dict[str, float]:
     """Give the share of the step that each leaf outside of windows has, less what goes of it."""
-    leaves = OUTSIDE if _has_run_rows(seen) else ()
+    undone = (UNDONE,) if any(UNDONE in one.leaves for one in changes) else ()
+    leaves = (*OUTSIDE, *undone) if _has_run_rows(seen) else ()
     return {leaf: seen.share(leaf) * _kept(leaf, changes, "mid") for leaf in leaves}
 
 
@@ -151,7 +155,8 @@ def _gone(seen: Seen, changes: Sequence[Outside]) -> Interval:
         share = seen.share(leaf)
         together = marked(seen, leaf) or Interval(share, share, share)
         spread = _spreads(seen).get(leaf, 0.0)
-        below, above = hypot(1 - _SEEN.low, spread), hypot(_SEEN.high - 1, spread)
+        most = _AGAIN if leaf == UNDONE else _SEEN.high
+        below, above = hypot(1 - _SEEN.low, spread), hypot(most - 1, spread)
         low += (1 - _kept(leaf, changes, "high")) * together.low * max(0.0, 1 - below)
         mid += (1 - _kept(leaf, changes, "mid")) * together.mid * _SEEN.mid
         high += (1 - _kept(leaf, changes, "low")) * together.high * (1 + above)

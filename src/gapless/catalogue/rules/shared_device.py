@@ -17,11 +17,13 @@ _OFTEN: Final = 0.1  # of the looks
 _TAKEN: Final = Interval(0.5, 0.85, 1.0)  # of our time, if they computed nothing
 _WAITS: Final = "idle.device.wait"  # longer than a device ever takes from one kernel to the next
 _MUCH: Final = 0.1  # of each step
+_LITTLE: Final = 0.005  # of a step: less is not told
 _STEPS: Final = 3  # of windows, at least
 _ELSEWHERE: Final = (
     "Use another GPU (CUDA_VISIBLE_DEVICES), or wait until they are done (nvidia-smi shows them)."
 )
 _RUN: Final = stated(examples.gpu(), {"busy.tc_math": 40})
+_TURNS: Final = stated(examples.gpu(), {"busy.tc_math": 40, _WAITS: 25})
 
 
 def _state(others: float) -> DeviceState:
@@ -35,14 +37,21 @@ def _state(others: float) -> DeviceState:
     figures=[
         Figure(
             "Another training beside",
-            "Processes that are not of this run had work on GPU 0 in 90 % of the looks.",
+            "Processes that are not of this run are on GPU 0 in 90 % of the looks; it leaves work "
+            "that is ready for it undone for 25.0 ms of each 65.0 ms step.",
+            changed(_TURNS, devices_seen=(_state(0.9),)),
+        ),
+        Figure(
+            "Another process beside that does nothing",
+            "Processes that are not of this run are on GPU 0 in 90 % of the looks; what is ready "
+            "for it is begun at once.",
             changed(_RUN, devices_seen=(_state(0.9),)),
         ),
         Figure(
             "Others are not seen, but what they do is",
             "The device leaves work that is ready for it undone for 25.0 ms of each 65.0 ms step, "
             "as where others compute on it.",
-            stated(examples.gpu(), {"busy.tc_math": 40, "idle.device.wait": 25}),
+            _TURNS,
         ),
         Figure("Alone", None, changed(_RUN, devices_seen=(_state(0.0),))),
     ],
@@ -55,11 +64,12 @@ def shared_device(seen: Seen) -> Loss | None:
     and memory that others hold is not there for a larger batch.
 
     ## How it is measured
-    By asking the driver, about once a second, which processes compute on it. How much they took is
-    not seen, so the gain is an interval that begins at nothing. Where the driver does not tell (in
-    a container, of a trace), by what a window shows: a device that is alone begins what is queued
-    within 20 µs; one that takes turns with other processes lets it lie for a time slice of theirs
-    (2.3 ms on an H200), in each step. How long a step is without them is not predicted.
+    By asking the driver, about once a second, which processes are on it; that one is there does not
+    say that it computes. What it takes shows in windows, also where the driver does not tell (in a
+    container, of a trace): a device that is alone begins what is queued within 20 µs; one that
+    takes turns with other processes lets it lie for a time slice of theirs (2.3 ms on an H200), in
+    each step. That time is what a step is worth less, at least: others may take as much again
+    within kernels. Without windows the gain is an interval that begins at nothing.
     """
     recorded = seen.study.recorded
     states = () if recorded is None else recorded.devices_seen
@@ -68,7 +78,7 @@ def shared_device(seen: Seen) -> Loss | None:
         raise NotSeenError("device", "who computes on the device was not sampled")
     most = max(known, key=lambda one: one.others or 0.0, default=None)
     if most is not None and (most.others or 0.0) >= _OFTEN:
-        return _told(most.number, most.others or 0.0)
+        return _told(seen, most)
     if _in_each_step(seen):
         return _felt(seen)
     if most is None:
@@ -83,12 +93,28 @@ def _in_each_step(seen: Seen) -> bool:
     return len(rows) >= _STEPS and min(shares) >= _MUCH
 
 
-def _told(number: int, others: float) -> Loss:
+def _told(seen: Seen, state: DeviceState) -> Loss:
+    others = state.others or 0.0
+    there = (
+        f"Processes that are not of this run are on GPU {state.number} "
+        f"in {100 * others:.0f} % of the looks"
+    )
+    looks = Measure("looks in which others were there", others, "share")
+    if not seen.study.account.rows:
+        return shared_device.loss(
+            f"{there}; what they take is not known.",
+            Scale(_TAKEN, leaves=("busy.",)),
+            evidence=(looks,),
+            no_remedy=_ELSEWHERE,
+        )
+    what = "what is ready for it is begun at once"
+    if seen.share(_WAITS) >= _LITTLE:
+        undone, step = ms(seen.per_step(_WAITS)), ms(seen.step_ns or 0)
+        what = f"it leaves work that is ready for it undone for {undone} of each {step} step"
     return shared_device.loss(
-        f"Processes that are not of this run had work on GPU {number} in "
-        f"{100 * others:.0f} % of the looks.",
-        Scale(_TAKEN, leaves=("busy.",)),
-        evidence=(Measure("looks in which others had work there", others, "share"),),
+        f"{there}; {what}.",
+        Drop((_WAITS,)),
+        evidence=(looks, _undone(seen)),
         no_remedy=_ELSEWHERE,
     )
 
@@ -98,7 +124,11 @@ def _felt(seen: Seen) -> Loss:
         f"The device leaves work that is ready for it undone for {ms(seen.per_step(_WAITS))} of "
         f"each {ms(seen.step_ns or 0)} step, as where others compute on it.",
         Drop((_WAITS,)),
-        evidence=(Measure("waits with work queued", seen.per_step(_WAITS) / 1e6, "ms a step"),),
+        evidence=(_undone(seen),),
         no_remedy=_ELSEWHERE,
         inferred=True,
     )
+
+
+def _undone(seen: Seen) -> Measure:
+    return Measure("waits with work queued", seen.per_step(_WAITS) / 1e6, "ms a step")
