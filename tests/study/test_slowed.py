@@ -5,6 +5,7 @@ from itertools import accumulate, pairwise
 import pytest
 
 from gapless import wire
+from gapless.model.recording import Window
 from gapless.model.run import Slowed
 from gapless.study.recorded.steps import run_steps
 from gapless.study.recorded.training import trainings
@@ -50,6 +51,13 @@ def test_nothing_is_said_that_may_be_chance(before: list[float], behind: list[fl
 
 def test_nothing_is_left_behind_without_a_device() -> None:
     assert told(log_of([90.0] + [60.0] * 8, [80.0] * 20, device=False)) is None
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_nothing_is_left_behind_by_a_profiler_that_was_detached(*, detached: bool) -> None:
+    log = log_of([90.0] + [60.0] * 8, [80.0] * 20)
+    log.windows.append(Window(1, None, 0, 1, 1, 2, False, 1, 1, None, detached=detached))  # noqa: FBT003
+    assert (told(log) is None) == detached
 
 
 def test_waits_for_data_are_no_part_of_it() -> None:

@@ -102,6 +102,7 @@ class Window:
     # At each edge our clock before and after each "gapless:clock" range: accounting.clock.match
     # finds the offset from them and the file.
     readings: tuple[tuple[tuple[int, int], ...], ...] = ()
+    detached: bool = False  # the profiler from the device's driver, behind it
 
 
 @dataclass(frozen=True)

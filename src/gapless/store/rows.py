@@ -124,7 +124,7 @@ def _stacks(at: int, one: Process) -> Rows:
 
 def _windows(at: int, one: Process) -> Rows:
     for window in one.windows:
-        number, path, *times, discarded, _ = astuple(window)  # readings: for who opens the file
+        number, path, *times, discarded, _, _ = astuple(window)  # the rest: for who opens the file
         yield (at, number, _text(path), *times, _text(discarded))
 
 

@@ -129,6 +129,7 @@ def _window(found: Object) -> Window | None:
         save_ns=integer(found.get("save_ns")),
         discarded=text(found.get("discarded")),
         readings=tuple(map(_readings, items(found.get("readings")))),
+        detached=found.get("detached") is True,
     )
 
 

@@ -59,6 +59,7 @@ class Capture:
         self._torch, self._autograd = torch, _autograd
         self.stacks = stacks
         self.all_threads = False
+        self.detached = False  # from the device's driver, behind it
         self.cuda = torch.cuda.is_initialized()
         if self.cuda:
             cupti.before_window(torch)
@@ -115,7 +116,7 @@ class Capture:
         try:
             return self._autograd._disable_profiler()
         finally:
-            detaching.settle()
+            self.detached = detaching.settle()
             _told(self._torch, "_run_on_profiler_stop")
             if self.stacks:
                 self._restore()

@@ -62,21 +62,24 @@ class Detaching:
     """
 
     def __init__(self) -> None:
-        self._before = _threads() if _state["ours"] else None
+        detached = _state["ours"] or os.environ.get(_DETACH) == "1"
+        self._before = _threads() if detached else None
 
-    def settle(self) -> None:
+    def settle(self) -> bool:
         """Give such calls until no new thread is left, a twentieth of a second at most.
 
-        They ask which device is current: nothing is asked of the device itself.
+        They ask which device is current: nothing is asked of the device itself. Tells whether
+        nothing stays attached.
         """
         cuda = sys.modules.get("torch.cuda")
         if self._before is None or cuda is None or not cuda.is_initialized():
-            return
+            return False
         until = recorder.now() + _PATIENCE_NS
         while (left := _threads() - self._before) and recorder.now() < until:
             cuda.current_device()
             time.sleep(_BETWEEN_S)
         _state["unsettled"] = self if left else None
+        return not left
 
 
 def _threads() -> frozenset[str]:

@@ -169,7 +169,7 @@ class Session:
         finally:
             stop = recorder.now()
             result = here.capture.stop()
-        frame["stop_ns"] = recorder.now() - stop
+        frame |= {"stop_ns": recorder.now() - stop, "detached": here.capture.detached}
         if here.what is PROBE:
             self._probed(step, result, begun)
         else:

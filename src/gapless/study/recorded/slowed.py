@@ -1,9 +1,8 @@
 """Whether steps are slower behind the first window than before it: what a profiler leaves behind.
 
 Torch's profiler stays attached to the driver of a CUDA device when it has stopped (pytorch issue
-144455), which may make each launch dearer from then on. Of 31 recordings of an H200 17 had longer
-steps behind the first window; in 11 of them the step that was measured without a profiler is nearer
-to those before it (benchmarks/behind_windows.py). In the others something else may have changed.
+144455), which makes each launch dearer from then on, where a window could not have it detached
+(benchmarks/after_windows.py). Something else may have changed, too: a queue that was not full yet.
 """
 
 from dataclasses import dataclass
@@ -34,8 +33,10 @@ class _Sides:
 def slowed(process: Process, edges: Edges, counted: Bool) -> Slowed | None:
     """Give what steps took before the first window and behind it, if they are slower there.
 
-    ``None`` without a device: nothing is left behind then.
+    ``None`` without a device, and where the profiler was detached: nothing is left behind then.
     """
+    if any(one.detached for one in process.windows):
+        return None
     sides = _sides(process, edges, counted)
     if sides is None:
         return None
