@@ -129,6 +129,16 @@ _ON_CPU = (
         {"needless gradients": {"graphs": False}},
     ),
     Case(
+        "control-plays-deep-with-graphs-c",
+        "control",
+        "c",
+        FAULT,
+        ("evaluation with autograd",),
+        {"evaluate_every": 1, "episode": 30, "layers": 20, "wide": 16, "graphs": True},
+        (m.variant("needless gradients"), m.fused("Adam", WRONG), m.tf32(DECOY)),
+        {"needless gradients": {"graphs": False}},
+    ),
+    Case(
         "language-evaluates-seldom-c",
         "language",
         "c",
