@@ -202,7 +202,11 @@ def main() -> None:
             found = arm(name, device)
             told[name].append(found)
             print(name, found.get("failed") or found["after_each"], flush=True)
-    keep({"machine": machine(), "device": device, "arms": told}, given.out)
+    import torch
+
+    kind = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    found = {"machine": machine(), "torch": torch.__version__, "device": kind}
+    keep({**found, "arms": told}, given.out)
 
 
 if __name__ == "__main__":

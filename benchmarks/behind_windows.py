@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.behind_windows --out FILE``: no machine is measured, recordings are read. The
 steps are un-profiled ones of the same process, waits for data and what is seldom aside; a recording
-counts as slower by the rule of the report (``gapless.study.recorded.slowed``). Beside it stands the
+counts as slower by the rule of the report (``gapless.study.recorded.slowed``), also where the
+profiler was detached. Beside it stands the
 step of the case's menu, which was measured without any profiler, waits for data in it: where that
 is nearer to the steps before the window, what came with it is the reason; where it is not, the
 steps before it were short for another (a queue that was full, a machine that was less busy).
@@ -17,7 +18,7 @@ from typing import Any
 from benchmarks.machine import keep
 from gapless.store.recordings import load
 from gapless.store.unpack import unpack
-from gapless.study.recorded.slowed import slowed
+from gapless.study.recorded.slowed import compared as sides
 from gapless.study.recorded.training import counted, trainings
 
 RECORDS = Path(__file__).resolve().parents[1] / "tests" / "zoo" / "records"
@@ -28,7 +29,7 @@ def compared(record: Path) -> dict[str, Any]:
     menu = json.loads((record / "menu.json").read_text())
     with tempfile.TemporaryDirectory() as place:
         (first, *_) = trainings(load(unpack(record / "run.tar.zst", Path(place))))
-        found = slowed(first.process, first.edges, counted(first))
+        found = sides(first.process, first.edges, counted(first))
     told: dict[str, Any] = {"case": record.name, "windows": len(first.process.windows)}
     told["step_without_profiler_ns"] = menu["step_ns"]
     if found is not None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from gapless.payload.windows import cupti
+from gapless.payload.windows.capture import Capture
 
 DETACH, LAZY = "TEARDOWN_CUPTI", "DISABLE_CUPTI_LAZY_REINIT"
 
@@ -73,10 +74,11 @@ def test_the_environment_is_handed_back() -> None:
 
 
 class Device:
-    """A ``torch.cuda`` at whose call CUPTI is detached, or never is."""
+    """A ``torch.cuda`` at whose call CUPTI is detached, or is not."""
 
-    def __init__(self, *, detaches: bool) -> None:
-        self.detaches, self.calls = detaches, 0
+    def __init__(self) -> None:
+        self.detaches, self.calls = False, 0
+        self.fails: BaseException | None = None
         self.called = threading.Event()
 
     def is_initialized(self) -> bool:
@@ -84,48 +86,101 @@ class Device:
 
     def current_device(self) -> int:
         self.calls += 1
+        if self.fails is not None:
+            raise self.fails
         if self.detaches:
             self.called.set()
         return 0
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are not told")  # noqa: PTH112
-def test_calls_are_made_until_the_thread_that_waits_for_one_is_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    device = Device(detaches=True)
-    monkeypatch.setitem(sys.modules, "torch.cuda", device)
-    cupti.before_window(torch_of("2.11.0+cu130", "13.0"))
-    detaching = cupti.Detaching()
-    waiting = threading.Thread(target=device.called.wait)
-    waiting.start()
-    assert detaching.settle()
-    assert device.calls > 0
-    waiting.join(1)
-    assert not waiting.is_alive()
+PROC = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="no /proc")  # noqa: PTH112
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are not told")  # noqa: PTH112
-def test_a_thread_that_stays_is_not_awaited_for_long_and_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    device = Device(detaches=False)
-    monkeypatch.setitem(sys.modules, "torch.cuda", device)
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+    made = Device()
+    monkeypatch.setitem(sys.modules, "torch.cuda", made)
+    yield made
+    made.called.set()
+
+
+def stopping(device: Device) -> cupti.Detaching:
+    """Have a window stop, whose profiler leaves a thread that waits for a call."""
     cupti.before_window(torch_of("2.11.0+cu130", "13.0"))
-    detaching = cupti.Detaching()
-    waiting = threading.Thread(target=device.called.wait)
-    waiting.start()
-    assert not detaching.settle()
-    before = device.calls
+    found = cupti.Detaching()
+    threading.Thread(target=device.called.wait, daemon=True).start()
+    return found
+
+
+@PROC
+def test_calls_are_made_until_the_thread_that_waits_for_one_is_gone(device: Device) -> None:
     device.detaches = True
+    before = threading.active_count()
+    assert stopping(device).settle()
+    assert device.calls > 0
+    assert threading.active_count() == before
+    assert in_c(DETACH) is None, "only while a window is open"
+
+
+@PROC
+def test_a_thread_that_stays_is_asked_for_again_and_not_for_long(device: Device) -> None:
+    assert not stopping(device).settle()
+    assert in_c(DETACH) == "1", "the thread reads it, too"
+    assert not cupti.Detaching().settle(), "it is still there"
+    before, device.detaches = device.calls, True
     cupti.hand_back()
     assert device.calls > before
-    waiting.join(1)
-    assert not waiting.is_alive()
+    assert in_c(DETACH) is None
 
 
-def test_nothing_is_called_where_it_stays_attached(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = Device(detaches=True)
-    monkeypatch.setitem(sys.modules, "torch.cuda", device)
+@PROC
+def test_what_interrupts_the_calls_leaves_them_to_the_end(device: Device) -> None:
+    device.fails = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        stopping(device).settle()
+    device.fails, device.detaches = None, True
+    cupti.hand_back()
+    assert device.called.is_set()
+
+
+@PROC
+def test_a_device_that_failed_stops_no_end(device: Device) -> None:
+    device.fails = RuntimeError("CUDA error: unspecified launch failure")
+    with pytest.raises(RuntimeError):
+        stopping(device).settle()
+    cupti.hand_back()
+    assert in_c(DETACH) is None
+
+
+@PROC
+def test_nothing_is_known_to_be_detached_where_threads_are_not_told(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detaching = stopping(device)
+    monkeypatch.setattr(cupti, "_TASKS", "/nowhere")
+    assert not detaching.settle()
+    assert device.calls > 0
+
+
+def test_it_stays_attached_where_threads_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupti, "_TASKS", "/nowhere")
+    cupti.before_window(torch_of("2.11.0+cu130", "13.0"))
+    assert in_c(DETACH) is None
+
+
+def test_nothing_is_called_where_it_stays_attached(device: Device) -> None:
     assert not cupti.Detaching().settle()
     assert device.calls == 0
+
+
+def test_a_profiler_is_stopped_though_no_file_descriptor_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(_: str) -> list[str]:
+        raise OSError(24, "Too many open files")
+
+    opened = Capture(stacks=False)
+    cupti.before_window(torch_of("2.11.0+cu130", "13.0"))
+    monkeypatch.setattr(os, "listdir", full)
+    opened.stop()
+    assert Capture(stacks=False).stop() is not None

@@ -47,9 +47,22 @@ def test_a_gap_is_of_what_came_before_the_other_was_over(duration: int, start: i
     assert starts(played) == [18, start]
 
 
+@pytest.mark.parametrize(
+    ("lag", "start"),
+    [
+        (2, 33),
+        (1, 32),
+        (0, 39),  # it comes at 30, while the other lasts until 31: it is queued
+    ],
+)
+def test_what_comes_sooner_may_have_to_queue(lag: int, start: int) -> None:
+    played = simulate(graph(launched(0, 1), acts=[W(13, lag=3), W(50, lag=lag, gap=8)]))
+    assert starts(played) == [18, start]
+
+
 def test_what_came_with_its_predecessor_follows_by_its_gap() -> None:
-    played = simulate(graph(launched(0, 1), acts=[W(5, lag=3), W(50, gap=8)]))
-    assert starts(played) == [18, 31]
+    played = simulate(graph(launched(0, 1), acts=[W(13, lag=3), W(50, lag=3, gap=8, slot=0)]))
+    assert starts(played) == [18, 39]
 
 
 def test_streams_run_beside_each_other() -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from gapless.catalogue.examples import cpu, fed, gpu
+from gapless.catalogue.examples import cpu, ddp, fed, gpu, world
+from gapless.catalogue.rank_examples import together
 from gapless.catalogue.seen_examples import seen, stepped
 from gapless.catalogue.seen_parts import made_by, operator, used
 from gapless.model.change import (
@@ -107,6 +108,12 @@ def test_what_a_device_leaves_undone_for_others_is_taken_off_the_step() -> None:
     assert (low, mid) == (pytest.approx(100 / 83), pytest.approx(100 / 80))
     assert high == pytest.approx(100 / 60)  # as much again within kernels
     assert table.played == []
+
+
+def test_of_several_ranks_what_devices_leave_undone_goes_likewise() -> None:
+    turns = {"busy.math": 60, "idle.device.wait": 40}
+    two = together(gpu(ddp(), world(ranks=2)), turns, turns)
+    assert bounds(priced(two, Drop(("idle.device.wait",))))[1] == pytest.approx(100 / 60)
 
 
 def test_what_a_device_leaves_undone_stays_where_it_is_not_meant() -> None:

@@ -40,12 +40,10 @@ def lags(span: Span, rows: Enqueued) -> Lags:
     gap[rows.follows] = np.maximum(rows.start - rows.before, 0)[rows.follows]
     first = _first_after_unheard(span, rows)
     gap[first] = 0  # what was before is taken to end where it begins
-    there = reference + lag
-    due = np.where(
-        rows.before > there,
-        rows.before + gap,
-        np.maximum(there, np.where(rows.before > NEVER, rows.before + nearly(lag, gap), NEVER)),
-    )
+    there, near = reference + lag, nearly(lag, gap, rows.first.astype(np.int8))
+    behind = np.where(rows.before > there, gap, near)
+    queued = np.where(rows.before > NEVER, rows.before + behind, NEVER)
+    due = np.where(rows.before > there, queued, np.maximum(there, queued))
     known = ~rows.follows & ~first
     lateness = np.where(known, rows.start - due, 0)
     waits = recorded_waits(span, rows)

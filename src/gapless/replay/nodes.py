@@ -85,17 +85,18 @@ class Work:
     @property
     def near(self) -> Int64:
         """Give the gap behind a predecessor that is over when the activity comes to its stream."""
-        return nearly(self.lag, self.gap)
+        return nearly(self.lag, self.gap, self.slot)
 
 
-def nearly(lag: Int64, gap: Int64) -> Int64:
+def nearly(lag: Int64, gap: Int64, slot: Int8) -> Int64:
     """Give gaps behind predecessors that were over before: none is longer than the launch's lag.
 
     What waits in a queue for another engine is signalled to go on (a copy behind a kernel: 8 µs on
-    an H200); behind what is over it starts as on an empty stream, 2 µs. An activity without a lag
-    came with its predecessor, and always follows it by its gap.
+    an H200); behind what is over it starts as on an empty stream, 2 µs. What came with its
+    predecessor, in one launch, always follows it by its gap.
     """
-    return np.where(lag > 0, np.minimum(lag, gap), gap)
+    near = np.minimum(np.maximum(lag, 0), gap)
+    return np.where(slot > 0, near, gap) if len(slot) else near
 
 
 @dataclass(frozen=True)

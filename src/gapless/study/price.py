@@ -33,7 +33,7 @@ OUTSIDE: Final = (  # leaves that run rows give
     "idle.data.start-up",
 )
 UNDONE: Final = "idle.device.wait"
-_AGAIN: Final = 2.0  # at most: others may take as much within kernels, where no wait shows it
+_AGAIN: Final = 2.0  # [G] at most: others may take as much within kernels, where no wait shows it
 _SEEN: Final = Interval(0.85, 1.0, 1.1)  # of what was seen to go outside windows, so much does
 _TOO_MUCH: Final = 0.98  # of a step: what would leave less is no prediction
 
@@ -153,7 +153,8 @@ def _gone(seen: Seen, changes: Sequence[Outside]) -> Interval:
     low, mid, high = 0.0, 0.0, 0.0
     for leaf in remaining(seen, changes):
         share = seen.share(leaf)
-        together = marked(seen, leaf) or Interval(share, share, share)
+        known = None if leaf == UNDONE else marked(seen, leaf)  # no mark shows it
+        together = known or Interval(share, share, share)
         spread = _spreads(seen).get(leaf, 0.0)
         most = _AGAIN if leaf == UNDONE else _SEEN.high
         below, above = hypot(1 - _SEEN.low, spread), hypot(most - 1, spread)

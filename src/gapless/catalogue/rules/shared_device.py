@@ -7,6 +7,7 @@ from gapless.catalogue.ruling import Figure, NotSeenError, rule
 from gapless.catalogue.seen_examples import changed
 from gapless.catalogue.seen_examples import seen as stated
 from gapless.catalogue.windowed import ms
+from gapless.model.account import RowAccount
 from gapless.model.change import Drop, Scale
 from gapless.model.finding import Loss, Measure
 from gapless.model.interval import Interval
@@ -17,7 +18,6 @@ _OFTEN: Final = 0.1  # of the looks
 _TAKEN: Final = Interval(0.5, 0.85, 1.0)  # of our time, if they computed nothing
 _WAITS: Final = "idle.device.wait"  # longer than a device ever takes from one kernel to the next
 _MUCH: Final = 0.1  # of each step
-_LITTLE: Final = 0.005  # of a step: less is not told
 _STEPS: Final = 3  # of windows, at least
 _ELSEWHERE: Final = (
     "Use another GPU (CUDA_VISIBLE_DEVICES), or wait until they are done (nvidia-smi shows them)."
@@ -37,14 +37,14 @@ def _state(others: float) -> DeviceState:
     figures=[
         Figure(
             "Another training beside",
-            "Processes that are not of this run are on GPU 0 in 90 % of the looks; it leaves work "
-            "that is ready for it undone for 25.0 ms of each 65.0 ms step.",
+            "Processes that are not of this run are on GPU 0 in 90 % of the looks; work "
+            "that is ready for its device lies undone for 25.0 ms of each 65.0 ms step.",
             changed(_TURNS, devices_seen=(_state(0.9),)),
         ),
         Figure(
             "Another process beside that does nothing",
             "Processes that are not of this run are on GPU 0 in 90 % of the looks; what is ready "
-            "for it is begun at once.",
+            "for the training's device is begun at once.",
             changed(_RUN, devices_seen=(_state(0.9),)),
         ),
         Figure(
@@ -68,8 +68,8 @@ def shared_device(seen: Seen) -> Loss | None:
     say that it computes. What it takes shows in windows, also where the driver does not tell (in a
     container, of a trace): a device that is alone begins what is queued within 20 µs; one that
     takes turns with other processes lets it lie for a time slice of theirs (2.3 ms on an H200), in
-    each step. That time is what a step is worth less, at least: others may take as much again
-    within kernels. Without windows the gain is an interval that begins at nothing.
+    each step. That time is what the gain begins at; others may take as much again within kernels,
+    where it does not show. Without windows the gain is an interval that begins at nothing.
     """
     recorded = seen.study.recorded
     states = () if recorded is None else recorded.devices_seen
@@ -89,31 +89,35 @@ def shared_device(seen: Seen) -> Loss | None:
 def _in_each_step(seen: Seen) -> bool:
     """Tell whether each step of the windows waits: at the head of a capture a single one may."""
     rows = seen.study.account.rows
-    shares = [one.leaves.get(_WAITS, 0) / max(1, sum(one.leaves.values())) for one in rows]
-    return len(rows) >= _STEPS and min(shares) >= _MUCH
+    return len(rows) >= _STEPS and all(map(_waits, rows))
+
+
+def _waits(row: RowAccount) -> bool:
+    return row.leaves.get(_WAITS, 0) >= _MUCH * max(1, sum(row.leaves.values()))
 
 
 def _told(seen: Seen, state: DeviceState) -> Loss:
-    others = state.others or 0.0
+    others, rows = state.others or 0.0, seen.study.account.rows
     there = (
         f"Processes that are not of this run are on GPU {state.number} "
         f"in {100 * others:.0f} % of the looks"
     )
     looks = Measure("looks in which others were there", others, "share")
-    if not seen.study.account.rows:
+    if not rows:
         return shared_device.loss(
             f"{there}; what they take is not known.",
             Scale(_TAKEN, leaves=("busy.",)),
             evidence=(looks,),
             no_remedy=_ELSEWHERE,
         )
-    what = "what is ready for it is begun at once"
-    if seen.share(_WAITS) >= _LITTLE:
+    often = 2 * sum(map(_waits, rows)) >= len(rows)
+    what = "what is ready for the training's device is begun at once"
+    if often:
         undone, step = ms(seen.per_step(_WAITS)), ms(seen.step_ns or 0)
-        what = f"it leaves work that is ready for it undone for {undone} of each {step} step"
+        what = f"work that is ready for its device lies undone for {undone} of each {step} step"
     return shared_device.loss(
         f"{there}; {what}.",
-        Drop((_WAITS,)),
+        Drop((_WAITS,), keep=0.0 if often else 1.0),
         evidence=(looks, _undone(seen)),
         no_remedy=_ELSEWHERE,
     )

@@ -118,7 +118,7 @@ def finish(why: str = "the process ended") -> None:
     session, _session, _closed = _session, None, True
     if session is not None:
         session.keeping.setting, session.check = PLACE, False  # nothing is begun any more
-        _safely(lambda _: cupti.hand_back(), why)
+        cupti.hand_back()
         _safely(session.discard, why)
 
 
@@ -158,7 +158,7 @@ def _watch() -> None:
 
 def _give_way(*_: object) -> None:
     """End our windows: the user's profiler is about to start."""
-    _safely(lambda _: cupti.hand_back(), "the training started its own profiler")
+    cupti.hand_back()
     session = _session
     if session is not None:
         _safely(session.discard, "the training started its own profiler")

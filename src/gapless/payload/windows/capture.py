@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from . import cupti
@@ -65,6 +66,7 @@ class Capture:
             cupti.before_window(torch)
         self._functions = sys.getprofile(), threading._profile_hook
         activities = self._activities(native)
+        self._on_device = native.ProfilerActivity.CUDA in activities
         config = self._config(native)
         _autograd._prepare_profiler(config, activities)
         _told(torch, "_run_on_profiler_start")
@@ -116,10 +118,11 @@ class Capture:
         try:
             return self._autograd._disable_profiler()
         finally:
-            self.detached = detaching.settle()
             _told(self._torch, "_run_on_profiler_stop")
             if self.stacks:
                 self._restore()
+            with suppress(Exception):  # a device that failed: nothing of that is ours to tell
+                self.detached = detaching.settle() and self._on_device
 
     def _restore(self) -> None:
         function, hook = self._functions

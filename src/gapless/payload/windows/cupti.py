@@ -5,7 +5,7 @@ times the step of a training that its host bounds: benchmarks/after_windows.py).
 behind a session where the environment says ``TEARDOWN_CUPTI=1``: a thread of its own arms that, and
 the next call to CUDA carries it out. Before CUDA 12.6 that breaks CUDA graphs, before torch 2.11
 sessions that follow each other soon, so there it stays attached. Only the C library's environment
-is changed, ``os.environ`` is not; what the user has set stays.
+is changed, and only while a window is open; ``os.environ`` is not, and what the user has set stays.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from .. import recorder
@@ -34,22 +35,24 @@ def before_window(torch: Any) -> None:
         for name, value in _GRAPHS_BREAK.items():
             if name not in os.environ:
                 os.putenv(name, value)
-    elif _version(torch.__version__) >= (2, 11) and _DETACH not in os.environ:
+    elif _version(torch.__version__) >= (2, 11) and _DETACH not in os.environ and _threads():
         os.putenv(_DETACH, "1")
         _state["ours"] = True
 
 
 def hand_back() -> None:
-    """Leave the environment as it was, and nothing pending: no more windows are opened.
+    """Leave nothing pending, and the environment as it was: no window is open any more.
 
     A profiler of the user's then behaves as it would without us; of its sessions that follow each
     other at once all but the first would lose their device's work.
     """
     if _state["unsettled"] is not None:
-        _state["unsettled"].settle()
+        with suppress(Exception):  # a device that failed
+            _state["unsettled"].settle()
     if _state["ours"]:
         _state["ours"] = False
-        os.unsetenv(_DETACH)
+        if _DETACH not in os.environ:
+            os.unsetenv(_DETACH)
 
 
 class Detaching:
@@ -58,32 +61,46 @@ class Detaching:
     Kineto's thread waits for a call to CUDA, and is gone behind it. Left to the training's own
     calls, a session that begins before them would lose its device's work, and a process that ends
     before them would not end: up to torch 2.11 what the thread waits on is destroyed, which waits
-    for the thread.
+    for the thread. So it counts as pending from the beginning, whatever interrupts the stop.
     """
 
     def __init__(self) -> None:
-        detached = _state["ours"] or os.environ.get(_DETACH) == "1"
-        self._before = _threads() if detached else None
+        wanted = _state["ours"] or os.environ.get(_DETACH) == "1"
+        earlier = _state["unsettled"]
+        self._before = _threads() if earlier is None else earlier._before
+        if wanted and self._before:
+            _state["unsettled"] = self
 
     def settle(self) -> bool:
         """Give such calls until no new thread is left, a twentieth of a second at most.
 
         They ask which device is current: nothing is asked of the device itself. Tells whether
-        nothing stays attached.
+        nothing is left attached.
         """
         cuda = sys.modules.get("torch.cuda")
-        if self._before is None or cuda is None or not cuda.is_initialized():
+        if _state["unsettled"] is not self or cuda is None or not cuda.is_initialized():
             return False
         until = recorder.now() + _PATIENCE_NS
-        while (left := _threads() - self._before) and recorder.now() < until:
+        while self._pending():
+            if recorder.now() > until:
+                return False
             cuda.current_device()
             time.sleep(_BETWEEN_S)
-        _state["unsettled"] = self if left else None
-        return not left
+        _state["unsettled"] = None
+        hand_back()
+        return True
+
+    def _pending(self) -> bool:
+        now = _threads()
+        return not now or bool(now - self._before)
 
 
 def _threads() -> frozenset[str]:
-    return frozenset(os.listdir(_TASKS)) if os.path.isdir(_TASKS) else frozenset()
+    """Give the threads of this process; none where that is not told."""
+    try:
+        return frozenset(os.listdir(_TASKS))
+    except OSError:  # no /proc, or no file descriptor is free
+        return frozenset()
 
 
 def _version(text: str) -> tuple[int, ...]:

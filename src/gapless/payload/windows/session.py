@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import wire
 from .. import recorder, stepping, thinning
-from . import save
+from . import cupti, save
 from .capture import no_stacks, obstacle, ranks_of_job
 from .clock import bracket
 from .collecting import watch
@@ -169,7 +169,7 @@ class Session:
         finally:
             stop = recorder.now()
             result = here.capture.stop()
-        frame |= {"stop_ns": recorder.now() - stop, "detached": here.capture.detached}
+        frame.update(stop_ns=recorder.now() - stop, detached=here.capture.detached)
         if here.what is PROBE:
             self._probed(step, result, begun)
         else:
@@ -212,6 +212,7 @@ class Session:
             "stop_ns": None,
             "save_ns": None,
             "discarded": None,
+            "detached": here.capture.detached,
         }
 
     # ── Ends before their time ──────────────────────────────────────────────────────────────────
@@ -258,6 +259,7 @@ class Session:
         if self.over is None:
             self.over = why
             recorder.unseen("windows", why)
+            cupti.hand_back()
 
     # ── Between edges ───────────────────────────────────────────────────────────────────────────
 

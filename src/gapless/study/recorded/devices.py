@@ -52,7 +52,7 @@ def _state(series: Columns, number: int) -> DeviceState:
         clock_mhz=float(clocks[works].mean()) if known else None,
         best_mhz=float(clocks.max()) if len(clocks) else None,
         held=dict(_held(held)) if len(held) >= _FEW else {},
-        others=float((others > 0).mean()) if len(others) else None,
+        others=float((others > 0).mean()) if len(others) >= _FEW else None,
         memory_peak=int(used.max()) if len(used) else None,
         memory_total=int(whole.max()) if len(whole) else None,
         celsius=float(hot.max()) if len(hot) else None,

@@ -35,8 +35,13 @@ def slowed(process: Process, edges: Edges, counted: Bool) -> Slowed | None:
 
     ``None`` without a device, and where the profiler was detached: nothing is left behind then.
     """
-    if any(one.detached for one in process.windows):
+    if process.windows and all(one.detached for one in process.windows):
         return None
+    return compared(process, edges, counted)
+
+
+def compared(process: Process, edges: Edges, counted: Bool) -> Slowed | None:
+    """Give the same, whatever the windows say of their profiler."""
     sides = _sides(process, edges, counted)
     if sides is None:
         return None
