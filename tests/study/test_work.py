@@ -133,6 +133,11 @@ def test_nothing_is_told_of_gpus_that_were_not_sampled() -> None:
     assert device_states(samples(cpu__tree=flat(100))) == ()
 
 
+def test_of_a_device_that_was_looked_at_once_others_are_not_known() -> None:
+    one, other = device_states(samples(gpu0__others=flat(0), gpu7__others=[(1000.0, 1)]))
+    assert (one.others, other.others) == (0.0, None)
+
+
 def test_lines_that_save_and_log_are_told_with_how_often() -> None:
     log = Log()
     log.fact("site", 3, ("train.py", 88))
