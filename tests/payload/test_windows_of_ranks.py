@@ -25,6 +25,7 @@ class Rank:
         self.behind, self.per_step, self.at = behind, per_step, 0
         self.did: Did = []
         self.held = 0  # steps in windows
+        self.detached: list[bool] = []  # what kept windows say of their profiler
 
     def capture(self, *, stacks: bool) -> SimpleNamespace:
         self.did.append(("stacks" if stacks else "opened", self.at))
@@ -32,9 +33,14 @@ class Rank:
 
         def stop() -> SimpleNamespace:
             self.held += self.at - begun
+            made.detached = True
             return SimpleNamespace(events=lambda: [0] * self.per_step)
 
-        return SimpleNamespace(cuda=True, all_threads=True, describe=nothing, stop=stop)
+        made = SimpleNamespace(all_threads=True, describe=nothing, stop=stop, detached=False)
+        return made
+
+    def keep(self, frame: dict[str, Any], *_: object, **__: object) -> None:
+        self.detached.append(frame["detached"])
 
     def reached(self) -> SimpleNamespace:
         put = self.at
@@ -74,7 +80,7 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Did]:
         monkeypatch.setattr(session, "leave", rank.leave)
         mine = Session("spool", options)
         mine.keeping = SimpleNamespace(  # type: ignore[assignment]
-            children=[], no_room=nothing, keep=nothing, try_out=nothing
+            children=[], no_room=nothing, keep=rank.keep, try_out=nothing
         )
         try:
             for rank.at in range(1, 200):
@@ -89,6 +95,13 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Did]:
         return rank.did
 
     return trained
+
+
+def test_a_window_tells_that_its_profiler_was_detached(train: Callable[..., Did]) -> None:
+    rank = Rank(0, 400)
+    train(rank, (), check=True)
+    assert rank.detached
+    assert all(rank.detached)
 
 
 @pytest.mark.parametrize(
