@@ -36,7 +36,9 @@ class Rank:
             made.detached = True
             return SimpleNamespace(events=lambda: [0] * self.per_step)
 
-        made = SimpleNamespace(all_threads=True, describe=nothing, stop=stop, detached=False)
+        made = SimpleNamespace(
+            cuda=True, all_threads=True, describe=nothing, stop=stop, detached=False
+        )
         return made
 
     def keep(self, frame: dict[str, Any], *_: object, **__: object) -> None:
