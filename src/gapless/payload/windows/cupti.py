@@ -24,6 +24,7 @@ _GRAPHS_BREAK = {_DETACH: "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}  # as torch.pro
 _TASKS = "/proc/self/task"
 _BETWEEN_S = 0.0005  # calls
 _PATIENCE_NS = 50_000_000
+_AT_END_NS = 500_000_000  # on a machine so busy that the other was not enough
 
 _state: dict[str, Any] = {"ours": False, "unsettled": None}
 
@@ -49,7 +50,7 @@ def hand_back() -> None:
     """
     if _state["unsettled"] is not None:
         with suppress(Exception):  # a device that failed
-            _state["unsettled"].settle()
+            _state["unsettled"].settle(_AT_END_NS)
     if _state["ours"]:
         _state["ours"] = False
         if _DETACH not in os.environ:
@@ -72,8 +73,8 @@ class Detaching:
         if wanted and self._before:
             _state["unsettled"] = self
 
-    def settle(self) -> bool:
-        """Give such calls until no new thread is left, a twentieth of a second at most.
+    def settle(self, patience_ns: int = _PATIENCE_NS) -> bool:
+        """Give such calls until no new thread is left, but not for longer than so many ns.
 
         They ask which device is current: nothing is asked of the device itself. Tells whether
         nothing is left attached.
@@ -81,7 +82,7 @@ class Detaching:
         cuda = sys.modules.get("torch.cuda")
         if _state["unsettled"] is not self or cuda is None or not cuda.is_initialized():
             return False
-        until = recorder.now() + _PATIENCE_NS
+        until = recorder.now() + patience_ns
         while self._pending():
             if recorder.now() > until:
                 return False
