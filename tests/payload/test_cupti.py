@@ -73,6 +73,16 @@ def test_the_environment_is_handed_back() -> None:
     assert in_c(DETACH) is None
 
 
+def test_what_the_user_sets_meanwhile_stays() -> None:
+    cupti.before_window(torch_of("2.11.0+cu130", "13.0"))
+    os.environ[DETACH] = "0"
+    try:
+        cupti.hand_back()
+        assert in_c(DETACH) == "0"
+    finally:
+        del os.environ[DETACH]
+
+
 class Device:
     """A ``torch.cuda`` at whose call CUPTI is detached, or is not."""
 
