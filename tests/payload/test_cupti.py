@@ -2,9 +2,10 @@
 
 import ctypes
 import os
+import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -89,6 +90,7 @@ class Device:
     def __init__(self) -> None:
         self.detaches, self.calls = False, 0
         self.fails: BaseException | None = None
+        self.acts: Callable[[], object] = lambda: None
         self.called = threading.Event()
 
     def is_initialized(self) -> bool:
@@ -96,6 +98,7 @@ class Device:
 
     def current_device(self) -> int:
         self.calls += 1
+        self.acts()
         if self.fails is not None:
             raise self.fails
         if self.detaches:
@@ -156,10 +159,26 @@ def test_what_interrupts_the_calls_leaves_them_to_the_end(device: Device) -> Non
 @PROC
 def test_a_device_that_failed_stops_no_end(device: Device) -> None:
     device.fails = RuntimeError("CUDA error: unspecified launch failure")
-    with pytest.raises(RuntimeError):
-        stopping(device).settle()
+    assert not stopping(device).settle()
     cupti.hand_back()
     assert in_c(DETACH) is None
+
+
+@PROC
+def test_what_a_signal_handler_of_the_user_raises_is_the_users(device: Device) -> None:
+    class TooLongError(Exception):
+        pass
+
+    def handler(*_: object) -> None:
+        raise TooLongError
+
+    device.acts = lambda: signal.raise_signal(signal.SIGALRM)
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(TooLongError):
+            stopping(device).settle()
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 @PROC

@@ -11,7 +11,6 @@ import os
 import sys
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 from . import cupti
@@ -121,8 +120,7 @@ class Capture:
             _told(self._torch, "_run_on_profiler_stop")
             if self.stacks:
                 self._restore()
-            with suppress(Exception):  # a device that failed: nothing of that is ours to tell
-                self.detached = detaching.settle() and self._on_device
+            self.detached = detaching.settle() and self._on_device
 
     def _restore(self) -> None:
         function, hook = self._functions

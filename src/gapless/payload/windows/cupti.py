@@ -14,10 +14,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import suppress
 from typing import Any
 
-from .. import recorder
+from .. import recorder, tracebacks
 
 _DETACH = "TEARDOWN_CUPTI"
 _GRAPHS_BREAK = {_DETACH: "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}  # as torch.profiler sets them
@@ -49,8 +48,7 @@ def hand_back() -> None:
     other at once all but the first would lose their device's work.
     """
     if _state["unsettled"] is not None:
-        with suppress(Exception):  # a device that failed
-            _state["unsettled"].settle(_AT_END_NS)
+        _state["unsettled"].settle(_AT_END_NS)
     if _state["ours"]:
         _state["ours"] = False
         if _DETACH not in os.environ:
@@ -84,9 +82,8 @@ class Detaching:
             return False
         until = recorder.now() + patience_ns
         while self._pending():
-            if recorder.now() > until:
+            if recorder.now() > until or not _called(cuda):
                 return False
-            cuda.current_device()
             time.sleep(_BETWEEN_S)
         _state["unsettled"] = None
         hand_back()
@@ -95,6 +92,17 @@ class Detaching:
     def _pending(self) -> bool:
         now = _threads()
         return not now or bool(now - self._before)
+
+
+def _called(cuda: Any) -> bool:
+    """Make a call to CUDA; tell whether it worked: a device that failed fails the training, too."""
+    try:
+        cuda.current_device()
+    except Exception as error:
+        if tracebacks.from_a_signal_handler(error):
+            raise
+        return False
+    return True
 
 
 def _threads() -> frozenset[str]:
