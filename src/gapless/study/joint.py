@@ -152,11 +152,13 @@ def _is_communication(change: Change) -> bool:
 
 
 def marked(seen: Seen, leaf: str) -> Interval | None:
-    """Give the share of the joint step in what light marks tell of; ``None`` of one rank.
+    """Give the share of the joint step in what light marks tell of; ``None`` of else or one rank.
 
     The rank that has most of it delays the others by that: less, as far as it would have waited for
     them, but by no less than what each rank has.
     """
+    if leaf not in LUMPY.values():
+        return None
     recorded, ranks = seen.study.recorded, {one.rank: one for one in ranks_of(seen)}
     lives = () if recorded is None else recorded.timeline.processes
     shares = [(_share(one, leaf), ranks[one.rank]) for one in lives if one.rank in ranks]

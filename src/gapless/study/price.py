@@ -153,8 +153,7 @@ def _gone(seen: Seen, changes: Sequence[Outside]) -> Interval:
     low, mid, high = 0.0, 0.0, 0.0
     for leaf in remaining(seen, changes):
         share = seen.share(leaf)
-        known = None if leaf == UNDONE else marked(seen, leaf)  # no mark shows it
-        together = known or Interval(share, share, share)
+        together = marked(seen, leaf) or Interval(share, share, share)
         spread = _spreads(seen).get(leaf, 0.0)
         most = _AGAIN if leaf == UNDONE else _SEEN.high
         below, above = hypot(1 - _SEEN.low, spread), hypot(most - 1, spread)

@@ -18,6 +18,7 @@ _OFTEN: Final = 0.1  # of the looks
 _TAKEN: Final = Interval(0.5, 0.85, 1.0)  # of our time, if they computed nothing
 _WAITS: Final = "idle.device.wait"  # longer than a device ever takes from one kernel to the next
 _MUCH: Final = 0.1  # of each step
+_LITTLE: Final = 0.005  # likewise, where others are known to be there
 _STEPS: Final = 3  # of windows, at least
 _ELSEWHERE: Final = (
     "Use another GPU (CUDA_VISIBLE_DEVICES), or wait until they are done (nvidia-smi shows them)."
@@ -37,14 +38,14 @@ def _state(others: float) -> DeviceState:
     figures=[
         Figure(
             "Another training beside",
-            "Processes that are not of this run are on GPU 0 in 90 % of the looks; work "
-            "that is ready for its device lies undone for 25.0 ms of each 65.0 ms step.",
+            "Processes that are not of this run are on GPU 0 in 90 % of the looks; for 25.0 ms "
+            "of each 65.0 ms step what is ready for the training's device lies undone.",
             changed(_TURNS, devices_seen=(_state(0.9),)),
         ),
         Figure(
             "Another process beside that does nothing",
-            "Processes that are not of this run are on GPU 0 in 90 % of the looks; what is ready "
-            "for the training's device is begun at once.",
+            "Processes that are not of this run are on GPU 0 in 90 % of the looks; in most "
+            "steps what is ready for the training's device is begun at once.",
             changed(_RUN, devices_seen=(_state(0.9),)),
         ),
         Figure(
@@ -89,11 +90,11 @@ def shared_device(seen: Seen) -> Loss | None:
 def _in_each_step(seen: Seen) -> bool:
     """Tell whether each step of the windows waits: at the head of a capture a single one may."""
     rows = seen.study.account.rows
-    return len(rows) >= _STEPS and all(map(_waits, rows))
+    return len(rows) >= _STEPS and all(_waits(one, _MUCH) for one in rows)
 
 
-def _waits(row: RowAccount) -> bool:
-    return row.leaves.get(_WAITS, 0) >= _MUCH * max(1, sum(row.leaves.values()))
+def _waits(row: RowAccount, least: float) -> bool:
+    return row.leaves.get(_WAITS, 0) >= least * max(1, sum(row.leaves.values()))
 
 
 def _told(seen: Seen, state: DeviceState) -> Loss:
@@ -110,11 +111,13 @@ def _told(seen: Seen, state: DeviceState) -> Loss:
             evidence=(looks,),
             no_remedy=_ELSEWHERE,
         )
-    often = 2 * sum(map(_waits, rows)) >= len(rows)
-    what = "what is ready for the training's device is begun at once"
+    often = 2 * sum(_waits(one, _LITTLE) for one in rows) >= len(rows)
+    what = "in most steps what is ready for the training's device is begun at once"
     if often:
         undone, step = ms(seen.per_step(_WAITS)), ms(seen.step_ns or 0)
-        what = f"work that is ready for its device lies undone for {undone} of each {step} step"
+        what = (
+            f"for {undone} of each {step} step what is ready for the training's device lies undone"
+        )
     return shared_device.loss(
         f"{there}; {what}.",
         Drop((_WAITS,), keep=0.0 if often else 1.0),
