@@ -3,10 +3,10 @@
 ``python -m benchmarks.behind_windows --out FILE``: no machine is measured, recordings are read. The
 steps are un-profiled ones of the same process, waits for data and what is seldom aside; a recording
 counts as slower by the rule of the report (``gapless.study.recorded.slowed``), also where the
-profiler was detached. Beside it stands the
-step of the case's menu, which was measured without any profiler, waits for data in it: where that
-is nearer to the steps before the window, what came with it is the reason; where it is not, the
-steps before it were short for another (a queue that was full, a machine that was less busy).
+profiler was detached. Beside it stands the step of the case's menu, which was measured without any
+profiler, waits for data in it: where that is nearer to the steps before the window, what came with
+it is likely the reason; where it is not, the steps before it were short for another (a queue that
+was full, a machine that was less busy).
 """
 
 import argparse
@@ -31,7 +31,8 @@ def compared(record: Path) -> dict[str, Any]:
         (first, *_) = trainings(load(unpack(record / "run.tar.zst", Path(place))))
         found = sides(first.process, first.edges, counted(first))
     told: dict[str, Any] = {"case": record.name, "windows": len(first.process.windows)}
-    told["step_without_profiler_ns"] = menu["step_ns"]
+    told |= {"device": menu["machine"]["device"]["name"]}
+    told |= {"step_without_profiler_ns": menu["step_ns"]}
     if found is not None:
         before = menu["step_ns"] ** 2 < found.before_ns * found.behind_ns
         told |= {"steps_before": found.count, "before_ns": found.before_ns}
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     every = [compared(one.parent) for one in sorted(RECORDS.glob("*-g/menu.json"))]
-    keep({"device": "NVIDIA H200", "records": every}, given.out)
+    keep({"records": every}, given.out)
     for one in every:
         if "longer" in one:
             near = f"without a profiler: nearer to {one['nearer']} it"
