@@ -175,8 +175,9 @@ def test_what_a_signal_handler_of_the_user_raises_is_the_users(device: Device) -
     device.acts = lambda: signal.raise_signal(signal.SIGALRM)
     before = signal.signal(signal.SIGALRM, handler)
     try:
+        stopping(device)
         with pytest.raises(TooLongError):
-            stopping(device).settle()
+            cupti.hand_back()
     finally:
         signal.signal(signal.SIGALRM, before)
 
