@@ -465,7 +465,7 @@ GOLDEN["G15 unframed gap, gc elsewhere"] = Golden(
             "idle.host.dispatch": 4000,
         },
     ),
-    groups={"compute": 7050, "unknown": 5910, "runtime": 100, "host": 6940},
+    groups={"compute": 7050, "runtime": 100, "host": 12850},
     culprits={"idle.host.unframed": {""}, "idle.gc": {f"gc@{us(7100)}"}},
 )
 

@@ -191,7 +191,7 @@ def test_the_row_has_no_device_and_no_part_of_one() -> None:
 
 def test_a_real_training_without_a_device_sums(tmp_path: Path) -> None:
     path, script = tmp_path / "cpu.json", Path(__file__).with_name("train_on_cpu.py")
-    subprocess.run([sys.executable, script, path], check=True, timeout=120)
+    subprocess.run([sys.executable, script, path], check=True, timeout=240)
     ledger = partition(read(path))
     made = account([ledger])
     assert [row.device for row in ledger.rows] == [None] * 4

@@ -1,5 +1,7 @@
 """Where steps begin and end, and which rows count."""
 
+import random
+
 import pytest
 
 from gapless.accounting import partition
@@ -79,6 +81,81 @@ def test_else_starts_of_the_outermost_range_that_repeats() -> None:
     ]
     made = ledger(frames)
     assert (edges(made), made.step_rule) == ([10, 40, 70, 90], "batch")
+
+
+def test_the_range_that_covers_most_time_makes_the_steps_from_the_first_as_frequent() -> None:
+    frames = [
+        *(user_range(at, at + 2, "eval") for at in (0, 4, 8, 92, 96)),
+        *(user_range(at, at + 3, "load") for at in (10, 30, 50)),
+        *(user_range(at, at + 15, "train_step") for at in (14, 34, 54)),
+        Frame("op", 0, 99),
+    ]
+    made = ledger(frames)
+    assert (edges(made), made.step_rule) == ([10, 30, 50, 53], "load")
+
+
+def test_numbers_in_names_of_ranges_are_passed_over_where_no_name_recurs() -> None:
+    frames = [user_range(at, at + 20, f"iteration {at}") for at in (10, 40, 70)]
+    made = ledger([user_range(0, 99, "epoch 1"), *frames, Frame("op", 10, 90)])
+    assert (edges(made), made.step_rule) == ([10, 40, 70, 90], "iteration #")
+
+
+def test_else_a_step_begins_with_each_hand_over_of_a_loader() -> None:
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    frames = [Frame("data", at, at + 5, name=name) for at in (10, 40, 70)]
+    made = ledger([*frames, Frame("op", 16, 30), Frame("op", 76, 90)])
+    assert (edges(made), made.step_rule) == ([10, 40, 70], "batches of a DataLoader")
+
+
+def module(start: int, end: int, name: str) -> Frame:
+    name = f"nn.Module: {name}"
+    return Frame("py", start, end, name=name, category=category.PYTHON_FUNCTION)
+
+
+def test_else_with_each_call_of_an_outermost_module() -> None:
+    inner = [module(at + 1, at + 6, "Linear_0") for at in (10, 40, 70)]
+    outer = [module(at, at + 20, "Net_0") for at in (10, 40, 70)]
+    made = ledger([*inner, *outer, Frame("op", 12, 15)])
+    assert (edges(made), made.step_rule) == ([10, 40, 70, 90], "nn.Module: Net_0")
+
+
+def operators(names: str, at: int = 0, pause: int = 0) -> list[Frame]:
+    """Give an operator of 4 ns for each letter, each 5 ns after the one before; "_" is a pause."""
+    frames = list[Frame]()
+    for letter in names:
+        if letter != "_":
+            frames.append(Frame("op", at, at + 4, name=f"aten::{letter}"))
+        at += 5 if letter != "_" else pause
+    return frames
+
+
+def test_else_with_each_period_of_operators() -> None:
+    made = ledger(operators("cdefgh_ab" * 5, pause=50))
+    assert made.step_rule == "a period of 8 operators"
+    assert edges(made) == [29, 119, 209, 299, 389], "from the pause on, which a step waits in"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "abcabcabcabcabcabc",  # too short: a layer, say
+        "abcdefghabcdefghabcdefgh",  # three rounds
+        "abcdefghbadcfehgacbdefgh" * 2,  # no order
+    ],
+)
+def test_what_is_no_period_makes_no_steps(names: str) -> None:
+    assert ledger(operators(names)).step_rule == "none"
+
+
+def test_layers_of_a_step_are_no_steps() -> None:
+    step = "x" + "abcdefgh" * 6 + "yz"
+    assert ledger(operators(step * 5)).step_rule == f"a period of {len(step)} operators"
+
+
+def test_steps_that_differ_by_an_operator_are_steps_all_the_same() -> None:
+    rest = "".join(random.Random(0).choices("abcdefghijklmnopqrstuvw", k=130))
+    made = ledger(operators((rest + "y" + rest + "z") * 5))
+    assert made.step_rule == "a period of 131 operators"
 
 
 def test_else_one_row_over_the_capture() -> None:

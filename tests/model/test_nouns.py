@@ -19,7 +19,7 @@ def test_columns_count_their_events_and_pieces(tmp_path: Path) -> None:
 
 def test_a_leaf_is_of_the_group_of_its_longest_prefix() -> None:
     assert group_of("idle.host.python") == "host"
-    assert group_of("idle.host.unframed") == "unknown"
+    assert group_of("idle.host.unframed") == "host"
     assert len({group_of(leaf) for leaf in LEAVES}) == 10
     with pytest.raises(KeyError, match=r"elsewhere\.x"):
         group_of("elsewhere.x")

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.accounting.nesting import parents
-from gapless.accounting.tags import NOT_A_FRAME
+from gapless.accounting.recurring import by_loader, by_module, by_period, by_users_range
 from gapless.accounting.threads import (
     OPTIMIZER_STEP,
     OWN_STEP,
@@ -33,7 +32,7 @@ def profiler_steps(trace: Trace) -> Int64:
 
 def find_steps(threads: Threads) -> Steps | None:
     """Find the steps by the first rule that applies; ``None`` without any interval."""
-    for rule in (_by_own_marks, _by_profiler, _by_optimizer, _by_user_range, _whole):
+    for rule in (_by_own_marks, _by_profiler, _by_optimizer, _by_what_recurs, _whole):
         steps = rule(threads)
         if steps is not None:
             return steps
@@ -75,25 +74,14 @@ def _by_optimizer(threads: Threads) -> Steps | None:
     return Steps(ends, numbers, threads.trace.names[name])
 
 
-def _by_user_range(threads: Threads) -> Steps | None:
-    """Take the first outermost range of the user's own that repeats."""
-    events = threads.trace.events
-    ranges = (events.category == category.USER_ANNOTATION) & (events.track == threads.main)
-    own = np.flatnonzero(ranges & (threads.tags.order == NOT_A_FRAME) & (events.end > events.start))
-    names, counts = np.unique(events.name[own], return_counts=True)
-    own = own[np.isin(events.name[own], names[counts > 1])]
-    own = own[np.argsort(events.start[own], kind="stable")]
-    if not len(own):
-        return None
-    outer = own[parents(events.start[own], events.end[own]) < 0]
-    names, counts = np.unique(events.name[outer], return_counts=True)
-    outer = outer[np.isin(events.name[outer], names[counts > 1])]
-    if not len(outer):
-        return None
-    name = events.name[outer[0]]
-    chosen = outer[events.name[outer] == name]
-    ends = np.append(events.start[chosen], events.end[chosen[-1]])
-    return Steps(ends, tuple(range(len(chosen))), threads.trace.names[name])
+def _by_what_recurs(threads: Threads) -> Steps | None:
+    """Take the user's own ranges, hand-overs of a loader, calls of a module, or a period."""
+    for rule in (by_users_range, by_loader, by_module, by_period):
+        found = rule(threads)
+        if found is not None:
+            boundaries, name = found
+            return Steps(boundaries, tuple(range(len(boundaries) - 1)), name)
+    return None
 
 
 def _whole(threads: Threads) -> Steps | None:

@@ -127,6 +127,8 @@ class Predicted:
     ``refused``: why nothing is predicted; then ``speedup`` is ``None``. ``calibrated``: the
     interval was widened by residuals of at least 20 measured cases of its family. ``at_most``: what
     removing a cause as a whole would give, where what its remedies do has to be tried.
+    ``each``: the speed-up by each explanation of how far windows are off plain steps, where there
+    are two.
     """
 
     speedup: Interval | None
@@ -136,3 +138,4 @@ class Predicted:
     notes: tuple[str, ...] = ()
     at_most: Interval | None = None
     floor: float | None = None  # a speed-up that follows from what processors do: none is below it
+    each: tuple[Interval, ...] = ()

@@ -6,8 +6,11 @@ not observed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gapless.model.edit import Where
+
+NOT_COUNTED: Final = 1  # stands for the workers of a loader in a trace: there are some
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Loader:
     id: int
     where: Where | None
     batch_size: int | None
-    num_workers: int
+    num_workers: int  # of a loader with workers in a trace: ``NOT_COUNTED``
     prefetch_factor: int | None
     pin_memory: bool
     persistent_workers: bool
@@ -76,6 +79,8 @@ class Optimizer:
     calls: int
     device: str | None  # of its parameters: "cuda", "cpu"
     parameters: int | None = None  # numbers in its tensors
+    ungraded: int | None = None  # tensors that ask for a gradient and got none for its first step
+    ungraded_parameters: int | None = None  # numbers in these
 
 
 @dataclass(frozen=True)
@@ -167,3 +172,4 @@ class Facts:
     parallel: tuple[Parallel, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …
     evaluations: tuple[Evaluation, ...] = ()
+    inferred: bool = False  # they follow from a trace: nothing that recorded told them

@@ -29,15 +29,7 @@ class Loss:
     no_remedy: str | None = None  # why none is named; what to do by hand
     inferred: bool = False  # it follows from what was seen, and was not seen itself
     to_try: bool = False  # what remedies give is not predicted; ``changes`` are the most they can
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A loss with its price; worth naming if it was found to be, else *present* and harmless."""
-
-    loss: Loss
-    predicted: Predicted
-    cost_ns: int | None  # a step, at the middle of the prediction
+    unsure: str | None = None  # why what was recorded of it tells only the most it can be worth
 
 
 @dataclass(frozen=True)
@@ -48,6 +40,21 @@ class Remedy:
     fix: str
     edits: tuple[Edit, ...]
     applicability: Applicability
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A loss with its price; worth naming if it was found to be, else *present* and harmless.
+
+    A cause that has no price, or one too vague to be sure of a gain, is named all the same if the
+    account charges a large part of the step to it: then ``share`` is that part.
+    """
+
+    loss: Loss
+    predicted: Predicted
+    cost_ns: int | None  # a step, at the middle of the prediction
+    share: float | None = None  # of the step, at stake; None: it is named by its price
+    remedies: tuple[Remedy, ...] = ()  # of a cause that is named by its share, the likeliest first
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,17 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """Why a step takes as long as it does: what takes most of it beside computing, in words."""
+
+    sentence: str  # "83 % of each step the GPU waits for data, which …", without a full stop
+    owner: str  # a group of the account: "data", "host"; "compute": nothing else takes much
+    share: float  # of the step, that the owner has
+    named: bool  # a finding, or a likely cause, is about the owner
+    ceilings: tuple[str, ...] = ()  # ablations that tell what the owner is worth at the most
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """What a study concludes: findings, the most valuable first; what is harmless or not known."""
 
@@ -105,3 +123,4 @@ class Diagnosis:
     least: float = 0.02  # the gain from which on a cause is worth naming
     # Seen, not sure to be worth naming, and worth a trial: neither findings nor present.
     to_try: tuple[ToTry, ...] = ()
+    verdict: Verdict | None = None  # None: there are no steps

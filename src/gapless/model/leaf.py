@@ -121,7 +121,6 @@ _PREFIXES: Final = {
     "idle.compile": "runtime",
     "idle.io_main": "io",
     "idle.profiler": "observer",
-    "idle.host.unframed": "unknown",
     "idle.device.wait": "unknown",
     "idle.unrecorded": "unknown",
     "idle.unknown": "unknown",

@@ -82,7 +82,11 @@ class StackCount:
 
     thread: str  # "training" or "worker"
     frames: tuple[tuple[str, int, str], ...]
-    count: int
+    count: int  # of looks of a thread beside it, which sees it where it lets go of the GIL
+    # What it stands for in time, without bias; 0 everywhere: it was not measured.
+    ran_ns: int = 0  # on a processor
+    blocked_ns: int = 0  # off it, of that by what it waited for: "sleep", "file", "socket" …
+    waited: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from typing import Any
 
 from gapless.model.account import Account
 from gapless.model.footprint import Footprint
+from gapless.model.host_code import HostCode
 from gapless.model.recording import Unseen
+from gapless.model.rhythm import Sighting, Unlike
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class RunLife:
 class ProcessTime:
     """The life of one training process, charged to run leaves that sum to ``wall_ns``."""
 
-    rank: int | None
+    rank: int | None  # None: processes that are no ranks go by the same one
     pid: int
     wall_ns: int
     leaves: Mapping[str, int]
@@ -42,6 +44,8 @@ class ProcessTime:
     first_batch_ns: int | None  # how long the first hand-over of a batch took, workers' start too
     to_first_batch_ns: int | None  # from the start of the process to that hand-over
     killed: bool  # it wrote no end: what came after its last record is unknown
+    script: str | None = None  # that it ran, without its folder
+    followed: bool = False  # its steps are those of the report
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,12 @@ class Timeline:
     wall_ns: int
     leaves: Mapping[str, int]
     processes: tuple[ProcessTime, ...]
+
+    def leading(self) -> ProcessTime | None:
+        """Give the process whose steps are looked at; of several the lowest rank's."""
+        followed = [one for one in self.processes if one.followed] or self.processes
+        order = [-1 if process.rank is None else process.rank for process in followed]
+        return followed[order.index(min(order))] if order else None
 
 
 @dataclass(frozen=True)
@@ -84,8 +94,12 @@ class RunSteps:
     slowed: Slowed | None = None  # by what a profiler leaves behind; of one rank
     ahead: int = 0  # left out, all ranks together: the host only ran ahead of its device
     # Of what is measured by itself (a checkpoint), by leaf: the relative half-width of the 90 %
-    # interval of what it takes of a step. Of one process; seldom ones are absent.
+    # interval of what it takes of a step, 1 where its period is not known. Of a sole process.
     spreads: Mapping[str, float] = field(default_factory=dict[str, float])
+    sightings: Mapping[str, Sighting] = field(default_factory=dict[str, Sighting])  # of one rank
+    # By what share so few steps as a window holds miss the usual step, waits and lumps aside: nine
+    # blocks in ten by no more. None: too few steps to tell.
+    drift: float | None = None
 
 
 @dataclass(frozen=True)
@@ -137,6 +151,7 @@ class StepAccount:
     backlog_ns: int | None  # that work, where a wait began: median of the windows
     excess_ns: int  # of what is unknown: longer than the steps of the windows explain
     host_scale: float | None  # what the host cost outside the windows, of what it cost in them
+    unlike: Unlike | None = None  # steps of a kind that no window holds: "step" in the account
 
 
 @dataclass(frozen=True)
@@ -170,6 +185,7 @@ class WorkerUse:
     stages: tuple[StageUse, ...]  # the most expensive first
     staged: int  # fetches in which stages were measured
     slots: int | None = None  # workers at a time; None in the training process
+    threads: int | None = None  # that torch's operators use in a worker, at most
 
 
 @dataclass(frozen=True)
@@ -279,3 +295,4 @@ class Recorded:
     rank_lines: Mapping[int, tuple[HotLine, ...]] = field(  # of several ranks: each one's own
         default_factory=dict[int, tuple[HotLine, ...]]
     )
+    host_code: tuple[HostCode, ...] = ()  # of training threads

@@ -11,11 +11,16 @@ from gapless.model.study import Study
 
 @dataclass(frozen=True)
 class Seen:
-    """A study that has an account, and what was true of the run; ``None``: a foreign trace."""
+    """A study that has an account, and what was true of the run; ``None``: nothing is known."""
 
     study: Study
     facts: Facts | None
     constants: Constants | None = None  # of the machine that it ran on; None: not known
+
+    @property
+    def foreign(self) -> bool:
+        """Tell whether there is a trace alone: what is known of its run follows from that."""
+        return self.facts is None or self.facts.inferred
 
     @property
     def on_device(self) -> bool:
@@ -24,6 +29,12 @@ class Seen:
         if recorded is not None:
             return recorded.account is not None and recorded.account.on_device
         return any(one.row.device is not None for one in self.study.account.rows)
+
+    @property
+    def has_device(self) -> bool:
+        """Tell whether a device was used, whether a window shows it or not."""
+        known = self.facts is not None and self.facts.machine.device is not None
+        return self.on_device or known
 
     @property
     def account(self) -> Account:

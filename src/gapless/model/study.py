@@ -1,6 +1,7 @@
 """The study: what is known of one capture (one rank or many), ready to render."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from gapless.model.account import Account, RowAccount
 from gapless.model.edit import Proposal
@@ -13,6 +14,10 @@ from gapless.model.trace import Count
 from gapless.model.trial import Trial
 from gapless.model.work import Work
 
+FILES: Final = "file."  # what names of sites of files begin with: "file.write"
+IN_LOADING: Final = "in next(loader)"  # the name of sites that made a batch in the training thread
+EVALUATES: Final = "torch.nn.Module.eval"  # likewise, of those that told a model to evaluate
+
 
 @dataclass(frozen=True)
 class RunInfo:
@@ -23,6 +28,7 @@ class RunInfo:
     world: int | None
     device: str | None
     versions: tuple[tuple[str, str], ...]
+    capability: tuple[int, int] | None = None  # of that device
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ class Site:
     From stacks of windows, which name a function by the line where it begins.
     """
 
-    name: str  # a leaf ("idle.sync.return"), an operator or a call ("aten::item")
+    name: str  # a leaf ("idle.sync.return"), an operator or a call ("aten::item"), IN_LOADING
     file: str
     line: int
     function: str

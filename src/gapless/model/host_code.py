@@ -1,0 +1,18 @@
+"""What the training thread itself did, by sampled stacks that stand for time."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class HostCode:
+    """What training threads did themselves, sampled; beside torch and waits for data."""
+
+    kind: str  # "python" (C called from it, too), or what it waits for: "sleep", "file", "socket" …
+    share: float  # of the threads' time
+    inside: float  # of that, in the function; or at the line, if the function calls torch as well
+    file: str | None = None  # of the deepest function in which most of it passes; None: of no one
+    line: int | None = None  # where in it most often
+    function: str | None = None
+    library: str | None = None  # called from there, whose code it is: "numpy", "PIL", "json" …
+    stood: float = 0.0  # of the threads' time: there, whatever it did (awake, it goes on there)
+    looks: int = 0  # that the shares rest on
