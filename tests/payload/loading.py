@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless import payload, wire
+from tests import preloaded
+from tests.payload import watching
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,16 +82,11 @@ def run(folder: Path, script: str, *, recorded: bool = True, **options: object) 
             wire.SPOOL: str(spool),
             wire.OPTIONS: json.dumps({"windows": False, **options}),
         }
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    if recorded:
+        done = watching.execute([sys.executable, str(path)], folder, environment)
+    else:
+        done = preloaded.run([str(path)], folder, environment)
+    assert done.code == 0, done.err
     frames: list[wire.Frame] = []
     for log in sorted(spool.glob("*.log")):
         frames += wire.frames(log.read_bytes())[0]
@@ -100,4 +96,4 @@ def run(folder: Path, script: str, *, recorded: bool = True, **options: object) 
         if frame.kind == wire.BATCHES
         for values in wire.BATCH.iter_unpack(frame.body)
     ]
-    return Ran(done.stdout, done.stderr, rows, frames)
+    return Ran(done.out, done.err, rows, frames)

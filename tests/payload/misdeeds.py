@@ -1,6 +1,6 @@
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, BLE001, N818, PLW0108, SIM115, SLF001
 # ruff: noqa: PTH123, PTH202, PTH208
-# pyright: basic, reportOptionalMemberAccess=false, reportArgumentType=false
+# pyright: basic, reportOptionalMemberAccess=false, reportArgumentType=false, reportAttributeAccessIssue=false
 """What scripts do to a recorder, and a recorder that breaks. Arguments: which of it."""
 
 import contextlib
@@ -18,6 +18,7 @@ import torch
 from loop_shapes import DATA, Images, over, step, training
 from torch.utils.data import DataLoader, IterableDataset
 
+torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.5  # s: so long are workers waited for
 SPOOL = os.environ.get("GAPLESS_SPOOL")
 RECORDED = [
     ("recorder", "mark"),

@@ -52,6 +52,16 @@ def alarmed_collection() -> None:
     gc.collect()
 
 
+@pytest.fixture
+def frozen() -> Iterator[None]:
+    """Leave out what other tests made: with it each collection would take half a second."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("frozen")
 def test_what_a_signal_handler_raises_right_after_a_collection_is_not_lost(
     marks: list[tuple[int, int, int]],
 ) -> None:

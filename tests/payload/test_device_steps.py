@@ -172,6 +172,71 @@ def test_of_short_steps_one_in_some_is_measured(device: Device) -> None:
     assert 4 <= len(spans) <= 6
 
 
+@contextmanager
+def followed() -> Generator[hooking.Recorder]:
+    """Mark edges as an arm of a trial does."""
+    with hooking.installed("device_steps") as recorder:
+        device_steps.follow()
+        device_steps.SPACING_NS = 0
+        yield recorder
+
+
+def edges(recorder: hooking.Recorder) -> list[tuple[int, int]]:
+    return [(mark.end, mark.value) for mark in recorder.of(wire.DEVICE_EDGE)]
+
+
+def test_an_arm_marks_when_the_device_came_to_each_edge_however_late(device: Device) -> None:
+    with followed() as recorder:
+        for step in range(40):  # the host is done at once, the device takes 45 ms a step
+            device.clock = 45.0 * step
+            recorder.edge(1000 * step)
+        assert edges(recorder) == [(0, 0)]
+        device.passed_until = device.clock  # the device has been waited for
+        device_steps.drain()
+        assert edges(recorder) == [(1000 * step, 45_000_000 * step) for step in range(40)]
+    assert recorder.of(wire.DEVICE_STEP) == []
+
+
+def test_an_arm_whose_device_is_far_behind_leaves_edges_out_and_the_chain_holds(
+    device: Device,
+) -> None:
+    with followed() as recorder:
+        for step in range(400):
+            device.clock = float(step)
+            recorder.edge(step)
+        assert len(device.made) == 256
+        for step in range(400, 420):
+            device.clock = device.passed_until = float(step)
+            recorder.edge(step)
+        device_steps.drain()
+        assert all(value == 1_000_000 * end for end, value in edges(recorder))
+        assert edges(recorder)[-1][0] == 419
+
+
+def test_an_arm_spaces_its_events_on_short_steps(device: Device) -> None:
+    with followed() as recorder:
+        device_steps.SPACING_NS = 5_000_000
+        for step in range(100):
+            device.clock = device.passed_until = float(step)
+            recorder.edge(1_000_000 * step)
+        device_steps.drain()
+        assert len(edges(recorder)) == 20
+        assert len({end % 5_000_000 for end, _ in edges(recorder)}) == 1
+
+
+def test_a_captured_graph_breaks_the_chain_for_good(device: Device) -> None:
+    with followed() as recorder:
+        device.passed_until = 1e9
+        recorder.edge(0)
+        recorder.edge(1)
+        device.capturing = True
+        recorder.edge(2)
+        device.capturing = False
+        recorder.edge(3)
+        recorder.edge(4)
+        assert [end for end, _ in edges(recorder)] == [0]
+
+
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_real_events_tell_what_the_device_did_without_a_sync() -> None:

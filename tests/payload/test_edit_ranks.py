@@ -46,7 +46,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
         for name, edits in SIDES.items()
     }
     command = [sys.executable, "-W", "ignore", str(SCRIPT), json.dumps(sides), str(out)]
-    subprocess.run(command, check=True, timeout=100)
+    subprocess.run(command, check=True, timeout=240)
     return [json.loads(Path(f"{out}.{rank}.json").read_text()) for rank in range(2)]
 
 

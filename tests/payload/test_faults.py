@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import Log, logs, plainly, script, watched
+from tests.payload.watching import Log, logs, preloaded, script, watched
 
 KILLED = """
 import os, time, torch
@@ -24,7 +24,7 @@ for number in range(6):
 def run(names: tuple[str, ...], folder: Path) -> dict[str, Log]:
     """Compare both runs; give what was recorded."""
     command = script("misdeeds.py", *names)
-    plain = plainly(command, folder)
+    plain = preloaded(command, folder)
     seen = watched(command, folder, folder / "spool")
     assert plain.code == 0, plain.err
     assert seen.out.splitlines() == plain.out.splitlines()

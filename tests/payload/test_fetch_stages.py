@@ -60,11 +60,14 @@ class Read(Numbers):
     def __getitem__(self, index):
         out, into = os.pipe()
         def late():
-            time.sleep(0.03)
+            reading.wait()
+            time.sleep(0.1)
             os.write(into, b"x")
             os.close(into)
+        reading = threading.Event()
         threading.Thread(target=late).start()
         with open(out, "rb") as file:
+            reading.set()
             return len(file.read())
 
 class Packed(Numbers):

@@ -96,6 +96,8 @@ if __name__ == "__main__":
     buffer = io.BytesIO()
     Image.effect_noise((64, 64), 60).save(buffer, "jpeg")
     CUT = buffer.getvalue()[:700]
+    torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.5  # s: so long are workers waited for
+    gc.freeze()  # what is imported need not be gone through each time
     for action in (missing, text, no_picture, cut_picture, closed, failing_encoder):
         catch(lambda: load(Broken(action)))
     catch(lambda: load(Numbers(), collate_fn=collate))

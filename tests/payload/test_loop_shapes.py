@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import Log, logs, plainly, script, watched
+from tests.payload.watching import Log, logs, preloaded, script, watched
 
 ALONE = (
     "for_loop",
@@ -30,7 +30,7 @@ WITH_WORKERS = ("workers", "persistent", "iterable_workers", "broken_off")
 def run(names: tuple[str, ...], folder: Path) -> dict[str, Log]:
     """Compare both runs; give what was recorded."""
     command = script("loop_shapes.py", *names)
-    plain = plainly(command, folder)
+    plain = preloaded(command, folder)
     seen = watched(command, folder, folder / "spool")
     assert plain.code == 0, plain.err
     assert seen.out.splitlines() == plain.out.splitlines()

@@ -11,6 +11,7 @@ import pytest
 
 from gapless import wire
 from gapless.payload import recorder, stacks, thinning
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -23,64 +24,84 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
 
     monkeypatch.setattr(recorder, "write", write)
     monkeypatch.setattr(recorder, "options", lambda: {"stacks_hz": 200})
+    monkeypatch.setattr(stacks, "PATIENCE_S", PATIENCE_S)
     stacks.start()
     yield written
     stacks.stop()
 
 
-def busy_here() -> None:
-    end = time.monotonic() + 0.2
-    while time.monotonic() < end:
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch, told: list[dict[str, Any]]) -> list[int]:
+    """Give a list that grows with each look."""
+    counted, count = list[int](), stacks._look  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+    def look(passed: int, ran: int | None) -> None:
+        count(passed, ran)
+        counted.append(passed)
+
+    assert told == []
+    monkeypatch.setattr(stacks, "_look", look)
+    return counted
+
+
+def busy_here(looks: list[int]) -> None:
+    enough, end = len(looks) + 8, time.monotonic() + PATIENCE_S
+    while len(looks) < enough and time.monotonic() < end:
         pass
 
 
-def tasks() -> int:
-    return sum(1 for _ in Path("/proc/self/task").iterdir())
+def looking() -> Path:
+    """Give the task of the thread that looks, once it has begun."""
+    until(lambda: _STATE["tid"])
+    return Path(f"/proc/self/task/{_STATE['tid']}")
+
+
+_STATE = stacks._state  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_stack_of_the_training_thread_is_counted_innermost_first(
-    told: list[dict[str, Any]],
+    told: list[dict[str, Any]], looks: list[int]
 ) -> None:
     before = threading.enumerate()
-    busy_here()
+    busy_here(looks)
     assert threading.enumerate() == before
     stacks.stop()
     (frame,) = told
     assert frame["thread"] == "training"
-    assert frame["looks"] == sum(count for count, _ in frame["stacks"])
-    here = [count for count, frames in frame["stacks"] if [__file__, "busy_here"] == frames[0][::2]]
-    assert sum(here) > 5
-    assert all(frames[1][2].startswith("test_") for _, frames in frame["stacks"][:1])
+    assert frame["looks"] == sum(one[0] for one in frame["stacks"])
+    here = [one for one in frame["stacks"] if [__file__, "busy_here"] == one[1][0][::2]]
+    assert sum(one[0] for one in here) > 5
+    assert all(one[1][1][2].startswith("test_") for one in here)
 
 
 def test_where_there_is_no_room_stacks_are_counted_on(
-    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    told: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stacks, "TELL_NS", 0)
-    monkeypatch.setitem(stacks._state, "wait", 0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setitem(_STATE, "wait", 0)
 
     def affords(*, last: bool = False) -> bool:
         return last
 
     monkeypatch.setattr(thinning, "affords", affords)
-    busy_here()
+    busy_here(looks)
     assert told == []
     stacks.stop()
-    assert sum(count for count, _ in told[0]["stacks"]) > 5
+    assert sum(one[0] for one in told[0]["stacks"]) > 5
 
 
 def test_the_thread_is_gone_for_a_fork_and_back_after_it(told: list[dict[str, Any]]) -> None:
-    time.sleep(0.02)
-    with_it = tasks()
+    before = looking()
+    assert before.exists()
     stacks.pause()
-    assert tasks() == with_it - 1
+    assert not before.exists()
     stacks.resume()
-    time.sleep(0.02)
-    assert tasks() == with_it
+    again = looking()
+    assert again.exists()
     stacks.stop()
-    assert tasks() == with_it - 1
+    assert not again.exists()
     stacks.resume()
-    assert tasks() == with_it - 1, "not after the end"
+    assert _STATE["alarm"] is None, "not after the end"
     assert len(told) <= 1
 
 
@@ -98,6 +119,6 @@ def test_a_process_that_allows_no_more_threads_is_left_alone(
     monkeypatch.setattr("_thread.start_new_thread", refuse)
     monkeypatch.setattr(recorder, "unseen", note)
     stacks.start()
-    assert unseen == [("stacks", 'RuntimeError("can\'t start new thread")')]
+    assert unseen[-1:] == [("stacks", 'RuntimeError("can\'t start new thread")')]
     assert os.getpid()
     stacks.stop()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import logs, plainly, watched
+from tests.payload.watching import logs, preloaded, watched
 
 # It stands in for torchdata's: the same names, each method of its own.
 STAND_IN = """
@@ -49,7 +49,7 @@ def test_a_loader_of_torchdatas_is_recorded_like_one_of_torchs(
     (tmp_path / "training.py").write_text(TRAINING)
     command = [sys.executable, "training.py", str(workers)]
     seen = watched(command, tmp_path, tmp_path / "spool")
-    assert seen == plainly(command, tmp_path)
+    assert seen == preloaded(command, tmp_path)
     assert (seen.code, seen.err) == (0, "")
     found = logs(tmp_path / "spool")
     training = found["rank0"]

@@ -138,3 +138,41 @@ def test_of_long_steps_the_second_is_an_edge(edges: list[tuple[int, int, int]]) 
     for number in range(4):
         stepping.stepped(0, 100 + number, number * stepping.LONG_NS // 2)
     assert starts(edges) == [1, 2]
+
+
+def test_backward_passes_anchor_where_no_optimizer_does(edges: list[tuple[int, int, int]]) -> None:
+    for number in range(8):
+        stepping.passed_forward(0, 1, number)
+        stepping.passed_back(3, 2, number)
+        stepping.handed_over(0, 3, number)
+    assert set(starts(edges)) == {2}
+    assert len(edges) == 4
+
+
+def test_forward_passes_anchor_where_nothing_else_does(edges: list[tuple[int, int, int]]) -> None:
+    for number in range(8):
+        stepping.passed_forward(0, number, number)
+    assert starts(edges) == [4, 5, 6, 7]
+    stepping.passed_back(0, 9, 9)
+    stepping.passed_forward(0, 10, 10)
+    assert starts(edges) == [4, 5, 6, 7]
+
+
+def test_the_users_own_word_leads_before_all_else(edges: list[tuple[int, int, int]]) -> None:
+    for number in range(10):
+        stepping.stepped(0, 1, number)
+        stepping.passed_back(0, 2, number)
+        stepping.ended(0, 1000 + number)
+    assert starts(edges) == [1, *range(1004, 1010)], "until it was said five times, the optimizer"
+
+
+def test_backward_passes_are_marked_until_an_optimizer_anchors_and_when_it_stops() -> None:
+    stepping.forget()
+    for number in range(stepping.ENOUGH):
+        assert stepping.wants_passes()
+        stepping.stepped(0, number, number)
+    wanted = [stepping.wants_passes() for _ in range(stepping.FAR + 2)]
+    assert wanted == [False] * stepping.FAR + [True] * 2
+    stepping.stepped(0, 9, 9)
+    assert not stepping.wants_passes()
+    stepping.forget()

@@ -57,7 +57,7 @@ def run(folder: Path, names: tuple[str, ...]) -> Seen:
     variables = environment(PLAIN, spool, settings)
     command = script("arms.py", str(folder), *names)
     done = subprocess.run(
-        command, env=variables, capture_output=True, text=True, check=True, timeout=120
+        command, env=variables, capture_output=True, text=True, check=True, timeout=240
     )
     drawn, *lines = done.stdout.splitlines()
     words = [line.split() for line in lines]

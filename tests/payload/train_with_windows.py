@@ -19,7 +19,7 @@ import torch
 from torch._C import _autograd
 
 from gapless import wire
-from gapless.payload import recorder, windows
+from gapless.payload import boot, recorder, windows
 from gapless.payload.hooks import profilers
 
 STEPS = int(sys.argv[1])
@@ -70,12 +70,25 @@ def hang() -> None:
 
 def threads() -> None:
     def spin() -> None:
-        until = time.monotonic() + 4
-        while time.monotonic() < until:
+        while "random" not in FOUND:  # the training has not come to its end
             pass
 
     for _ in range(2):
         _thread.start_new_thread(spin, ())
+
+
+def nap() -> None:
+    time.sleep(0.25)
+
+
+def brisk() -> None:
+    """Let no step be long, however busy the machine is."""
+    vars(sys.modules["gapless.payload.windows.opened"])["TELLS_NS"] = 1 << 62
+
+
+def quit() -> None:  # noqa: A001 - the name of the wish
+    boot.finish("os._exit")
+    os._exit(3)
 
 
 def setprofile() -> None:
@@ -125,7 +138,10 @@ def main() -> None:
     FOUND["profiling"] = is_profiling()
     FOUND["random"] = torch.rand(1).item()
     FOUND["more threads"] = threading.active_count() - FOUND.pop("threads")
-    if recorded:
+    if "over" in WISHES:
+        windows.finish()
+        recorder.end("exit")
+    elif recorded:
         time.sleep(0.3)
         recorder.edge(STEPS, recorder.now(), recorder.now())
         recorder.end("exit")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless import payload, wire
+from tests.preloaded import LIMIT_S, Ran, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,14 +23,6 @@ PLAIN = {
     for name, value in os.environ.items()
     if name not in {"PYTHONPATH", wire.SPOOL, wire.OPTIONS, "PYTHONDONTWRITEBYTECODE"}
 } | {"PYTHONDONTWRITEBYTECODE": "1"}
-
-
-class Ran(NamedTuple):
-    """What can be seen of a command from outside."""
-
-    code: int
-    out: str
-    err: str
 
 
 class Log(NamedTuple):
@@ -60,13 +53,18 @@ class Log(NamedTuple):
 
 def plainly(command: Sequence[str | Path], folder: Path, **more: str) -> Ran:
     """Run a command as it is."""
-    return _run(command, folder, {**PLAIN, **more})
+    return execute(command, folder, {**PLAIN, **more})
+
+
+def preloaded(command: Sequence[str], folder: Path) -> Ran:
+    """Run a script as it is, in a Python that has torch already."""
+    return run(command[1:], folder, PLAIN)
 
 
 def watched(command: Sequence[str | Path], folder: Path, spool: Path, **more: str) -> Ran:
     """Run a command with the recorder inside, without windows."""
     spool.mkdir(exist_ok=True)
-    return _run(command, folder, {**PLAIN, **environment(spool), **more})
+    return execute(command, folder, {**PLAIN, **environment(spool), **more})
 
 
 def environment(spool: Path, **options: object) -> Mapping[str, str]:
@@ -84,19 +82,34 @@ def logs(spool: Path) -> dict[str, Log]:
     return {path.stem: _log(path) for path in sorted(spool.glob("*.log"))}
 
 
+def by_process(spool: Path) -> dict[int, Log]:
+    """Read every log of a spool, each process by itself: one may go on where another ended."""
+    found: dict[int, Log] = {}
+    for path in sorted(spool.glob("*.log")):
+        frames, length = wire.frames(path.read_bytes())
+        whole, log = length == path.stat().st_size, None
+        for frame in frames:
+            if frame.kind == wire.PROCESS:
+                log = found[frame.text()["pid"]] = Log(path.stem, whole, [], [], [])
+            assert log is not None
+            _add(log, frame)
+    return found
+
+
 def script(name: str, *arguments: str) -> list[str]:
     """Give the command of a script that lies beside the tests."""
     return [sys.executable, str(HERE / name), *arguments]
 
 
-def _run(command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]) -> Ran:
+def execute(command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]) -> Ran:
+    """Run a command with these variables alone."""
     ran = subprocess.run(
         command,
         cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=LIMIT_S,
         check=False,
     )
     return Ran(ran.returncode, ran.stdout, ran.stderr)
@@ -107,11 +120,15 @@ def _log(path: Path) -> Log:
     found, length = wire.frames(data)
     log = Log(path.stem, length == len(data), [], [], [])
     for frame in found:
-        if frame.kind == wire.MARKS:
-            log.marks.extend(wire.MARK.iter_unpack(frame.body))
-        elif frame.kind == wire.BATCHES:
-            rows = wire.BATCH.iter_unpack(frame.body)
-            log.batches.extend(dict(zip(wire.BATCH_FIELDS, row, strict=True)) for row in rows)
-        else:
-            log.texts.append((frame.kind, frame.text()))
+        _add(log, frame)
     return log
+
+
+def _add(log: Log, frame: wire.Frame) -> None:
+    if frame.kind == wire.MARKS:
+        log.marks.extend(wire.MARK.iter_unpack(frame.body))
+    elif frame.kind == wire.BATCHES:
+        rows = wire.BATCH.iter_unpack(frame.body)
+        log.batches.extend(dict(zip(wire.BATCH_FIELDS, row, strict=True)) for row in rows)
+    else:
+        log.texts.append((frame.kind, frame.text()))

@@ -25,6 +25,9 @@ HOOKS = (
     "hooks.allocator",
     "hooks.device_steps",
     "hooks.counts",
+    "hooks.passes",
+    "hooks.forwards",
+    "hooks.compiler",
     "hooks.profilers",
     "windows",
 )
@@ -38,6 +41,7 @@ def enter(name: str, path: Any, target: Any) -> Any:
         _told("trial", _seed)
     imports.when_sought("torch", load)
     imports.when_imported("multiprocessing.spawn", lineage.watch_spawn)
+    imports.lend("gapless", os.path.join(os.path.dirname(__file__), "lent.py"))
     return imports.find(name, path, target)
 
 
@@ -56,7 +60,7 @@ def load() -> None:
     _process["loaded"] = True
     import importlib
 
-    from . import recorder, stacks, tracebacks
+    from . import recorder, stacks, tracebacks, unstepped
 
     recorder.resume()
     stacks.install()
@@ -72,8 +76,15 @@ def load() -> None:
             if tracebacks.from_a_signal_handler(error):
                 raise
             imports.failed.append((name, error))
+    _told("gapless.step", _mark_steps)
+    _told("unstepped", unstepped.install)
     _try(recorder)
     _prepare()
+
+
+def _mark_steps() -> None:
+    """Import what ``gapless.step()`` calls where it is there."""
+    from . import marking  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 
 def _try(recorder: Any) -> None:
@@ -115,6 +126,7 @@ def leave(how: str) -> None:
     from . import recorder
 
     imports.forget_all()
+    sys.modules.pop(f"{__package__}.marking", None)
     overlay = sys.modules.get(f"{__package__}.overlay")
     if overlay is not None:
         overlay.lift()
@@ -142,8 +154,9 @@ def _at_exit() -> None:
 
 def finish(how: str) -> None:
     """Write everything, and that this process ends: it is about to."""
-    from . import recorder, stacks
+    from . import recorder, stacks, unstepped
 
+    _told("unstepped", unstepped.finish)
     stacks.finish()
     files = sys.modules.get(f"{__package__}.hooks.files")
     if files is not None:
@@ -152,6 +165,9 @@ def finish(how: str) -> None:
         others = sys.modules.get(f"{__package__}.{name}")
         if others is not None:
             others.finish()
+    windows = sys.modules.get(f"{__package__}.windows")
+    if windows is not None:
+        windows.leaving(how)
     recorder.end(how)
 
 
@@ -187,10 +203,12 @@ def _replace(name: str, make: Any) -> None:
 
 def _before_fork() -> None:
     sys.modules[f"{__package__}.stacks"].pause()
+    sys.modules[f"{__package__}.unstepped"].pause()
 
 
 def _after_fork() -> None:
     sys.modules[f"{__package__}.stacks"].resume()
+    sys.modules[f"{__package__}.unstepped"].resume()
 
 
 def _in_child() -> None:

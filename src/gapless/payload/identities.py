@@ -65,6 +65,11 @@ def known(noun: str) -> bool:
     return noun in _counts
 
 
+def count(noun: str) -> int:
+    """Give how many things of this noun there were."""
+    return sum(key[0] == noun for key in _known.copy())
+
+
 def alias(noun: str, thing: object, number: int) -> None:
     """Let ``thing`` have this id."""
     _bury()

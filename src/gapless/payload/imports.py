@@ -14,6 +14,7 @@ from . import tracebacks
 
 _wanted: dict[str, list[Callable[[Any], None]]] = {}
 _sought: dict[str, list[Callable[[], None]]] = {}
+_lent: dict[str, str] = {}  # files of modules that are there unless the user has them
 _busy: set[str] = set()
 failed: list[
     tuple[str, BaseException]
@@ -27,6 +28,8 @@ class _Finder:
         if name in _sought:
             for action in _sought.pop(name):
                 _run(name, action)
+        if name in _lent and path is None:
+            return _ask_others(self, name, path, target) or _spec_of(name)
         if name not in _wanted or name in _busy:
             return None
         _busy.add(name)
@@ -61,6 +64,18 @@ def when_sought(name: str, action: Callable[[], None]) -> None:
     _watch()
 
 
+def lend(name: str, file: str) -> None:
+    """Let a file be module ``name`` where nobody else has it."""
+    _lent[name] = file
+    _watch()
+
+
+def _spec_of(name: str) -> Any:
+    from importlib.util import spec_from_file_location
+
+    return spec_from_file_location(name, _lent[name])
+
+
 def find(name: str, path: Any, target: Any) -> Any:
     """Look for a module as ``sys.meta_path`` does, ours first."""
     return _finder.find_spec(name, path, target)
@@ -70,6 +85,7 @@ def forget_all() -> None:
     """Want nothing any more, and leave ``sys.meta_path``."""
     _wanted.clear()
     _sought.clear()
+    _lent.clear()
     _leave()
 
 
@@ -118,7 +134,7 @@ def _attach(name: str, loader: Any) -> None:
 def _fire(name: str, module: Any) -> None:
     for action in _wanted.pop(name, ()):
         _run(name, action, module)
-    if not _wanted and not _sought:
+    if not (_wanted or _sought or _lent):
         _leave()
 
 

@@ -13,6 +13,8 @@ from os import pread  # as it is: while a fetch is timed, another stands there
 from time import monotonic_ns, thread_time_ns
 from typing import Any, NamedTuple
 
+from . import tracebacks
+
 fcntl: Any
 resource: Any
 try:
@@ -110,6 +112,7 @@ class Gauge:
                 return int(waited)
             why = "the kernel does not count it"
         except (OSError, ValueError) as error:
+            tracebacks.pass_on(error)
             why = repr(error)
         missing["run queue"] = f"{SCHEDSTAT}: {why}"
         self.queue = -1  # not closed: the number may be another's by now
@@ -125,6 +128,7 @@ class Gauge:
                 return int(parts[1]), int(parts[9]), len(text)
             why = f"begins with {text[:40]!r}"
         except (OSError, ValueError, IndexError) as error:
+            tracebacks.pass_on(error)
             why = repr(error)
         missing["bytes"] = f"{IO}: {why}"
         self._io = -1
@@ -189,6 +193,7 @@ def _open(path: str, what: str) -> int:
         finally:
             os.close(number)
     except OSError as error:
+        tracebacks.pass_on(error)
         missing[what] = f"{path}: {error.strerror}"
         return -1
 

@@ -8,7 +8,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, Callable
 
-from . import tracebacks
+from . import scripting, tracebacks
 
 if TYPE_CHECKING:
     from typing import Optional
@@ -126,6 +126,7 @@ def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
     kind = type(original) if isinstance(original, (staticmethod, classmethod)) else None
     ours = make(original) if kind is None else kind(make(original.__func__))
     _sign(original, ours)
+    scripting.stand_in(original, ours)
     setattr(owner, attribute, ours)
     _replaced.append((owner, attribute, own, ours))
 
@@ -151,6 +152,17 @@ def hand_on(attribute: str, ours: Any, own: Any) -> None:
             _replaced[at] = (owner, name, own, now)
 
 
+def put_back(owner: Any, attribute: str) -> None:
+    """Undo one ``replace``, unless somebody has replaced ours since."""
+    for at in range(len(_replaced) - 1, -1, -1):
+        known, name, own, ours = _replaced[at]
+        if known is owner and name == attribute and vars(owner).get(name, _MISSING) is ours:
+            del _replaced[at]
+            _set(owner, name, own)
+            scripting.forget(ours)
+            return
+
+
 def restore_all() -> None:
     """Put everything back, last first; what somebody has replaced since is left, ours inert."""
     for hook in (*_guards, *_patches):
@@ -160,10 +172,15 @@ def restore_all() -> None:
         owner, attribute, own, ours = _replaced.pop()
         if vars(owner).get(attribute, _MISSING) is not ours:
             continue
-        if own is _MISSING:
-            delattr(owner, attribute)
-        else:
-            setattr(owner, attribute, own)
+        _set(owner, attribute, own)
+        scripting.forget(ours)
+
+
+def _set(owner: Any, attribute: str, own: Any) -> None:
+    if own is _MISSING:
+        delattr(owner, attribute)
+    else:
+        setattr(owner, attribute, own)
 
 
 def resume() -> None:

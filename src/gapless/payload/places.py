@@ -16,6 +16,7 @@ MOST = 20_000  # files that are remembered; code can be made from text all the t
 _LAYERS = 8  # decorators around a function
 _USERS, _LIBRARYS, _TORCHS = range(3)
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
+_PUBLIC = os.path.join(os.sep, "gapless", "__init__.py")  # gapless.step(), wherever it lies
 _whose: dict[str, int] = {}  # by file; scripts have few
 
 
@@ -26,12 +27,26 @@ def users_line(depth: int = 0) -> Place | None:
     such: the innermost that is neither ours nor torch's. ``depth`` frames are left out first.
     """
     frame = users_frame(depth + 1)
-    return None if frame is None else _place(frame)
+    return None if frame is None else place(frame)
 
 
 def users_frame(depth: int = 0) -> Any:
     """Give the frame that ``users_line`` tells the line of."""
-    frame: Any = sys._getframe(depth + 1)
+    return _innermost(sys._getframe(depth + 1))
+
+
+def of_frame(frame: Any) -> Place | None:
+    """Give the line that ``users_line`` would tell if it was called in a frame."""
+    innermost = _innermost(frame)
+    return None if innermost is None else place(innermost)
+
+
+def is_users(frame: Any) -> bool:
+    """Tell whether a frame is of the user's own code."""
+    return _whose_file(frame.f_code.co_filename) == _USERS
+
+
+def _innermost(frame: Any) -> Any:
     second: Any = None
     while frame is not None:
         whose = _whose_file(frame.f_code.co_filename)
@@ -79,7 +94,8 @@ def callers_is_torch(depth: int = 0) -> bool:
     return frame is not None and _whose_file(frame.f_code.co_filename) == _TORCHS
 
 
-def _place(frame: Any) -> Place:
+def place(frame: Any) -> Place:
+    """Give file, line and function of a frame."""
     return frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name
 
 
@@ -103,6 +119,6 @@ def _classify(name: str) -> int:
     path = getattr(torch, "__file__", None)
     if path is not None and name.startswith(os.path.dirname(path) + os.sep):
         return _TORCHS
-    if name.startswith(("<frozen", _LIBRARY)) or "-packages/" in name:
+    if name.startswith(("<frozen", _LIBRARY)) or "-packages/" in name or name.endswith(_PUBLIC):
         return _LIBRARYS
     return _USERS

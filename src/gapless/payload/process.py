@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from . import lineage
+from . import lineage, tracebacks
 
 SLOTS = 9  # logs of one name, for processes that live at the same time
 _worker: tuple[bool, int | None] = (False, None)  # looked, number
@@ -102,7 +102,8 @@ def _started() -> int | None:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
         booted = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         asleep = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
-    except (OSError, ValueError, IndexError, AttributeError):
+    except (OSError, ValueError, IndexError, AttributeError) as error:
+        tracebacks.pass_on(error)
         return None
     return min(booted - asleep, time.monotonic_ns())
 

@@ -20,7 +20,7 @@ EVERY_NS = 100_000_000  # a flush is due when the last one is older
 FIRST_EDGES = 64  # after all of which there is a seldom look
 MANY = (64 << 10) // wire.MARK.size  # or when so many marks wait
 MOST = 1 << 17  # marks that wait in a process that never flushes; the oldest go
-ACTIVE = frozenset((wire.STEP, wire.NEXT, wire.ITER))
+ACTIVE = frozenset((wire.STEP, wire.NEXT, wire.ITER, wire.BACKWARD, wire.FORWARD, wire.USER_STEP))
 
 now = time.monotonic_ns
 
@@ -171,9 +171,9 @@ def edge(number: int, start: int, end: int) -> None:
     _state["look"] = end + EVERY_NS if due else _state["look"]
 
 
-def stepping_ident() -> int | None:
-    """Give ``threading``'s ident of the thread that steps, if it is known."""
-    return _state["ident"]
+def stepping_thread() -> tuple[int | None, int | None]:
+    """Give ``threading``'s ident of the thread that steps and its native one, if it is known."""
+    return _state["ident"], _state["thread"]
 
 
 def flush_when_due(at: int | None = None) -> None:

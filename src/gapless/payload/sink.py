@@ -37,7 +37,8 @@ def is_open() -> bool:
         return False
     try:
         found = os.fstat(_fd)
-    except OSError:
+    except OSError as error:
+        tracebacks.pass_on(error)
         return False
     return (found.st_dev, found.st_ino) == _identity
 
@@ -96,8 +97,7 @@ def forget() -> None:
 
 def _note(count: int, error: OSError) -> None:
     global lost, why_lost
-    if tracebacks.from_a_signal_handler(error):  # a TimeoutError of the user's is an OSError too
-        raise error
+    tracebacks.pass_on(error)
     lost += count
     why_lost = f"{errno.errorcode.get(error.errno or 0, 'OSError')}: {error.strerror}"
 
@@ -141,8 +141,9 @@ def _own(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: names with a rank or a worker are ours anyway
-        return True
+    except OSError as error:
+        tracebacks.pass_on(error)
+        return True  # a file system without locks: names with a rank or a worker are ours anyway
     return True
 
 
@@ -151,8 +152,9 @@ def _high(descriptor: int) -> int:
         return descriptor
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, HIGH)
-    except OSError:  # so few are allowed
-        return descriptor
+    except OSError as error:
+        tracebacks.pass_on(error)
+        return descriptor  # so few are allowed
 
 
 def _ends_well(descriptor: int, size: int) -> bool:

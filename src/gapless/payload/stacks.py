@@ -1,5 +1,11 @@
 """Look a few times a second at what the training thread (or the worker) is doing in Python.
 
+Each look stands for the time since the one before: on a processor, or off it, by what the thread
+waited for. That is true only where a look comes whenever its time has come, whoever holds the GIL
+(``switching``): so our thread wakes twice. First some time before the look, to shorten the switch
+interval; that wait may end late, where torch lets go of the GIL. Then for the look, at a time that
+was chosen before the first.
+
 The thread is none of ``threading``'s: it is in no list of the user's. It ends before each fork and
 begins again after it, so that a fork warns of no thread which the user does not have.
 """
@@ -13,7 +19,7 @@ import time
 from typing import Any
 
 from .. import wire
-from . import patching, recorder, thinning
+from . import blocked, patching, recorder, switching, thinning
 
 HZ = 10.0
 TELL_NS = 5_000_000_000  # what was seen is told so long after the start, then ever more rarely
@@ -24,9 +30,22 @@ MOST_CODES = 20_000
 # Of them, the most frequent ones are told: a day must not take much of a disk.
 TOLD = {"training": 200, "worker": 40}
 PATIENCE_S = 0.05  # how long a fork waits for the thread to end
+READY_S = 0.015  # before a look: the GIL is had within 5 ms, but where C holds it for longer
+ENTRY = 4  # bytes of code: where a function is entered, which is where it may let go of the GIL
+# Of a generator of our own: the user's is theirs.
+_STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
 
-_state: dict[str, Any] = {"alarm": None, "role": None, "ident": None, "told": 0, "tid": None}
-_counts: dict[tuple[int, ...], int] = {}  # by id of the code and line of each frame
+_state: dict[str, Any] = {
+    "alarm": None,
+    "role": None,
+    "ident": None,  # of the thread that is looked at, and its native one
+    "native": None,
+    "told": 0,
+    "tid": None,  # of the thread that looks
+    "jitter": 1,
+}
+# By id of the code and line of each frame: looks, ns on a processor, ns off it, and these by kind
+_counts: dict[tuple[int, ...], list[Any]] = {}
 _codes: dict[int, Any] = {}  # by id; kept alive: to hash the codes themselves would take long
 
 
@@ -44,7 +63,7 @@ def start() -> None:
         return
     worker = recorder.is_worker()
     _state["role"] = "worker" if worker else "training"
-    _state["ident"] = _thread.get_ident()
+    _state["ident"], _state["native"] = _thread.get_ident(), _thread.get_native_id()
     _state["told"], _state["wait"] = time.monotonic_ns(), TELL_NS
     _state["period"] = 1.0 / float(hz)
     _begin()
@@ -62,6 +81,7 @@ def finish() -> None:
     alarm, _state["alarm"] = _state["alarm"], None
     if alarm is not None:
         alarm.release()
+        switching.restore()
     _tell(last=True)
 
 
@@ -78,6 +98,7 @@ def resume() -> None:
 
 def forked() -> None:
     """Forget the parent's, in a forked child."""
+    switching.restore()
     _counts.clear()
     _codes.clear()
     _state.update(alarm=None, role=None, ident=None, tid=None)
@@ -107,19 +128,88 @@ def _end() -> None:
 
 
 def _watch(alarm: Any, period: float) -> None:
+    ready_ns = int(1e9 * min(READY_S, period / 2))
     try:
         _state["tid"] = _thread.get_native_id()
-        while not alarm.acquire(timeout=period):
-            _look(recorder.stepping_ident() or _state["ident"])
-            if time.monotonic_ns() - _state["told"] > _state["wait"]:
+        switching.be_punctual()
+        blocked.prepare()
+        before = time.monotonic_ns()
+        while True:
+            due = time.monotonic_ns() + int(1e9 * period * _jitter())
+            if _rings(alarm, due - ready_ns):
+                return
+            switching.shorten()
+            try:
+                ran = _clock()
+                if _rings(alarm, due):
+                    return
+            finally:
+                switching.restore()  # at once: else the GIL is soon taken from us
+            now = time.monotonic_ns()
+            _look(now - before, ran)
+            before = now
+            if now - _state["told"] > _state["wait"]:
                 _state["wait"] = min(2 * _state["wait"], RAREST_NS.get(_state["role"], 0))
                 _tell()
     except Exception as error:
         patching.notes.append(("stacks", repr(error)))
 
 
-def _look(ident: int) -> None:
-    frame: Any = sys._current_frames().get(ident)
+def _rings(alarm: Any, at: int) -> Any:
+    """Wait until then; tell whether it is to end before."""
+    return alarm.acquire(timeout=max(0, at - time.monotonic_ns()) / 1e9)
+
+
+def _jitter() -> float:
+    """Give a factor of 0.5 to 1.5: looks in step with the training would see the same again."""
+    _state["jitter"] = (_state["jitter"] * _STEP + _ADD) & _MASK
+    return 0.5 + _state["jitter"] / _MASK
+
+
+def _look(passed: int, ran: int | None) -> None:
+    """Count the stack for the time that ``passed``; ``ran``: the thread's clock a moment before."""
+    ident, native = recorder.stepping_thread()
+    if ident is None:
+        ident, native = _state["ident"], _state["native"]
+    top = sys._current_frames().get(ident)
+    if top is None:
+        return
+    at = top.f_lasti
+    waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
+    if waits is not None and _has_moved(ident, top, at):
+        waits = None
+    # A function that is just entered has done nothing yet.
+    entry = _entry(top.f_back if at <= ENTRY and top.f_back is not None else top)
+    if entry is None:
+        return
+    entry[0] += 1
+    if waits is None:
+        entry[1] += passed
+    else:
+        entry[2] += passed
+        entry[3][waits] = entry[3].get(waits, 0) + passed
+
+
+def _has_moved(ident: int, top: Any, at: int) -> bool:
+    """Tell whether a thread has gone on since it was looked at: we may have lost the GIL."""
+    return sys._current_frames().get(ident) is not top or top.f_lasti != at
+
+
+def _clock() -> int | None:
+    """Give the processor time of the main thread; None where another one is looked at."""
+    ident = recorder.stepping_thread()[0] or _state["ident"]
+    threading = sys.modules.get("threading")
+    # Of a thread that may have ended the clock must not be asked for: C would read freed memory.
+    if threading is None or ident != threading.main_thread().ident:
+        return None
+    try:
+        return time.clock_gettime_ns(time.pthread_getcpuclockid(ident))
+    except (AttributeError, OSError):
+        return None
+
+
+def _entry(frame: Any) -> list[Any] | None:
+    """Give what is counted of a stack; None where there are too many."""
     stack: list[int] = []
     if len(_codes) > MOST_CODES:  # made anew again and again
         _counts.clear()
@@ -132,8 +222,10 @@ def _look(ident: int) -> None:
         stack += (number, frame.f_lineno or 0)
         frame = frame.f_back
     key = tuple(stack)
-    if key and (key in _counts or len(_counts) < MOST):
-        _counts[key] = _counts.get(key, 0) + 1
+    entry = _counts.get(key)
+    if entry is None and key and len(_counts) < MOST:
+        entry = _counts[key] = [0, 0, 0, {}]
+    return entry
 
 
 def _tell(*, last: bool = False) -> None:
@@ -142,16 +234,21 @@ def _tell(*, last: bool = False) -> None:
         return  # they are counted on
     stacks = []
     role = _state["role"] or ("worker" if recorder.is_worker() else "training")
-    ranked = sorted(_counts.copy().items(), key=lambda one: -one[1])
-    for key, count in ranked[: TOLD[role]]:
+    counted = sorted(_counts.copy().items(), key=lambda one: (-sum(one[1][1:3]), -one[1][0]))
+    for key, (count, ran, off, kinds) in counted[: TOLD[role]]:
         frames = [
-            [code.co_filename, line, code.co_name]
+            [code.co_filename, line, _name(code)]
             for number, line in zip(key[::2], key[1::2])
             if (code := _codes.get(number)) is not None
         ]
         if 2 * len(frames) == len(key):  # else the thread that looks has just forgotten some
-            stacks.append([count, frames])
+            stacks.append([count, frames, ran, off, kinds])
     _counts.clear()
     if stacks:
-        looks = sum(count for _, count in ranked)
-        recorder.write(wire.STACKS, {"thread": role, "stacks": stacks, "looks": looks})
+        told = {"thread": role, "stacks": stacks, "looks": sum(one[0] for _, one in counted)}
+        recorder.write(wire.STACKS, told)
+
+
+def _name(code: Any) -> str:
+    """Give the name of a function, with its class where Python knows it (3.11)."""
+    return getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")

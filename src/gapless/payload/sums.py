@@ -28,7 +28,9 @@ CHARGED = frozenset(
         wire.OBSERVER,
     )
 )
-LOOSE = frozenset((wire.DEVICE_STEP, wire.MODE, wire.USER_PROFILER))  # on no thread's account
+LOOSE = frozenset(  # on no thread's account
+    (wire.DEVICE_STEP, wire.DEVICE_EDGE, wire.MODE, wire.USER_PROFILER)
+)
 _STAGES = len(wire.BATCH_FIELDS) - 14
 _COUNT, _TOTAL, _LONGEST, _VALUE = range(4)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
 from typing import Any
+
+from . import tracebacks
 
 _CGROUP = "/sys/fs/cgroup"
 _HEAD = 1 << 14  # of /proc/cpuinfo, which is long: the first processor
@@ -71,7 +72,7 @@ def _driver() -> str | None:
 
 def _model() -> str:
     """Name the processor, as the probe of machines does."""
-    with contextlib.suppress(OSError):
+    with tracebacks.suppress(OSError):
         with open("/proc/cpuinfo", errors="replace") as file:
             found = re.search(r"^model name\s*:\s*(.*\S)", file.read(_HEAD), re.MULTILINE)
         if found:
@@ -81,7 +82,7 @@ def _model() -> str:
 
 def _usable() -> int | None:
     """Give how many processors this process may use: its affinity, and its group's quota."""
-    with contextlib.suppress(OSError, AttributeError):
+    with tracebacks.suppress(OSError, AttributeError):
         many = len(os.sched_getaffinity(0))
         quota, _, interval = (_line(os.path.join(_CGROUP, "cpu.max")) or "").partition(" ")
         if quota.isdecimal() and interval.isdecimal():
@@ -101,7 +102,7 @@ def _near(device: Any) -> str | None:
 
 def _processors() -> str | None:
     """Give the processors that this process may use, as the kernel lists them."""
-    with contextlib.suppress(OSError):
+    with tracebacks.suppress(OSError):
         with open("/proc/self/status") as file:
             found = re.search(r"^Cpus_allowed_list:\s+(\S+)", file.read(), re.MULTILINE)
         return found.group(1) if found else None
@@ -109,7 +110,7 @@ def _processors() -> str | None:
 
 
 def _free(path: str) -> int | None:
-    with contextlib.suppress(OSError):
+    with tracebacks.suppress(OSError):
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
     return None
@@ -126,7 +127,7 @@ def _memlock() -> int | None:
 
 def _memory() -> int | None:
     """Give what the machine has available, or what is left of this process's share of it."""
-    with contextlib.suppress(OSError):
+    with tracebacks.suppress(OSError):
         with open("/proc/meminfo") as file:
             found = re.search(r"^MemAvailable:\s+(\d+) kB", file.read(), re.MULTILINE)
         free = [int(found.group(1)) << 10] if found else []
@@ -145,12 +146,12 @@ def _number(name: str) -> int | None:
 
 def _line(path: str) -> str | None:
     """Give what stands in a file of one line; None: nothing, or there is no such file."""
-    with contextlib.suppress(OSError), open(path) as file:
+    with tracebacks.suppress(OSError), open(path) as file:
         return file.read().strip() or None
     return None
 
 
 def _nodes() -> int | None:
-    with contextlib.suppress(OSError):
+    with tracebacks.suppress(OSError):
         return sum(bool(re.fullmatch(r"node\d+", one)) for one in os.listdir(_NODES)) or None
     return None

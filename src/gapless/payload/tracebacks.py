@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 OURS = __file__[: -len("tracebacks.py")]  # the folder of the payload
 # `warnings` and `logging` pass over frames of such a name when they count for their `stacklevel`,
@@ -33,6 +37,21 @@ def from_a_signal_handler(error: BaseException) -> bool:
             return True
         at = at.tb_next
     return False
+
+
+def pass_on(error: BaseException) -> None:
+    """Raise what a signal handler of the user's raised: ``TimeoutError`` is an ``OSError``, too."""
+    if from_a_signal_handler(error):
+        raise error
+
+
+@contextlib.contextmanager
+def suppress(*kinds: type[BaseException]) -> Generator[None]:
+    """Do as ``contextlib.suppress``, but pass on what a signal handler of the user's raised."""
+    try:
+        yield
+    except kinds as error:
+        pass_on(error)
 
 
 def _got_interrupted_frame(frame: Any) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import DataLoader
 
 from gapless.model.edit import Where, Wrap
 from tests.payload.laying import laid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LOADER = "torch.utils.data.DataLoader"
 MS = 1_000_000
@@ -33,7 +36,8 @@ def test_each_fetch_in_the_training_process_takes_so_much_longer() -> None:
         assert found == list(range(8))
         assert ms >= 4 * 30
         assert told.times() == 4
-    assert timed(DataLoader(DATA, 2))[1] < 4 * 30
+    quickest = min(timed(DataLoader(DATA, 2))[1] for _ in range(20))
+    assert quickest < 4 * 30
 
 
 def test_an_epoch_begun_anew_is_delayed_as_well() -> None:
@@ -59,10 +63,13 @@ def test_loaders_of_another_line_are_not_delayed() -> None:
 
 def test_the_training_thread_is_delayed_once_it_has_stepped() -> None:
     with laid(Wrap(LOADER, "delay", {"place": "step", "ns": 500 * MS})) as told:
-        began = time.perf_counter()
-        told.edge()
-        assert time.perf_counter() - began >= 0.5
+        assert took(told.edge) >= 0.5
         assert told.times() == 1
+    assert any(took(told.edge) < 0.5 for _ in range(20))
+
+
+def took(act: Callable[[], object]) -> float:
+    """Give how long something takes, in s."""
     began = time.perf_counter()
-    told.edge()
-    assert time.perf_counter() - began < 0.5
+    act()
+    return time.perf_counter() - began

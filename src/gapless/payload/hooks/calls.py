@@ -14,6 +14,7 @@ from .. import patching, places, recorder, tracebacks
 _PAYLOAD = __name__.rpartition(".hooks.")[0]
 _WINDOWS = _PAYLOAD + ".windows"
 _inside: set[Any] = set()  # (kind, thread) of the marked calls that are under way
+_ABSENT = object()
 _names: Any = weakref.WeakKeyDictionary()  # of the hooks that our wrappers are of
 
 
@@ -50,6 +51,44 @@ def around(name: str, before: Any = None, after: Any = None) -> Any:
             return result
 
         _names[call] = name
+        return transparent(call)
+
+    return make
+
+
+def unnested(busy: Any, wanted: Any, passed: Any) -> Any:
+    """Give a make-function: ``passed(args, start, end)`` is told of calls that are in no other.
+
+    ``busy["busy"]``: one is under way; one of another thread meanwhile is not told. ``wanted()``:
+    whether any is told. It is for every call: what is usual is written out here. Torch's tracer of
+    stacks reads ``self`` among the locals of ``Module.__call__`` before its first line runs.
+    """
+
+    def make(original: Any) -> Any:
+        compiles, now = tracing(), recorder.now
+
+        @functools.wraps(original)
+        def call(self: Any = _ABSENT, /, *others: Any, **kwargs: Any) -> Any:
+            args = others if self is _ABSENT else (self, *others)
+            if busy["busy"] or compiles() or not wanted():
+                try:
+                    return original(*args, **kwargs)
+                except BaseException as error:
+                    tracebacks.strip(error)
+                    raise
+            busy["busy"] = True
+            try:
+                try:
+                    start = now()
+                    result = original(*args, **kwargs)
+                finally:
+                    busy["busy"] = False
+                passed(args, start, now())
+            except BaseException as error:
+                tracebacks.strip(error)
+                raise
+            return result
+
         return transparent(call)
 
     return make

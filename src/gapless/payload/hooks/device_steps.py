@@ -4,6 +4,11 @@ At each edge an event is put on the current stream; once the device has passed i
 and not awaited, the time since the event before is a mark. Only where CUDA is already in use, and
 never while a graph is being captured (both the event and the question would spoil the capture).
 Of short steps one in some is measured: an edge costs some 10 µs, and may take a part in 500.
+
+An arm of a trial needs more: when the device came to each edge, from the first to the last, since a
+host that runs ahead of its device ends its steps long before the device does. ``follow`` asks for
+that: events in one chain, each the time since the first; ``drain`` reads those that are left once
+the device has been waited for.
 """
 
 from __future__ import annotations
@@ -26,6 +31,11 @@ _free: dict[Any, Any] = {}  # by device: events to be used again
 _parents: list[Any] = []
 _broken = [True]  # the next event follows none
 _left = [0, 0]  # edges to pass over; the end of the last one
+SPACING_NS = 5_000_000  # between two events of a chain, at least: an edge costs a part in 500
+_FARTHEST = 16  # edges between two events of a chain, at most
+# Whether edges are marked as a chain, the ns from its first event to the last that was read, and
+# whether it was broken: then the arm is timed on the host.
+_chain: dict[str, Any] = {"on": False, "elapsed": 0, "lost": False}
 
 
 def install() -> None:
@@ -39,7 +49,12 @@ def install() -> None:
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Put an event, and read those that the device has passed."""
     cuda = sys.modules.get("torch.cuda")
-    if cuda is None or not cuda.is_initialized() or _passed_over(end):
+    if cuda is None or not cuda.is_initialized():
+        return
+    if _chain["on"]:
+        _follow_edge(cuda, end)
+        return
+    if _passed_over(end):
         return
     if cuda.is_current_stream_capturing():
         _broken[0] = True
@@ -51,8 +66,53 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
     _put(cuda, end)
 
 
+def follow() -> None:
+    """Mark when the device came to each edge, as a chain from the first: for arms of a trial."""
+    _chain.update(on=True)
+
+
+def drain() -> None:
+    """Write the marks of all events that the device has passed; it has been waited for."""
+    while _chain["on"] and len(_waiting) > 1 and _waiting[1][2].query():
+        _read_link()
+
+
+def _follow_edge(cuda: Any, end: int) -> None:
+    """Put the next event of the chain, and read those that the device has passed."""
+    if _chain["lost"]:
+        return
+    if cuda.is_current_stream_capturing():
+        _chain["lost"] = True  # what a captured graph replays belongs to no edge
+        return
+    for _ in range(_ASKED):
+        if len(_waiting) > 1 and _waiting[1][2].query():
+            _read_link()
+    _left[0] += 1
+    if _waiting and (
+        len(_waiting) >= _RING
+        or (_left[0] < _FARTHEST and end - _left[1] < SPACING_NS)
+        or cuda.current_stream() != _waiting[-1][1]
+    ):
+        return
+    _left[:] = [0, end]
+    first = not _waiting
+    _put(cuda, end)
+    if first:
+        recorder.mark(wire.DEVICE_EDGE, end, end, wire.NOBODY, 0)
+
+
+def _read_link() -> None:
+    """Write the mark of the second event that waits, and use the first again."""
+    _, stream, event, _ = _waiting.popleft()
+    end, _, passed, _ = _waiting[0]
+    _chain["elapsed"] += int(event.elapsed_time(passed) * _NS)
+    recorder.mark(wire.DEVICE_EDGE, end, end, wire.NOBODY, _chain["elapsed"])
+    _free.setdefault(stream.device_index, []).append(event)
+
+
 def forget() -> None:
     """Let go of all events."""
+    _chain.update(elapsed=0, lost=False)
     _waiting.clear()
     _free.clear()
     _broken[0] = True

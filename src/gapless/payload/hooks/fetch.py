@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from time import monotonic_ns, thread_time_ns
 from typing import Any, Callable
@@ -21,6 +22,7 @@ ABSENT = -1
 _UNDIVIDED = (ABSENT,) * (2 * len(wire.STAGES))
 
 _here = threading.local()  # .busy: this thread is within a fetch
+_threads: list[int] = []  # of operators, in a worker: told once
 _switch_ns = 0  # what going over to another stage and back costs, once it is known
 
 
@@ -152,11 +154,20 @@ def _end(note: Note) -> None:
         note.random = int(randomness.states(note.fetcher.dataset) != note.states)
         note.random_ns += monotonic_ns() - before
     recorder.batch(_row(note, after))
+    if note.feed.worker >= 0 and not _threads:
+        _tell_threads()
     _tell_missing()
     costs = _costs(note, monotonic_ns() - after.at)
     note.feed.pace.settle(after.at - note.start, note.samples, costs)
     if note.feed.worker >= 0:
         files.tick(after.at)  # the recorder itself writes by and by
+
+
+def _tell_threads() -> None:
+    """Write how many threads operators use in this worker, once it has made a batch."""
+    torch = sys.modules["torch"]
+    _threads.append(torch.get_num_threads())
+    recorder.fact("threads", torch, {"intra_op_threads": _threads[0]})
 
 
 def _undo(note: Note) -> None:

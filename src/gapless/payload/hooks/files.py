@@ -14,7 +14,7 @@ import os
 from typing import Any
 
 from ... import wire
-from .. import patching, reading, recorder, thinning
+from .. import patching, reading, recorder, thinning, tracebacks
 
 EVERY_NS = 5_000_000_000
 RAREST_NS = 1_800_000_000_000  # paths that were read are told ever more rarely
@@ -147,7 +147,8 @@ def _written_to(number: str) -> str:
             flags = info.read().partition(b"flags:")[2].split(None, 1)
         writes = bool(flags) and int(flags[0], 8) & os.O_ACCMODE != os.O_RDONLY
         return os.readlink("/proc/self/fd/" + number) if writes else ""
-    except OSError:
+    except OSError as error:
+        tracebacks.pass_on(error)
         return ""  # closed since, by another thread
 
 

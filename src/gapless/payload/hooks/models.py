@@ -14,7 +14,7 @@ from collections import Counter
 from typing import Any
 
 from ... import wire
-from .. import patching, recorder
+from .. import patching, recorder, stepping
 from . import graphs
 
 _WINDOWS = __name__.rpartition(".hooks.")[0] + ".windows"
@@ -175,7 +175,7 @@ def settle() -> None:
     sized.sort(key=lambda pair: -sum(1 for _ in pair[1].modules()))
     for entry, module in sized:
         entry.part = _inside(module)
-        if not entry.part and _owns(module, owned):
+        if not entry.part and (_owns(module, owned) or _only(module, owned)):
             _known(entry, module)
 
 
@@ -194,6 +194,13 @@ def _inside(module: Any) -> bool:
 def _owns(module: Any, owned: Any) -> bool:
     mine = {id(one) for one in module.parameters()}
     return any(2 * len(mine & tensors) >= len(tensors) for tensors in owned)
+
+
+def _only(module: Any, owned: Any) -> bool:
+    """Tell whether a module with parameters is taken for a model, as no optimizer is torch's."""
+    if owned or recorder.known("optimizer") or not stepping.trains():
+        return False
+    return next(iter(module.parameters()), None) is not None
 
 
 def _known(entry: Any, module: Any) -> None:

@@ -95,7 +95,7 @@ def _met(optimizer: Any, end: int) -> _Known:
     """Write what is known of an optimizer at the end of its first step."""
     place = places.users_line()
     with sys.modules["torch"]._C.DisableTorchFunction():  # no mode of the user's sees what we ask
-        values: dict[str, Any] = _values(optimizer) or {"class": _name(optimizer)}
+        values: dict[str, Any] = described(optimizer) or {"class": _name(optimizer)}
     values["stepped_at"] = place and place[:2]
     number = recorder.fact("optimizer", optimizer, values, place)
     models.stepped(optimizer)
@@ -115,7 +115,8 @@ def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
 
 
 @patching.guarded("optimizer facts")
-def _values(optimizer: Any) -> dict[str, Any]:
+def described(optimizer: Any) -> dict[str, Any]:
+    """Give what is known of an optimizer and of the tensors that it steps; none of them is read."""
     groups = optimizer.param_groups
     first, tensors = groups[0], [one for group in groups for one in group["params"]]
     values = {
@@ -125,9 +126,19 @@ def _values(optimizer: Any) -> dict[str, Any]:
         "parameters": sum(one.numel() for one in tensors),
         "device": str(tensors[0].device) if tensors else None,
     }
+    values.update(_without_gradients(tensors))
     for name in ("foreach", "fused", "capturable", "differentiable"):
         values[name] = first.get(name)
     return values
+
+
+def _without_gradients(tensors: list[Any]) -> dict[str, int]:
+    """Count the tensors that ask for a gradient and have none after a step, and their numbers."""
+    asking = [one for one in tensors if one.is_leaf and one.requires_grad]  # others' warn if read
+    without = [one for one in asking if one.grad is None]
+    if len(without) == len(tensors):  # set to nothing within the step
+        return {}
+    return {"ungraded": len(without), "ungraded_parameters": sum(one.numel() for one in without)}
 
 
 def _name(thing: Any) -> str:

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ... import wire
-from .. import imports, patching, recorder
+from .. import imports, patching, recorder, tracebacks
 from . import calls
 
 _SPAN = "gapless:save"
@@ -67,5 +67,6 @@ def _written(path: Any) -> int:
     recorder.write(wire.FILES, {"read": {}, "written": [path]})
     try:
         return os.stat(path).st_size if os.path.isfile(path) else -1
-    except OSError:
+    except OSError as error:
+        tracebacks.pass_on(error)
         return -1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class _Door:
     """Opens when a module is looked for that the recorder has to do with."""
 
-    names = ("torch", "multiprocessing.spawn")
+    names = ("torch", "multiprocessing.spawn", "gapless")
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

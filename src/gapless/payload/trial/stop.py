@@ -16,6 +16,7 @@ from typing import Any
 
 from ... import wire
 from .. import imports, patching, recorder
+from ..hooks import device_steps
 
 _exit = os._exit  # the real one: what we put in its place would end the recorder once more
 HOW = "trial"
@@ -39,6 +40,8 @@ def begin(plan: dict[str, Any]) -> None:
     _plan.clear()
     _plan.update(plan)
     recorder.on_edge(_edge)
+    if not plan.get("window"):  # of a window the report tells, as of any other run
+        device_steps.follow()
     if plan.get("close"):
         imports.when_imported("torch.utils.data.dataloader", _watch)
         imports.when_imported("torchdata.stateful_dataloader.stateful_dataloader", _watch_stateful)
@@ -207,6 +210,7 @@ def _let_others_finish(several: bool) -> None:  # noqa: FBT001
             torch.cuda.synchronize()
 
     _guarded(wait)
+    _guarded(device_steps.drain)
     if several:
         time.sleep(PAUSE_S)
 

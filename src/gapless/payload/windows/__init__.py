@@ -1,7 +1,8 @@
 """Windows of torch's profiler over a few steps, now and then, in a training that knows nothing.
 
 Opened and closed at the edges of steps, on the thread that steps. Public: ``install``, ``range``,
-``evaluation``, ``poll``, ``finish``; for trials ``planned``, ``hold``, ``one``, ``save_all``.
+``evaluation``, ``poll``, ``finish``, ``leaving``; for trials ``planned``, ``hold``, ``one``,
+``save_all``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from typing import Any, Callable
 
 from ... import wire
-from .. import recorder
+from .. import recorder, tracebacks
 from . import cupti
 from .save import PLACE
 from .session import Session
@@ -119,7 +120,14 @@ def finish(why: str = "the process ended") -> None:
     if session is not None:
         session.keeping.setting, session.check = PLACE, False  # nothing is begun any more
         cupti.hand_back()
-        _safely(session.discard, why)
+        _safely(session.ended, why)
+
+
+def leaving(why: str) -> None:
+    """Keep what is open: this thread leaves by ``os._exit``. With a device all is left as it is."""
+    here = None if _session is None else _session.open
+    if here is not None and not here.capture.cuda and here.thread == threading.get_ident():
+        finish(why)
 
 
 def _stopped() -> None:
@@ -177,6 +185,8 @@ def _safely(act: Callable[[str], None], why: str) -> None:
     try:
         act(why)
     except Exception as error:
+        if tracebacks.from_a_signal_handler(error):
+            raise
         recorder.unseen("end of windows", repr(error))
 
 

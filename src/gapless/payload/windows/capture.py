@@ -13,11 +13,13 @@ import threading
 import time
 from typing import Any
 
+from .. import tracebacks
 from . import cupti
 
 OWN_KEY = "gapless"  # of the trace file's own metadata: what the window is
 ALL_THREADS = "profile_all_threads"
 _SYNCS = "enable_cuda_sync_events"
+_kineto = {"thread": threading.get_ident(), "ready": False}  # that loads torch, now or before
 _INJECTORS = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "KINETO_USE_DAEMON")
 
 
@@ -31,6 +33,10 @@ def obstacle() -> str | None:
     for name in _INJECTORS:
         if os.environ.get(name):
             return f"another profiler may own the device: {name} is set"
+    if not _kineto["ready"] and _kineto["thread"] != threading.get_ident():  # it prints an error
+        return (
+            "what steps is another thread than that which loaded torch: its profiler begins there"
+        )
     return None
 
 
@@ -67,12 +73,22 @@ class Capture:
         activities = self._activities(native)
         self._on_device = native.ProfilerActivity.CUDA in activities
         config = self._config(native)
-        _autograd._prepare_profiler(config, activities)
-        _told(torch, "_run_on_profiler_start")
+        begun = False  # not asked of torch: it tells of a profiler of this thread alone
         try:
+            _autograd._prepare_profiler(config, activities)
+            _told(torch, "_run_on_profiler_start")
+            begun = True
             _autograd._enable_profiler(config, activities)
-        except BaseException:
-            _told(torch, "_run_on_profiler_stop")
+            _kineto["ready"] = True
+        except BaseException as error:
+            if isinstance(error, RuntimeError) and not tracebacks.from_a_signal_handler(error):
+                _told(torch, "_run_on_profiler_stop")
+                raise
+            # A signal came meanwhile: its handler runs right behind a call. Left on, the profiler
+            # would crash the process at its end; what is prepared ends only by being on.
+            if not begun:
+                _autograd._enable_profiler(config, activities)
+            self.stop()
             raise
 
     def _activities(self, native: Any) -> set[Any]:

@@ -22,11 +22,11 @@ RANGE, TRIAL = "gapless:gc", "gapless:try"
 class Collections:
     """The collections while a window is open, as ranges."""
 
-    def __init__(self, enter: Any, leave: Any) -> None:
-        self._leave = leave
+    def __init__(self, shown: Any) -> None:
+        self._leave = functools.partial(shown.__exit__, None, None)
         self._held: deque[Any] = deque()
-        begins = map(self._held.append, map(enter, itertools.repeat(RANGE)))
-        ends = map(leave, map(deque.pop, itertools.repeat(self._held)))
+        begins = map(self._held.append, iter(shown.__enter__, self))
+        ends = map(self._leave, map(deque.pop, itertools.repeat(self._held)))
         nothing = itertools.repeat(None)
         turns = map(next, itertools.cycle((begins, nothing, nothing, ends)))
         key = functools.partial(next, zip(turns, itertools.count()))
@@ -44,12 +44,13 @@ def watch() -> Collections | None:
     """Begin to show collections; ``None`` where that cannot be done in safety."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)() or not collector.between():
         return None
-    from torch._C import _autograd
+    from torch._C import _profiler
 
     try:
-        enter = _autograd._record_function_with_args_enter
-        leave = _autograd._record_function_with_args_exit
-        leave(enter(TRIAL))  # what fails in a callback is printed among the training's lines
+        # Torch's other ways to mark a range import something at each call, by the ``__import__`` of
+        # the code that is being run: in a namedtuple's ``__new__`` there is none.
+        with _profiler._RecordFunctionFast(TRIAL):
+            shown = _profiler._RecordFunctionFast(RANGE)
     except (AttributeError, TypeError, RuntimeError):
         return None
-    return Collections(enter, leave)
+    return Collections(shown)

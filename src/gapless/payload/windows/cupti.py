@@ -109,8 +109,9 @@ def _threads() -> frozenset[str]:
     """Give the threads of this process; none where that is not told."""
     try:
         return frozenset(os.listdir(_TASKS))
-    except OSError:  # no /proc, or no file descriptor is free
-        return frozenset()
+    except OSError as error:
+        tracebacks.pass_on(error)
+        return frozenset()  # no /proc, or no file descriptor is free
 
 
 def _version(text: str) -> tuple[int, ...]:

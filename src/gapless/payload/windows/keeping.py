@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ... import wire
-from .. import lineage, recorder
+from .. import lineage, recorder, tracebacks
 from . import save
 
 FOLDER = "windows"
@@ -27,6 +27,7 @@ class Keeping:
             save.make_folder(os.path.join(self.spool, FOLDER))
             disk = os.statvfs(self.spool)
         except OSError as error:
+            tracebacks.pass_on(error)
             return f"the spool cannot be written to: {error.strerror}"
         if disk.f_bavail * disk.f_frsize < SPARE + 2 * BYTES_AN_EVENT * events:
             return "the disk of the spool is almost full"

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import recorder
 from .capture import Capture
-from .plan import PROBE, STACKS
-from .reached import Reached
+from .plan import LEAST, PROBE, STACKS
+from .reached import Reached, is_idle
 
 if TYPE_CHECKING:
     from .collecting import Collections
+
+TELLS_NS = 200_000_000  # whole steps that took so long tell something, be it one
 
 
 class Opened:
@@ -24,7 +26,8 @@ class Opened:
         self.thread = threading.get_ident()
         self.capture = Capture(stacks=what is STACKS)
         self.begin: list[tuple[int, int]] = []
-        self.start = recorder.now()
+        self.begun = self.start = recorder.now()
+        self.stepped = 0  # when the last whole step ended
         self.deadline = 0
         self.reached: Reached | None = None  # the end of its last planned step
         self.evaluation: Any = None  # the range that is open while the model evaluates
@@ -42,9 +45,42 @@ class Opened:
         if shown is not None:
             shown.__exit__(None, None, None)
 
+    def cost(self, begun: int, usual: int) -> int:
+        """Give what a window cost that began to close at ``begun``.
+
+        Starting, stopping, and what its steps took longer than ``usual`` ones; 0: those are not
+        known.
+        """
+        now = recorder.now()
+        slower = begun - self.start - self.steps * usual if usual else 0
+        return self.start - self.begun + max(0, slower) + now - begun
+
+    def frame(self, step: int) -> dict[str, Any]:
+        """Give what is written down of a window whose last step is this one."""
+        return {
+            "number": self.number,
+            "path": None,
+            "start": self.start,
+            "end": recorder.now(),
+            "first_step": self.step + 1,
+            "last_step": step,
+            "stacks": self.what is STACKS,
+            "stop_ns": None,
+            "save_ns": None,
+            "discarded": None,
+            "detached": self.capture.detached,
+        }
+
     def is_whole(self) -> bool:
         """Tell whether all planned steps are in, so that it lasts for its device alone."""
         return self.what is not PROBE and self.steps >= self.want
+
+    def tells(self) -> bool:
+        """Tell whether what is in tells of steps, and of what their device did."""
+        if self.what is PROBE or not self.steps:
+            return False
+        enough = self.steps >= LEAST or self.stepped - self.start >= TELLS_NS
+        return enough and (not self.capture.cuda or is_idle())
 
     def is_done(self, more: int) -> bool:
         """Tell whether the device has done the planned steps, or that was waited for long enough.

@@ -1,12 +1,16 @@
 """When windows open and how many steps they hold.
 
-One process: the first window opens at the first steady step, the later ones at doubling distances
-and never so early that all windows together cost more than a fiftieth of the run. Several ranks:
-by step numbers alone, so that all open theirs at the same step without a word between them.
+One process: the first window opens at the first steady step, but 1.5 s after the first step
+whatever they are; the later ones at doubling distances. Several ranks: at numbers of steps, so that
+all open theirs at the same step; where time decides, the first that comes to such a step decides
+for all of its host (``agreeing``).
 A *probe* of one step comes first: it is not kept. It pays for the first start of the profiler, and
 tells how many events a step makes.
-Steps of a second and more are not waited for until they are steady, and windows of them are short:
-what starting and stopping a profiler makes longer is little of such a step.
+All that comes behind the first window waits until all windows together, with the time that steps
+take longer in them, cost at most a twentieth of the first minute, and a fiftieth of a longer run.
+Windows of long steps are short: what starting and stopping a profiler makes longer is little of
+such a step. Where every so many steps one is far longer than the others, one window is put around
+such a step, if none has held one.
 A window lasts until its device has done the steps that were planned, or so many more have passed.
 """
 
@@ -14,19 +18,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from .rhythm import AHEAD, Rhythm
+
 PROBE, WINDOW, STACKS = "probe", "window", "stacks"
 EARLIEST, LATEST = 5, 20  # steps seen before the first window
 STEADY = 3  # successive steps that differ by at most a tenth
 LONG_NS = 1_000_000_000  # a step of which few are waited for
-EARLIEST_LONG = 3  # such steps seen before the first window: the first of all has made things ready
+EARLIEST_LONG = 3  # steps before the first window in any case: the first of all makes things ready
+EARLIEST_SEEN = 2  # and edges: between two lies a step
+SOON_NS = 1_500_000_000  # after the first step: from then on no window waits for steady steps
 LASTS_NS = 20_000_000_000  # a window of long steps, if it has whole steps enough by then
 STACKS_LAST_NS = 5_000_000_000  # likewise with stacks
 LEAST = 3  # whole steps; fewer explain nothing
+FEWEST = 2  # of a first window that would hold the training for a second
 USEFUL = 4  # whole steps that a replay needs: so many even where they take more than MEMORY
 REST = 2  # steps between two windows in a row: the first after a stop is slow
-REST_LONG = 1
+REST_LONG = 1  # and where steps are long: what is slow is little of one
+UNHURRIED_NS = 200_000_000
 AGAIN, AGAIN_LONG = 10, 1  # steps after a probe that failed
-SHARE = 50  # of the run, one part is what windows may cost
+SHARE, SHARE_EARLY = 50, 20  # of the run, one part is what windows may cost; of its first minute
+EARLY_NS = 60_000_000_000
+POSTPONED = 2  # times the step, for ranks whose window has to wait
 MEMORY = 46 << 20  # bytes that the events of a window may take in the training's process
 EVENT_BYTES = 4_000  # of one, when the profiler has stopped; torch 2.13: 2,200 to 4,100 were seen
 STACKS_EVENTS = 50_000  # of one step
@@ -53,30 +65,75 @@ class Plan:
         self.ranks = world > 1
         self.next: str | None = PROBE if self.most > 0 else None
         self.at = RANKS_PROBE if self.ranks else EARLIEST  # no earlier than after this step
-        self.not_before = 0  # nor than this time
         self.seen = 0
+        self.step = -1  # the last one
         self.last = 0
         self.recent: list[int] = []  # lengths of the last steps
         self.per_step: int | None = None
+        self.per_stop = 0
         self.limit = self.window_steps
-        self.kept = self.failures = self.spent = self.first_at = 0
+        self.kept = self.failures = self.broken = self.spent = self.first_at = 0
         self.begun = 0  # when the first window opened
         self.settled = 0  # of ranks: the step at which the last window is closed in all of them
         self.stacks_due = True
+        self.since = 0  # when the first step ended
+        self.expected = 0  # what the next window costs, as the last one did
+        self.free = bool(self.every or options.get("check") or options.get("any_cost"))
+        self.rhythm = Rhythm()
 
     def edge(self, step: int, at: int) -> str | None:
         """Give what is to be opened after this step, which ended ``at``; usually nothing."""
-        if self.last:
+        if self.last and step == self.step + 1:  # else windows were between
             self.recent = [*self.recent[1 - STEADY :], at - self.last]
-        self.last = at
+            self.rhythm.add(step, at - self.last)
+        self.last, self.step = at, step
+        self.since = self.since or at
         self.seen += 1
-        if self.next is None or at < self.not_before:
+        waits = step < self.at and not self._early(step, at)
+        if waits or self.next is None or self.broken >= MOST_FAILURES:
             return None
-        if step < self.at and not self._early(step):
+        if self.ranks:
+            return self.next
+        if self.next is PROBE and not self._steady(at):
             return None
-        if self.next is PROBE and not self.ranks and not self._steady():
-            return None
-        return self.next
+        return self.next if self.affords(step, at) and self._aims(step) else None
+
+    def affords(self, step: int, at: int) -> bool:
+        """Tell whether the next window may open after a step; the first may, whatever it costs."""
+        if self.next is PROBE and self.ranks:
+            return step >= RANKS_PROBE or self._is_late(at)
+        if self.free or not self.kept:
+            return True
+        passed = at - self.since
+        room = max(min(passed, EARLY_NS) // SHARE_EARLY, passed // SHARE)
+        return self.spent + self.expected * (STACKS_USUAL if self.next is STACKS else 1) <= room
+
+    def postponed(self, step: int) -> None:
+        """Try again later: of ranks the next window is not opened after this step."""
+        self.at = step + 1 if self.next is PROBE else POSTPONED * step
+
+    def lacks(self, step: int) -> bool:
+        """Tell whether steps of a kind that no window held come soon: one is wanted then."""
+        soon = self.next is WINDOW and not self.ranks and self.rhythm.passed_ns() < LASTS_NS
+        return soon and self._ahead(step) is not None
+
+    def hasten(self, step: int) -> None:
+        """Open the next window as soon as it holds what the others lack."""
+        self.at = min(self.at, step)
+
+    def _ahead(self, step: int) -> int | None:
+        return self.rhythm.ahead(step, self.most_events / max(1, self.per_step or 1))
+
+    def _aims(self, step: int) -> bool:
+        """Tell whether a window that opens now holds a step of the kind that was not seen yet."""
+        ahead = self._ahead(step) if self.next is WINDOW and self.kept else None
+        return ahead is None or ahead == AHEAD
+
+    def _is_late(self, at: int) -> bool:
+        """Tell whether time enough has passed; steps before it was known what ends them count."""
+        if self.seen < EARLIEST_SEEN:
+            return False
+        return (at - self.since) * max(1.0, self.step / (self.seen - 1)) >= SOON_NS
 
     def hold(self) -> None:
         """Open nothing until ``one``."""
@@ -84,11 +141,13 @@ class Plan:
 
     def one(self, step: int) -> None:
         """Open one window after this step or a later one, and none with stacks."""
-        self.at, self.not_before, self.most, self.stacks_due = step, 0, 1, False
+        self.at, self.most, self.stacks_due = step, 1, False
 
-    def _early(self, step: int) -> bool:
+    def _early(self, step: int, at: int) -> bool:
+        """Tell whether the probe may open before its step; of ranks that is asked each time."""
         first = self.next is PROBE and not self.begun and self.at < NEVER
-        return first and step >= EARLIEST_LONG and self._long() is not None
+        soon = self.ranks or self._long() is not None or self._is_late(at)
+        return first and step >= EARLIEST_LONG and soon
 
     def _long(self) -> int | None:
         """Give how long the last steps took, if they were long; ranks do not look at times."""
@@ -96,16 +155,20 @@ class Plan:
             return None
         return max(self.recent)
 
+    def usual(self) -> int:
+        """Give how long a step takes that no window touches; 0: not known."""
+        return sorted(self.recent)[len(self.recent) // 2] if self.recent else 0
+
     def _rest(self) -> int:
-        return REST if self._long() is None else REST_LONG
+        return REST if self.ranks or self.usual() < UNHURRIED_NS else REST_LONG
 
     def _in(self, time_ns: int, most: int) -> int:
         """Give how many steps such a time holds if they are long, else ``most``."""
         long = self._long()
         return most if long is None else min(most, time_ns // long)
 
-    def _steady(self) -> bool:
-        if self.seen >= LATEST or self._long() is not None:
+    def _steady(self, at: int) -> bool:
+        if self.seen >= LATEST or self._long() is not None or self._is_late(at):
             return True
         few = self.seen < EARLIEST or len(self.recent) < STEADY
         return not few and max(self.recent) * 10 <= min(self.recent) * 11
@@ -121,6 +184,8 @@ class Plan:
             return 2 if per_step * STACKS_USUAL * 2 <= self.events and self._long() is None else 1
         least = USEFUL if per_step * USEFUL <= self.most_events else LEAST
         most = max(USEFUL, self._in(LASTS_NS, self.window_steps))
+        if not self.free and not self.kept:
+            most = min(most, max(FEWEST, SLOW_NS // max(1, self.per_stop)))
         return min(self.window_steps, self.limit, most, max(least, self.events // per_step))
 
     def more(self, what: str) -> int:
@@ -136,18 +201,26 @@ class Plan:
         """Estimate the events of a window of so many steps."""
         return (self.per_step or 0) * steps * (STACKS_FACTOR if what is STACKS else 1)
 
-    def probed(self, step: int, events: int, cost: int) -> str | None:
-        """Learn from the probe; give why there will be no windows, if so."""
-        self.per_step = events
+    def probed(self, step: int, events: int, cost: int, stop: int = 0) -> str | None:
+        """Learn from the probe; give why there will be no windows, if so.
+
+        To stop it took ``stop`` ns: so much longer each step makes the first window's.
+        """
+        self.broken = 0
+        self.per_step, self.per_stop = events, stop
         self.spent += cost
         if events > HOPELESS:
             self.next = None
             return f"one step makes {events} events, too many to record"
-        self.next, self.at = WINDOW, RANKS_FIRST if self.ranks else step + self._rest()
+        # Of several ranks it lasted one step in all of them: "step" ended it.
+        self.expected = cost
+        rest = RANKS_FIRST - RANKS_PROBE - 1 if self.ranks else self._rest()
+        self.next, self.at = WINDOW, step + rest
         return None
 
     def opened(self, step: int, at: int) -> None:
         """Note that a window was opened: later ones are planned from the first."""
+        self.broken, self.at = self.broken + 1, step + AGAIN  # until it is told how it ended
         if not self.begun:
             self.begun = at
         if self.next is WINDOW and not self.first_at:
@@ -155,7 +228,11 @@ class Plan:
 
     def closed(self, step: int, steps: int, stop: int, cost: int) -> None:
         """Plan what follows a window that was kept; stopping and saving took ``stop`` ns."""
+        self.broken = 0
         self.spent += cost
+        self.expected = cost
+        if self.next is WINDOW:
+            self.rhythm.window(step - steps + 1, step)
         self._settle(step)
         if stop > SLOW_NS:
             self.limit = max(LEAST, steps * SLOW_NS // stop)
@@ -171,6 +248,7 @@ class Plan:
 
     def failed(self, step: int, cost: int) -> str | None:
         """Plan what follows a window that was not kept; give why there will be none, if so."""
+        self.broken = 0
         self.spent += cost
         self.failures += 1
         self._settle(step)
@@ -182,9 +260,8 @@ class Plan:
         if self.next is PROBE:
             self.at = step + (AGAIN if self._long() is None else AGAIN_LONG)
         elif self.next is WINDOW and not self.kept and not self.ranks:
-            self.at = (
-                step + self._rest()
-            )  # what cut it ended an epoch, as a rule: now there is room
+            # What cut it ended an epoch, as a rule: now there is room.
+            self.at = step + self._rest()
         else:
             self._after(step)
         return None
@@ -206,8 +283,6 @@ class Plan:
             return
         self.next = WINDOW if self.kept < self.most else None
         self.at = self._position(step)
-        if not self.ranks and not self.every:
-            self.not_before = self.begun + self.spent * SHARE
 
     def _position(self, step: int) -> int:
         """Give the next planned step: every so many, at doubling, for ranks at fourfold steps."""

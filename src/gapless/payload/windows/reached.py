@@ -29,3 +29,11 @@ class Reached:
             return True
         cuda = sys.modules["torch.cuda"]
         return bool(cuda.is_current_stream_capturing() or self._event.query())
+
+
+def is_idle() -> bool:
+    """Tell whether the device has done all of the current stream, without waiting for it."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():
+        return False
+    return bool(cuda.current_stream().query())

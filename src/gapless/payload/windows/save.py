@@ -10,7 +10,6 @@ it and the training saves in place, for it keeps the result until the file is wh
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import os
@@ -19,6 +18,8 @@ import signal
 import sys
 import time
 from typing import Any
+
+from .. import switching, tracebacks
 
 LIMIT_S = 30.0  # for the child
 AUTO, CHILD, PLACE = "auto", "child", "place"  # option "save"
@@ -66,7 +67,8 @@ def _read(path: str) -> str:
     try:
         with open(path) as file:
             return file.read()
-    except OSError:
+    except OSError as error:
+        tracebacks.pass_on(error)
         return ""
 
 
@@ -88,8 +90,10 @@ def in_place(result: Any, path: str) -> bool:
         if _is_whole(part):
             os.rename(part, path)
             return True
-    except (OSError, RuntimeError):
-        pass
+    except (OSError, RuntimeError) as error:
+        if tracebacks.from_a_signal_handler(error):
+            _remove(part)
+            raise
     _remove(part)
     return False
 
@@ -104,7 +108,7 @@ def _is_whole(path: str) -> bool:
 
 def _remove(part: str) -> None:
     for path in (part, part + ".tmp"):  # Kineto writes into the second
-        with contextlib.suppress(OSError):
+        with tracebacks.suppress(OSError):
             os.unlink(path)
 
 
@@ -130,7 +134,7 @@ class Child:
     def ended(self) -> None:
         """Kill the child: it was asked for a lock that it cannot give."""
         os.kill(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
+        with tracebacks.suppress(ChildProcessError):
             os.waitpid(self.pid, _WALL)
         self._gone()
 
@@ -139,22 +143,29 @@ class Child:
         return os.path.exists(self.path)
 
 
+def _makes_folder(path: str) -> bool:
+    try:
+        make_folder(path)
+    except OSError as error:
+        tracebacks.pass_on(error)
+        return False
+    return True
+
+
 def in_child(result: Any, path: str, begun: int) -> Child | None:
     """Begin to save a window in a child; ``None`` where none could be made."""
-    try:
-        make_folder(os.path.dirname(path))
-    except OSError:
+    if not _makes_folder(os.path.dirname(path)):
         return None
     libc = ctypes.PyDLL(None)  # keeps the global lock: the child holds it as we do
     libc.syscall.restype = _long
     call = [_long(one) for one in (_CLONE[os.uname().machine], 0, 0, 0, 0, 0)]
     collects = gc.isenabled()
-    gc.disable()  # in the child no object of the user's may be finalised
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(_QUIET_S)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     pid = -1
-    try:
+    try:  # from here on: what is blocked meanwhile, and what was to come, is handled in between
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        gc.disable()  # in the child no object of the user's may be finalised
+        switching.hold(_QUIET_S)
         time.sleep(1e-5)
         start = time.monotonic()
         pid = libc.syscall(*call)
@@ -164,10 +175,10 @@ def in_child(result: Any, path: str, begun: int) -> Child | None:
     finally:
         if pid == 0:
             os._exit(_FAILED)
-        sys.setswitchinterval(interval)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        switching.release()
         if collects:
             gc.enable()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # the last: a handler may raise here
     if pid < 0:
         return None
     child = Child(result, path, pid, begun)

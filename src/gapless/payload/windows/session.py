@@ -7,8 +7,9 @@ import threading
 from typing import Any
 
 from ... import wire
-from .. import recorder, stepping, thinning
+from .. import recorder, stepping, thinning, tracebacks
 from . import cupti, save
+from .agreeing import Agreement
 from .capture import no_stacks, obstacle, ranks_of_job
 from .clock import bracket
 from .collecting import watch
@@ -23,19 +24,20 @@ PATIENCE_NS = 30_000_000_000  # a window that lasts longer is closed where it is
 MANY = 10  # and longer than so many times what its steps should take
 CHECKED = 30  # steps after which a check ends that can have no window
 ENOUGH, PLAIN = 75, 60  # steps, and of them plain ones: how much they vary is known then
-SOON_NS = 15_000_000_000  # and so long for them, once the windows are in
+SAMPLED_NS, SOON_NS = 8_000_000_000, 15_000_000_000  # since the first step; since the windows
 
 
 class Session:
     """What a process knows of its windows."""
 
     def __init__(self, spool: str, options: dict[str, Any]) -> None:
-        job = ranks_of_job() or {}
-        world = int(job.get("world_size") or os.environ.get("WORLD_SIZE") or 1)
-        rank = int(job.get("rank") or os.environ.get("RANK") or 0)
+        job, told = ranks_of_job() or {}, os.environ
+        world = int(job.get("world_size") or told.get("WORLD_SIZE") or 1)
+        rank = int(job.get("rank") or told.get("RANK") or 0)
         self.keeping = Keeping(spool, str(options.get("save", save.AUTO)), rank)
         self.check = bool(options.get("check"))
         self.plan = Plan(options, world)
+        self.together = Agreement(spool)
         self.open: Opened | None = None
         self.number = 0
         self.over: str | None = None  # why there are no more windows
@@ -45,8 +47,6 @@ class Session:
         self.plain = 0  # steps that ended without a window
         if not options.get("windows", True):
             self.over = "not asked for"
-
-    # ── Edges ───────────────────────────────────────────────────────────────────────────────────
 
     def edge(self, step: int, end: int) -> None:
         """Do what is due after a step."""
@@ -61,10 +61,11 @@ class Session:
             return
         if what is None or self.over is not None or self._waits():
             return
+        if self.plan.ranks and not self.together.open(what, step, self.plan.affords(step, end)):
+            self.plan.postponed(step)
+            return
         if stepping.several():
-            self.end(
-                "several threads step, and torch's profiler may crash when it stops among them"
-            )
+            self.end("several threads step: torch's profiler may crash when it stops among them")
             return
         begun = recorder.now()
         self._open(what, step)
@@ -77,7 +78,7 @@ class Session:
         here.end_evaluation()  # what steps is no evaluation
         with self.make(STEP):
             pass
-        here.steps = step - here.step
+        here.steps, here.stepped = step - here.step, recorder.now()
         if here.steps < 0:
             self.discard("another optimizer's steps count now")
         elif here.is_done(self.plan.more(here.what)):
@@ -96,17 +97,20 @@ class Session:
         Ranks leave by step numbers and windows alone, which are the same in all of them.
         """
         done = self.plan.kept > 0 and not self.plan.stacks_due
-        hopeless = self.over is not None and step >= CHECKED
-        if hopeless or (done and self._seen_enough(step)):
+        if done and self.over is None and self.plan.lacks(step):
+            self.plan.hasten(step)
+            return False
+        if (self.over is not None and step >= CHECKED) or (done and self._seen_enough(step)):
             leave(several=self.plan.ranks)
         return done
 
     def _seen_enough(self, step: int) -> bool:
         if self.plan.ranks:
             return step >= self.plan.settled
-        self.done_at = self.done_at or recorder.now()
-        enough = step >= ENOUGH and self.plain >= PLAIN
-        return enough or recorder.now() - self.done_at >= SOON_NS
+        now = recorder.now()
+        self.done_at = self.done_at or now
+        sampled = step >= ENOUGH and self.plain >= PLAIN and now - self.plan.since >= SAMPLED_NS
+        return sampled or now - self.done_at >= SOON_NS
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────
 
@@ -127,10 +131,13 @@ class Session:
         self.make = record_function
         self.number += what is not PROBE
         self.thread = threading.get_ident()
-        self.plan.opened(step, recorder.now())
+        begun = recorder.now()
+        self.plan.opened(step, begun)
         try:
             here = Opened(what, self.number, step, want)
         except RuntimeError as error:  # a profiler that is being prepared shows nowhere
+            if tracebacks.from_a_signal_handler(error):
+                raise
             self.end(f"torch's profiler did not start: {error}"[:300])
             return
         try:
@@ -138,6 +145,7 @@ class Session:
         except BaseException:
             here.capture.stop()
             raise
+        here.begun = begun
         self.open = here
         thinning.hold()
 
@@ -161,7 +169,7 @@ class Session:
         if here is None:
             return
         begun = recorder.now()
-        frame = self._frame(here, step)
+        frame = here.frame(step)
         try:
             here.end_ranges()
             frame["readings"] = [here.begin, bracket(self.make, recorder.now)]
@@ -169,16 +177,17 @@ class Session:
         finally:
             stop = recorder.now()
             result = here.capture.stop()
-        frame.update(stop_ns=recorder.now() - stop, detached=here.capture.detached)
+        stopped = recorder.now() - stop
+        frame.update(stop_ns=stopped, detached=here.capture.detached)
         if here.what is PROBE:
-            self._probed(step, result, begun)
+            self._probed(step, result, here.cost(begun, self.plan.usual()), stopped)
         else:
             events = self.plan.events_of(here.what, here.steps)
             self.keeping.keep(frame, result, events, here=self.check)
         del result
         if here.what is not PROBE:
-            stopped, ended = recorder.now() - stop, recorder.now() - begun
-            self.plan.closed(self._planned(here, step), here.steps, stopped, ended)
+            stopped, cost = recorder.now() - stop, here.cost(begun, self.plan.usual())
+            self.plan.closed(self._planned(here, step), here.steps, stopped, cost)
         recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
         thinning.release()
         if self.check:
@@ -193,27 +202,12 @@ class Session:
             return step
         return here.step + (LEAST if here.what is STACKS else self.plan.window_steps)
 
-    def _probed(self, step: int, result: Any, begun: int) -> None:
-        events = len(result.events())
+    def _probed(self, step: int, result: Any, cost: int, stopped: int) -> None:
+        events, begun = len(result.events()), recorder.now()
         self.keeping.try_out(result)
-        reason = self.plan.probed(step, events, recorder.now() - begun)
+        reason = self.plan.probed(step, events, cost + recorder.now() - begun, stopped)
         if reason is not None:
             self.end(reason)
-
-    def _frame(self, here: Opened, step: int) -> dict[str, Any]:
-        return {
-            "number": here.number,
-            "path": None,
-            "start": here.start,
-            "end": recorder.now(),
-            "first_step": here.step + 1,
-            "last_step": step,
-            "stacks": here.what is STACKS,
-            "stop_ns": None,
-            "save_ns": None,
-            "discarded": None,
-            "detached": here.capture.detached,
-        }
 
     # ── Ends before their time ──────────────────────────────────────────────────────────────────
 
@@ -232,7 +226,7 @@ class Session:
         finally:
             here.capture.stop()
         if here.what is not PROBE:
-            frame = self._frame(here, here.step + here.steps)
+            frame = here.frame(here.step + here.steps)
             recorder.write(wire.WINDOW, {**frame, "discarded": why})
         planned = self._planned(here, here.step + here.steps)
         reason = self.plan.failed(planned, recorder.now() - begun)
@@ -240,6 +234,17 @@ class Session:
         thinning.release()
         if reason is not None:
             self.end(reason)
+
+    def ended(self, why: str) -> None:
+        """End with the process: keep the whole steps of the open window, if they tell anything.
+
+        Not those whose device still works on them: nobody waits for it at an exit.
+        """
+        here = self.open
+        if here is not None and self._may_stop(here) and here.tells():
+            self.close(here.step + here.steps)
+        else:
+            self.discard(why)
 
     def cut(self, why: str) -> None:
         """End the open window here: keep its whole steps if they are enough."""

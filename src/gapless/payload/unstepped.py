@@ -1,0 +1,167 @@
+"""Watch what a process does that has loaded torch, as long as nothing in it steps.
+
+A process that neither steps nor loads has no log, and most that load torch never do: launchers,
+parents, tools. Where all of a command are so, its user asks why. So twenty seconds after torch was
+looked for, if nothing has stepped by then, the stack of the main thread is looked at ten times a
+second, ever more rarely as time goes by, and the counts are kept in a small file beside the logs.
+The thread is none of ``threading``'s and ends before each fork, as that of ``stacks``.
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from .. import wire
+from . import identities, patching, places, process, recorder, tracebacks
+
+FIRST_NS = 20_000_000_000  # after torch was looked for, until the first look
+PERIOD_S = 0.1  # between looks
+RARER = 600  # the period is at least so small a part of the time since
+WRITE_NS = 5_000_000_000  # between two writes, and a tenth of the time since
+SHORT_NS = 1_000_000_000  # a process that ends so soon leaves nothing
+DEPTH = 24  # frames of the user's of a stack, from the innermost
+MOST = 500  # different stacks
+WRITTEN = 60  # of them
+PATIENCE_S = 0.05  # how long a fork waits for the thread to end
+NOUNS = ("optimizer", "loader", "model")
+
+_state: dict[str, Any] = {"alarm": None, "tid": None, "on": False}
+_counts: dict[tuple[Any, ...], int] = {}  # by places, the innermost first
+
+
+def install() -> None:
+    """Begin to wait; end when this process is known to step or load."""
+    spool = os.environ.get(wire.SPOOL)
+    if recorder.is_worker() or not spool:
+        return
+    threading = sys.modules.get("threading")
+    ident = _thread.get_ident() if threading is None else threading.main_thread().ident
+    now = time.monotonic_ns()
+    _state.update(on=True, ident=ident, began=now, written=now, cpu=time.process_time_ns())
+    _state["path"] = os.path.join(spool, f"unstepped-{os.getpid()}.json")
+    _counts.clear()
+    recorder.on_first(stop)
+    recorder.on_stop(stop)
+    recorder.on_child(_forked)
+    _begin()
+
+
+def stop() -> None:
+    """Look no more, and leave no file: what is of interest stands in the log."""
+    if _state["on"]:
+        _state["on"] = False
+        _let_go()
+        if _state["written"] != _state["began"]:
+            _remove()
+
+
+def finish() -> None:
+    """Write what was seen, for the end of the process."""
+    if _state["on"]:
+        _state["on"] = False
+        _let_go()
+        if time.monotonic_ns() - _state["began"] > SHORT_NS:
+            _write(last=True)
+
+
+def pause() -> None:
+    """End the thread for a fork."""
+    if not _let_go():
+        return
+    task, until = f"/proc/self/task/{_state['tid']}", time.monotonic() + PATIENCE_S
+    while (_state["tid"] is None or os.path.exists(task)) and time.monotonic() < until:
+        task = f"/proc/self/task/{_state['tid']}"
+        time.sleep(0.0001)
+
+
+def resume() -> None:
+    """Begin again after a fork, in the parent."""
+    if _state["on"]:
+        _begin()
+
+
+def _forked() -> None:
+    """Do nothing in a forked child: its parent is looked at."""
+    _state.update(on=False, alarm=None, tid=None)
+    _counts.clear()
+
+
+def _let_go() -> bool:
+    alarm, _state["alarm"] = _state["alarm"], None
+    if alarm is not None:
+        alarm.release()
+    return alarm is not None
+
+
+def _begin() -> None:
+    alarm = _thread.allocate_lock()
+    alarm.acquire()
+    _state.update(alarm=alarm, tid=None)
+    try:
+        _thread.start_new_thread(_watch, (alarm,))
+    except RuntimeError:  # no more threads are allowed
+        _state.update(alarm=None, on=False)
+
+
+def _watch(alarm: Any) -> None:
+    try:
+        _state["tid"] = _thread.get_native_id()
+        began = _state["began"]
+        wait = max(0, began + FIRST_NS - time.monotonic_ns()) / 1e9
+        while not alarm.acquire(timeout=wait):
+            _look(sys._current_frames().get(_state["ident"]))
+            now = time.monotonic_ns()
+            if now - _state["written"] > max(WRITE_NS, (now - began) // 10):
+                _write()
+            wait = max(PERIOD_S, (now - began) / 1e9 / RARER)
+    except Exception as error:
+        patching.notes.append(("unstepped", repr(error)))
+
+
+def _look(frame: Any) -> None:
+    """Count the lines of the user's that lead to a frame."""
+    stack = []
+    innermost = places.of_frame(frame)
+    while frame is not None and len(stack) < DEPTH:
+        if places.is_users(frame):
+            stack.append(places.place(frame))
+        frame = frame.f_back
+    key = tuple(stack) or ((innermost,) if innermost is not None else ())
+    if key and (key in _counts or len(_counts) < MOST):
+        _counts[key] = _counts.get(key, 0) + 1
+
+
+def _remove() -> None:
+    with tracebacks.suppress(OSError):
+        os.unlink(_state["path"])
+
+
+def _write(*, last: bool = False) -> None:
+    now = time.monotonic_ns()
+    _state["written"] = now
+    forwards = sys.modules.get(f"{__package__}.hooks.forwards")
+    ranked = sorted(_counts.copy().items(), key=lambda item: -item[1])
+    report = {
+        "pid": os.getpid(),
+        "argv": [*getattr(sys, "argv", [])],
+        "rank": process.rank(),
+        "loaded": _state["began"],
+        "at": now,
+        "last": last,
+        "cpu_ns": time.process_time_ns() - _state["cpu"],
+        "things": {noun: identities.count(noun) for noun in NOUNS},
+        "calls": 0 if forwards is None else forwards.calls_of_modules(),
+        "looks": sum(count for _, count in ranked),
+        "stacks": [[count, key] for key, count in ranked[:WRITTEN]],
+    }
+    unfinished = _state["path"] + ".part"
+    with open(unfinished, "w") as file:
+        json.dump(report, file, default=repr)
+    os.replace(unfinished, _state["path"])
+    if not (_state["on"] or last):  # it has stepped in the meantime
+        _remove()

@@ -1,0 +1,58 @@
+"""Whether a window opens where time decides: the first rank of a host that asks, decides for all.
+
+Ranks come to the same steps, but not at the same time. The decision is a link in the spool: it is
+made with what it says, or is there already.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .. import tracebacks
+from .plan import PROBE, RANKS_PROBE
+
+FOLDER = "plan"
+_YES, _NO = "yes", "no"
+_JOB = ("MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
+
+
+class Agreement:
+    """What the ranks of a job open after which step."""
+
+    def __init__(self, spool: str) -> None:
+        job = "-".join(os.environ.get(name, "").replace(os.sep, "") for name in _JOB)
+        self.stem = os.path.join(spool, FOLDER, job)
+        self.one_host = _one_host()
+
+    def open(self, what: str, step: int, wish: bool) -> bool:  # noqa: FBT001
+        """Tell whether all open such a window after a step; on several hosts numbers decide."""
+        if not self.one_host:
+            return what is not PROBE or step >= RANKS_PROBE
+        try:
+            return _decided(f"{self.stem}-{what}-{step}", wish)
+        except OSError as error:
+            tracebacks.pass_on(error)
+            return wish
+
+
+def _decided(path: str, wish: bool) -> bool:  # noqa: FBT001
+    """Give what was decided first. Raises ``OSError`` where nothing can be."""
+    try:
+        _decide(path, wish)
+    except FileNotFoundError:
+        with tracebacks.suppress(FileExistsError):
+            os.mkdir(os.path.dirname(path))
+        _decide(path, wish)
+    return os.readlink(path) == _YES
+
+
+def _decide(path: str, wish: bool) -> None:  # noqa: FBT001
+    with tracebacks.suppress(FileExistsError):
+        os.symlink(_YES if wish else _NO, path)
+
+
+def _one_host() -> bool:
+    """Tell whether all ranks of the job are on this host, as far as anything tells."""
+    if "LOCAL_WORLD_SIZE" in os.environ:
+        return os.environ["LOCAL_WORLD_SIZE"] == os.environ.get("WORLD_SIZE")
+    return os.environ.get("SLURM_NNODES", "1") == "1"

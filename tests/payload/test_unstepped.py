@@ -1,0 +1,130 @@
+"""A process with torch in which nothing steps says what it does instead."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless import wire
+from gapless.payload import recorder, unstepped
+from tests.payload.watching import script, watched
+from tests.waiting import PATIENCE_S, until
+
+
+@pytest.fixture
+def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    def ignore(_: Callable[[], None]) -> None:
+        """Register nothing: the recorder is not in this process."""
+
+    write = unstepped._write  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+    def write_once(*, last: bool = False) -> None:
+        (stack, count), *_ = Counter(COUNTS).most_common(1) or [((), 0)]
+        if last or (count > 5 and stack[0][2] == "spin"):
+            write(last=last)
+            monkeypatch.setattr(unstepped, "WRITE_NS", 1 << 62)
+            WRITTEN.append(last)
+
+    monkeypatch.setenv(wire.SPOOL, str(tmp_path))
+    for name in ("on_first", "on_stop", "on_child"):
+        monkeypatch.setattr(recorder, name, ignore)
+    for name in ("FIRST_NS", "WRITE_NS", "SHORT_NS"):
+        monkeypatch.setattr(unstepped, name, 20_000_000)
+    monkeypatch.setattr(unstepped, "PERIOD_S", 0.005)
+    monkeypatch.setattr(unstepped, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(unstepped, "_write", write_once)
+    WRITTEN.clear()
+    unstepped.install()
+    yield tmp_path
+    unstepped.stop()
+
+
+COUNTS = unstepped._counts  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+WRITTEN: list[bool] = []  # by the thread that looks
+
+
+def spin() -> None:
+    """Go on until the report is written."""
+    end = time.monotonic() + PATIENCE_S
+    while not WRITTEN and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+def report(spool: Path) -> dict[str, Any]:
+    (path,) = spool.glob("unstepped-*")
+    return json.loads(path.read_text())
+
+
+def test_the_lines_of_the_main_thread_are_counted(spool: Path) -> None:
+    assert list(spool.iterdir()) == []
+    spin()
+    told = report(spool)
+    assert told["last"] is False
+    assert told["cpu_ns"] > 0
+    count, stack = told["stacks"][0]
+    assert [stack[0][0], stack[0][2]] == [__file__, "spin"]
+    assert stack[1][2] == "test_the_lines_of_the_main_thread_are_counted"
+    assert 5 < count <= told["looks"]
+
+
+def test_the_end_of_the_process_is_written(spool: Path) -> None:
+    spin()
+    unstepped.finish()
+    assert report(spool)["last"] is True
+
+
+def test_what_steps_leaves_no_file(spool: Path) -> None:
+    spin()
+    assert report(spool)
+    looking = task()
+    unstepped.stop()
+    assert list(spool.iterdir()) == []
+    until(lambda: not looking.exists())
+    assert list(spool.iterdir()) == [], "the thread has ended"
+
+
+def task() -> Path:
+    """Give the task of the thread that looks, once it has begun."""
+    state = unstepped._state  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    until(lambda: state["tid"])
+    return Path(f"/proc/self/task/{state['tid']}")
+
+
+def test_the_thread_is_gone_for_a_fork_and_back_after_it(spool: Path) -> None:
+    before = task()
+    assert before.exists()
+    unstepped.pause()
+    assert not before.exists()
+    unstepped.resume()
+    assert task().exists()
+    spin()
+    assert report(spool)["looks"] > 0
+
+
+def test_a_command_that_loads_torch_and_does_not_step_tells_of_itself(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("import torch, time\ntime.sleep(1.2)\nprint(torch.ones(1))\n")
+    spool = tmp_path / "spool"
+    command = [script("any_loops.py")[0], "t.py"]
+    assert watched(command, tmp_path, spool) == (0, "tensor([1.])\n", "")
+    assert report(spool)["argv"] == ["t.py"]
+    assert not list(spool.glob("*.log"))
+
+
+def test_a_command_that_steps_does_not(tmp_path: Path) -> None:
+    watched(script("any_loops.py", "by_hand"), tmp_path, tmp_path / "spool")
+    assert [path.name for path in (tmp_path / "spool").iterdir()] == ["rank0.log"]
+
+
+def test_a_report_that_is_written_while_the_first_step_ends_does_not_stay(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unstepped.stop()
+    monkeypatch.undo()
+    unstepped._write()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert not list(spool.iterdir())
+    unstepped._write(last=True)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert report(spool)["last"]
