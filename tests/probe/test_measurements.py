@@ -129,7 +129,7 @@ def test_a_gpu_with_too_little_free_memory_is_left_alone(
 
 @pytest.mark.skipif(not Path(MEMORY).is_dir(), reason="no file system in memory")
 def test_what_stays_in_memory_is_not_called_cold() -> None:
-    room = NOTHING._replace(path=MEMORY, until=time.monotonic() + 0.2, largest=2 << 20)
+    room = NOTHING._replace(path=MEMORY, until=time.monotonic() + 30, largest=2 << 20)
     found = list(storage.own_file(room))
     assert {one.name for one in found if one.value} == {
         "storage.ordered.warm",
@@ -204,4 +204,5 @@ def test_processes_that_reduce_together_get_time_to_start(
     monkeypatch.setattr(session.os, "dup2", nothing)  # the descriptors of the tests
     began = time.monotonic()
     session.main(["--ranks", "2", *asked])
-    assert until[-1] - began == pytest.approx(12 + more, abs=0.5)
+    took = time.monotonic() - began
+    assert 12 + more <= until[-1] - began <= 12 + more + took

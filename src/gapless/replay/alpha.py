@@ -9,6 +9,12 @@ Devices are slower under the profiler too where their kernels are short: in five
 that were bound by it plain steps were shorter than the device's own time by 0.4 to 2.7 µs an
 activity. What α does not explain is taken off activities, as far as that.
 
+Where what is usual does not explain how much longer a window's steps are, there are two reasons:
+tracing cost more than usual (it is the host's own work, and dearer on a slow host), or the host was
+slower by some factor while the window was open (hosts drift by a quarter within a run). Where they
+are shorter, the host was faster. A run cannot tell them apart, so that each is an explanation to be
+played by itself, and what is predicted holds both.
+
 A host that is ahead of its device makes short steps until the queue is full: at the start, and
 after a pause. Its own work takes no longer than these, which bounds α where the device makes the
 step. What a profiler leaves behind in a process costs the host some more (steps of 56 ms before the
@@ -16,7 +22,7 @@ first window of an H200, of 71 ms behind it): the shortest steps are those witho
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
@@ -24,40 +30,18 @@ import numpy as np
 
 from gapless.replay.aligning import calm
 from gapless.replay.identity import Simulate, durations
+from gapless.replay.mismatch import FASTER, LEAST, LEFT, MOST, SLOWER, Alpha, judged, of_two, told
 from gapless.replay.nodes import Graph, Played
 
 USUAL: Final = 1_700.0  # ns: the median of ten runs on an H200, without stacks
-LEAST, MOST = 500.0, 2_500.0  # ns: what is usual at all
 _SEVERAL: Final = 3  # steps: the median of so many is worth more than their mean
 SLOWEST: Final = 3_000.0  # ns: the most that is taken off an activity
 FASTEST: Final = 5_000.0  # ns: the most that short steps of a host that is ahead may tell
 _EXACT: Final = 25.0  # ns
 _VAGUE: Final = 1_000.0  # ns: bounds that are farther apart than that are bounds, and no value
+DEAREST: Final = 10_000.0  # ns: what tracing an event may cost on the slowest of hosts
 _ALIKE: Final = 0.01  # of the step: what a step time is known to
-OFF, FAR_OFF = 0.05, 0.1  # of the step: beyond these the window says little, or nothing
-ALONE: Final = 0.25  # likewise nothing, where host or device alone makes the step: all is longer
-_INFLATED: Final = 2.5  # times: a window that is slower than that says nothing
-
-
-@dataclass(frozen=True)
-class Alpha:
-    """What tracing cost a host event, in ns: likely, and within which bounds.
-
-    ``bound``: only bounds are known, for the step hardly depends on it. ``error``: by what share
-    of it the replayed step misses the plain one; ``device``: what tracing cost an activity (it is
-    taken off by ``eased``). ``refused``: why no gain can be predicted.
-    ``wide``: intervals have to be wider (``uncertainty.wider``).
-    """
-
-    low: float
-    mid: float
-    high: float
-    bound: bool
-    error: float
-    wide: bool = False
-    refused: str | None = None
-    notes: tuple[str, ...] = ()
-    device: float = 0.0
+_CLOSE: Final = 1e-3  # times: what a pace is found to
 
 
 @dataclass(frozen=True)
@@ -96,17 +80,17 @@ def fit_alpha(
     unprofiled_step_ns: float,
     simulate: Simulate,
     ahead: Ahead | None = None,
-    chance: float = 0.0,
+    chance: float | None = None,
 ) -> Alpha:
     """Fit α so that the replayed step, stalls aside, is as long as those that no profiler saw.
 
     ``ahead``: how short steps the host made, which counts where the device makes the step;
-    ``chance``: by what share so few steps are off the usual one because steps vary: so much is
-    no reason to refuse.
+    ``chance``: by what share so few steps are off the usual one, for hosts drift and steps vary:
+    so much is no finding; ``None``: it is not known, and any mismatch is one.
     """
     usual = calm(graph)
     found = _fitted(usual, unprofiled_step_ns, simulate, _Limits(), chance)
-    if ahead is None or not found.bound or not graph.on_device or found.refused is not None:
+    if ahead is None or not graph.on_device or not _hidden(found):
         return found
     limits = _limits(usual, ahead, simulate)
     if limits == _Limits():
@@ -115,51 +99,103 @@ def fit_alpha(
     return found if again.refused is not None else again
 
 
-def _fitted(
-    usual: Graph, target: float, simulate: Simulate, limits: _Limits, chance: float
-) -> Alpha:
-    @cache
-    def step(alpha: float) -> float:
-        return _typical(usual, simulate(usual, alpha))
+def _hidden(found: Alpha) -> bool:
+    """Tell whether the step hardly depends on what tracing cost its host."""
+    return found.bound and found.refused is None and found.other is None and found.pace == 1
 
-    plain = step(0.0)
-    slack, most = _ALIKE * target, limits.most
+
+@dataclass(frozen=True)
+class _Step:
+    """The usual step of a window as it is replayed, by what tracing cost and the host's pace."""
+
+    graph: Graph
+    simulate: Simulate
+    known: dict[tuple[float, float, float], float] = field(
+        default_factory=dict[tuple[float, float, float], float]
+    )
+
+    def __call__(self, alpha: float, pace: float = 1.0, device: float = 0.0) -> float:
+        """Give how long it is, in ns."""
+        key = (alpha, pace, device)
+        if key not in self.known:
+            graph = replace(eased(self.graph, device) if device else self.graph, pace=pace)
+            self.known[key] = _typical(graph, self.simulate(graph, alpha))
+        return self.known[key]
+
+
+def _fitted(
+    usual: Graph, target: float, simulate: Simulate, limits: _Limits, drift: float | None
+) -> Alpha:
+    step = _Step(usual, simulate)
+    plain, slack, most = step(0.0), _ALIKE * target, limits.most
+    chance = min(LEFT, drift or 0.0)
     if step(most) > target + slack:  # tracing the host does not explain it all
-        return _with_device(usual, target, simulate, limits, chance)
+        return _longer(step, target, limits, chance)
     low = max(_crossing(step, target + slack, plain, most), limits.least)
     high = _crossing(step, target - slack, plain, most)
-    if high - low >= _VAGUE or limits != _Limits():  # it is as long whatever α is, or nearly
+    floor = step(DEAREST)  # it is as long whatever α is, or nearly
+    if high - low >= _VAGUE or floor >= target - slack or limits != _Limits():
         mid, high = max(limits.usual, low), max(high, low)
         fitted = Alpha(low, min(mid, high), high, bound=True, error=0.0)
     else:
         mid = _crossing(step, target, plain, most)
         fitted = Alpha(min(low, mid), mid, max(high, mid), bound=False, error=0.0)
     fitted = replace(fitted, error=step(fitted.mid) / target - 1)
-    allowed = max(chance, FAR_OFF if usual.on_device else ALONE)
-    return judged(fitted, plain / target, allowed)
+    if fitted.mid < limits.least and step(limits.least) < target - slack:
+        return _shorter(step, fitted, target, limits, chance)
+    return judged(fitted, chance)
 
 
-def _with_device(
-    usual: Graph, target: float, simulate: Simulate, limits: _Limits, chance: float
-) -> Alpha:
-    """Let what α does not explain be what tracing cost devices."""
+def _shorter(step: _Step, fitted: Alpha, target: float, limits: _Limits, chance: float) -> Alpha:
+    """Explain a window whose steps are shorter than plain ones, once tracing is taken off.
 
-    def step(alpha: float, device: float = 0.0) -> float:
-        graph = eased(usual, device)
-        return _typical(graph, simulate(graph, alpha))
+    The host was faster then. On a device all may have been, which leaves ratios as they are; so may
+    tracing have cost less than is usual.
+    """
+    pace = _pace(step, limits.usual, target)
+    if step(limits.usual, pace) < target * (1 - _ALIKE):  # no host is so much faster
+        return judged(fitted, chance)
+    faster = _at_pace(limits, pace, fitted.error)
+    alike = step.graph.on_device or fitted.error > -_ALIKE
+    return of_two(fitted, faster, chance) if alike else told(faster, chance)
 
-    plain, most = step(0.0), limits.most
-    floor, slack = step(most), _ALIKE * target
-    if step(limits.usual) - floor > slack:  # it is the host that is slower than was ever seen
-        fitted = Alpha(limits.usual, most, most, bound=True, error=floor / target - 1)
-        return judged(fitted, plain / target, max(chance, OFF if usual.on_device else ALONE))
-    low = max(_crossing(step, floor + slack, plain, most), limits.least)
+
+def _longer(step: _Step, target: float, limits: _Limits, chance: float) -> Alpha:
+    """Explain a window whose steps are longer than plain ones by more than tracing usually costs.
+
+    Tracing cost more than usual, or the host was slower. Where no host is slow enough it is what
+    tracing cost devices, first of all.
+    """
+    plain, most, slack = step(0.0), limits.most, _ALIKE * target
+    low = max(_crossing(step, step(most) + slack, plain, most), limits.least)
     mid, device = max(limits.usual, low), 0.0
-    if usual.on_device:
-        device = _crossing(lambda ns: step(mid, ns), target, step(mid), SLOWEST)
-    error = step(mid, device) / target - 1
-    fitted = Alpha(low, mid, most, bound=True, error=error, device=device)
-    return judged(fitted, plain / target, max(chance, ALONE))
+    if step.graph.on_device and step(mid, SLOWER) > target + slack:
+        device = _crossing(lambda ns: step(mid, 1.0, ns), target, step(mid), SLOWEST)
+    usual, slowest = step(mid, 1.0, device), step(mid, SLOWER, device)
+    if usual <= target + slack or slowest > target + slack:
+        error = usual / target - 1
+        return judged(Alpha(low, mid, most, bound=True, error=error, device=device), chance)
+    error = step(most, 1.0, device) / target - 1
+    slower = _at_pace(limits, _pace(step, limits.usual, target, device), error, device)
+    traced = _crossing(lambda ns: step(ns, 1.0, device), target, plain, DEAREST)
+    if step(traced, 1.0, device) > target + slack:
+        return told(slower, chance)
+    dearer = Alpha(min(most, traced), traced, traced, bound=True, error=error, device=device)
+    return of_two(dearer, slower, chance)
+
+
+def _pace(step: _Step, alpha: float, target: float, device: float = 0.0) -> float:
+    """Give how many times slower the host must have been, as far as a host may be."""
+    lo, hi = FASTER, SLOWER
+    while hi / lo - 1 > _CLOSE:
+        middle = (lo * hi) ** 0.5
+        lo, hi = (middle, hi) if step(alpha, middle, device) > target else (lo, middle)
+    return hi
+
+
+def _at_pace(limits: _Limits, pace: float, error: float, device: float = 0.0) -> Alpha:
+    least, usual, most = limits.least, limits.usual, limits.most
+    return Alpha(least, usual, most, bound=True, error=error, device=device, pace=pace)
 
 
 def _limits(usual: Graph, ahead: Ahead, simulate: Simulate) -> _Limits:
@@ -207,22 +243,3 @@ def _crossing(
         middle = (lo + hi) / 2
         lo, hi = (middle, hi) if step(middle) > target else (lo, middle)
     return hi
-
-
-def judged(fitted: Alpha, inflation: float, allowed: float) -> Alpha:
-    """Say how far a fit can be trusted."""
-    notes, refused = list[str](), None
-    off = f"the window's step is {fitted.error:+.0%} off those that no profiler saw"
-    if inflation > _INFLATED:
-        refused = f"the profiler made the step {inflation:.1f} times as long"
-    elif abs(fitted.error) > allowed:
-        refused = off
-    elif abs(fitted.error) > OFF:
-        notes.append(off)
-    if not fitted.bound and fitted.mid < LEAST:
-        usual = f"{LEAST / 1000:.1f} to {MOST / 1000:.1f} µs is usual"
-        notes.append(f"tracing cost {fitted.mid / 1000:.1f} µs an event; {usual}")
-    if fitted.device:
-        notes.append(f"tracing cost devices {fitted.device / 1000:.1f} µs an activity")
-    wide = abs(fitted.error) > OFF
-    return replace(fitted, wide=wide, refused=refused, notes=tuple(notes))

@@ -108,6 +108,8 @@ def calibrate(
     factor = factor_of([one.score for one in mine])
     reaching = widened(predicted.speedup, EXPECTED.get(predicted.family, 0.0))
     found = reaching if factor is None else stretched(reaching, factor)
+    if predicted.speedup.low <= 1:  # what may give nothing still may: past errors do not tell
+        found = replace(found, low=min(found.low, predicted.speedup.low))
     if predicted.floor is not None:
         found = replace(found, low=max(found.low, min(predicted.floor, found.mid)))
     return replace(predicted, speedup=found, calibrated=factor is not None)

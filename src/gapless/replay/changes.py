@@ -161,7 +161,7 @@ def _host(draft: Draft, mask: Bool, factor: float) -> None:
 def _delay(draft: Draft, ns: int) -> None:
     """Let the training thread take longer before each of its steps ends."""
     sheet = draft.sheets[0]
-    sheet.amounts[sheet.ops == Op.STEP, _PYTHON] += ns
+    sheet.amounts[sheet.ops == Op.STEP, _PYTHON] += round(ns * draft.graph.pace)
 
 
 def _merge(view: View, draft: Draft, change: Merge) -> None:

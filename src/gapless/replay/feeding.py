@@ -7,7 +7,7 @@ loader at each of its questions.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import exp, hypot, log, sqrt
+from math import exp, hypot, log, log1p, sqrt
 from typing import Final
 
 import numpy as np
@@ -24,7 +24,9 @@ ROUNDS: Final = 80
 _LOOK: Final = 9  # rounds in which choices are compared
 _LEAST: Final = 20  # hand-overs outside windows
 _TELLING: Final = 0.05  # identity: within it a replay stands for the run
-_REFUSED: Final = 0.10  # beyond it, it does not
+_OFF: Final = 0.10  # beyond it, by what it misses the run more is not known of what is changed
+_REFUSED: Final = 0.30  # beyond that, it does not
+_QUEUEING: Final = 0.5  # of a fetch: threads of a worker that wait so long for one another
 _NEAR: Final = 0.02  # of the best choice: the cheapest of those is taken
 _SHORT: Final = 100  # batches of an iteration whose turns are played
 _STAGES: Final = frozenset((*STAGES, BLOCKED, "hand-over", "pin"))
@@ -72,7 +74,7 @@ def feed(inputs: Inputs, changes: Sequence[Feed], rounds: int = ROUNDS) -> Predi
         loads.append(changed.load)
     speedup = _interval(ratios)
     if abs(error or 0.0) > _TELLING:
-        speedup = _wider(speedup)
+        speedup = _wider(speedup, error or 0.0)
     notes = _notes(inputs, change, error, float(np.median(loads)))
     return Predicted(speedup, FAMILY, notes=notes, floor=_floor(inputs, change))
 
@@ -184,10 +186,14 @@ def _interval(ratios: Sequence[float]) -> Interval:
     return Interval(exp(mid - hypot(mid - low, own)), exp(mid), exp(mid + hypot(high - mid, own)))
 
 
-def _wider(found: Interval) -> Interval:
-    """Give an interval whose ends are twice as far, and never nearer than 10 %."""
+def _wider(found: Interval, error: float) -> Interval:
+    """Give an interval whose ends are twice as far, and never nearer than 10 %.
+
+    A replay that misses the run by more than a tenth may miss what is changed by as much.
+    """
+    more = abs(log1p(error)) if abs(error) > _OFF else 0.0
     low, high = max(found.mid / found.low, sqrt(1.1)), max(found.high / found.mid, sqrt(1.1))
-    return Interval(found.mid / low**2, found.mid, found.mid * high**2)
+    return Interval(found.mid / low**2 * exp(-more), found.mid, found.mid * high**2 * exp(more))
 
 
 def _fetched(inputs: Inputs) -> bool:
@@ -210,7 +216,25 @@ def _refusal(inputs: Inputs, changes: Sequence[Feed]) -> str | None:
         return f"{len(inputs.rows)} batches were handed over outside of windows; {_LEAST} tell"
     if not _fetched(inputs):
         return "no fetch of a batch that was handed over is known"
-    return _beside_others(inputs, merged(inputs.loader.id, changes))
+    return crowded(inputs, changes) or _beside_others(inputs, merged(inputs.loader.id, changes))
+
+
+def crowded(inputs: Inputs, changes: Sequence[Feed]) -> str | None:
+    """Say that threads wait for the last of their team, which no queue of batches shows.
+
+    A team that has more threads than processors always does; so do those of workers that wait for a
+    processor most of the time.
+    """
+    cpus, threads = inputs.machine.cpus, [one.intra_op_threads or 0 for one in changes]
+    most = max(inputs.threads, *threads)
+    if cpus is not None and not inputs.on_device and most > cpus:
+        return f"{most} threads compute on {cpus} processors: how long one waits is not replayed"
+    known = inputs.rows.on >= 0
+    rows = inputs.rows
+    on, queue, off = (int(one[known].sum()) for one in (rows.on, rows.queue, rows.off))
+    if inputs.each > 1 and queue > _QUEUEING * (on + queue + off):
+        return "workers compute with several threads each, which wait for a processor most of it"
+    return None
 
 
 def _beside_others(inputs: Inputs, change: Feed) -> str | None:

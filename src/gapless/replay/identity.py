@@ -13,7 +13,8 @@ from gapless.model.trace import Int64
 from gapless.replay.nodes import Graph, Op, Played
 from gapless.replay.simulate import StuckError
 
-ONE_STREAM, SEVERAL = 0.005, 0.02  # of the step: what an identity may miss it by
+EXACT: Final = 0.005  # of the step: an identity that misses it by no more is as good as none
+ALLOWED: Final = 0.02  # of the step: what an identity may miss it by; it makes intervals wider
 UNEXPLAINED: Final = 0.05  # of the step: waits that no edge explains
 
 Simulate = Callable[[Graph, float], Played]
@@ -33,10 +34,9 @@ class Identity:
 
 def identity(graph: Graph, simulate: Simulate) -> Identity:
     """Play a graph unchanged and compare its steps with those of the trace."""
-    allowed = SEVERAL if _several(graph) else ONE_STREAM
 
     def judged(error: float | None, steps: tuple[float, ...], reason: str | None) -> Identity:
-        return Identity(error, steps, graph.unexplained, allowed, reason is None, reason)
+        return Identity(error, steps, graph.unexplained, ALLOWED, reason is None, reason)
 
     broken = unsound(graph)
     if broken is not None:
@@ -48,8 +48,8 @@ def identity(graph: Graph, simulate: Simulate) -> Identity:
     truth, found = durations(graph, graph.steps), durations(graph, played.steps)
     error = float(found.sum() / truth.sum()) - 1
     steps = tuple((found / truth - 1).tolist())
-    if abs(error) > allowed:
-        reason = f"replayed unchanged, the step is {error:+.1%} off; {allowed:.1%} is allowed"
+    if abs(error) > ALLOWED:
+        reason = f"replayed unchanged, the step is {error:+.1%} off; {ALLOWED:.1%} is allowed"
         return judged(error, steps, reason)
     if graph.unexplained > UNEXPLAINED:
         share = f"{graph.unexplained:.0%}"
@@ -87,7 +87,3 @@ def durations(graph: Graph, ends: Int64) -> Int64:
 def step_ns(graph: Graph, played: Played) -> float:
     """Give the mean counted step of a replay, in ns."""
     return float(durations(graph, played.steps).mean())
-
-
-def _several(graph: Graph) -> bool:
-    return len(np.unique(graph.work.stream)) > 1

@@ -139,3 +139,4 @@ class Graph:
     heads: tuple[Int64, ...] = ()  # ends of what was enqueued on each stream before, ascending
     counted: tuple[int, ...] = ()  # the steps that are regular: figures are of these
     aligned: bool = False  # the counted steps have the same anchors in the same order
+    pace: float = 1.0  # the host took so many times as long in the window as otherwise

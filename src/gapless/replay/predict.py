@@ -6,6 +6,7 @@ asked for together are played together, never added.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
 from gapless.model.change import (
@@ -30,7 +31,7 @@ from gapless.replay.nodes import Float
 from gapless.replay.scene import Scene, averaged
 from gapless.replay.service import Inputs
 from gapless.replay.simulate import StuckError
-from gapless.replay.uncertainty import MODEL, Ends, Played, interval, pooled
+from gapless.replay.uncertainty import MODEL, Ends, Played, interval, joined, pooled
 
 _SURVIVE: Final = frozenset({"sync", "host"})  # families whose gain must be there at the high α
 _TAILS: Final = ("idle.io_main", "idle.gc", "idle.alloc", "idle.compile", "idle.data.start-up")
@@ -54,14 +55,24 @@ def predict(
     if why is not None:
         return Predicted(None, kind, refused=why)
     notes = tuple(dict.fromkeys(note for one in scenes for note in one.alpha.notes))
+    explanations = [tuple(scenes)]
+    if any(one.other is not None for one in scenes):
+        explanations.append(tuple(one.other or one for one in scenes))
     try:
-        if _queued(changes, extra):
-            speedup = fed_ratios(scenes, changes, extra.rates, extra.loaders)
-        else:
-            speedup = _replayed(scenes, changes, extra.rates, kind)
+        each = tuple(_ratios(some, changes, extra, kind) for some in explanations)
     except StuckError as error:
         return Predicted(None, kind, refused=f"changed so, the window cannot be played: {error}")
-    return Predicted(speedup, kind, notes=notes)
+    alone = each[1:] and each
+    return Predicted(joined(each), kind, notes=notes, each=alone)
+
+
+def _ratios(
+    scenes: Sequence[Scene], changes: Sequence[Change], extra: Extra, kind: str
+) -> Interval:
+    """Give the speed-up by one explanation of how far windows are off plain steps."""
+    if _queued(changes, extra):
+        return fed_ratios(scenes, changes, extra.rates, extra.loaders)
+    return _replayed(scenes, changes, extra.rates, kind)
 
 
 def family(changes: Sequence[Change]) -> str:
@@ -121,8 +132,7 @@ def _replayed(
     scenes: Sequence[Scene], changes: Sequence[Change], rates: Rates, kind: str
 ) -> Interval:
     every = [_played(one, changes, rates) for one in scenes]
-    off = max((abs(one.alpha.error) for one in scenes if one.alpha.wide), default=0.0)
-    found = interval(pooled(every), kind, off)
+    found = interval(pooled(every), kind, max(one.off for one in scenes))
     if kind not in _SURVIVE:
         return found
     least = _at_high_alpha(every)
@@ -131,7 +141,8 @@ def _replayed(
 
 def _at_high_alpha(every: Sequence[Played]) -> float:
     unchanged = sum(float(one.both[0][0].high.sum()) for one in every)
-    return unchanged / sum(float(one.both[0][1].high.sum()) for one in every)
+    left = sum(float(one.both[0][1].high.sum()) for one in every)
+    return unchanged / left if left else inf  # then tracing may have cost all that stays
 
 
 def _played(scene: Scene, changes: Sequence[Change], rates: Rates) -> Played:

@@ -1,30 +1,28 @@
 """A window that what-ifs are played on: its graph, what tracing cost, whether to believe it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import sqrt
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from gapless.accounting.partition import Joined
 from gapless.model.change import Change
-from gapless.model.interval import SIGMA
 from gapless.model.leaf import LEAVES, group_of
 from gapless.model.ledger import Ledger
 from gapless.replay.aligning import calm
-from gapless.replay.alpha import LEAST, MOST, USUAL, Ahead, Alpha, eased, fit_alpha
+from gapless.replay.alpha import USUAL, Ahead, eased, fit_alpha
 from gapless.replay.asrun import AsRun
 from gapless.replay.changes import How, apply
 from gapless.replay.cuts import offsets
 from gapless.replay.graph import build
-from gapless.replay.identity import Identity, durations, identity
+from gapless.replay.identity import EXACT, Identity, durations, identity
+from gapless.replay.mismatch import LEAST, MOST, Alpha
 from gapless.replay.nodes import Float, Graph, Refusal
 from gapless.replay.select import View, view_of
 from gapless.replay.simulate import simulate
 
 UNKNOWN: Final = 0.2  # of a step: with more of it unexplained nothing is predicted
-_MOST: Final = 0.25  # of a step: a window that is farther off by chance is like no step, either
 _UNANCHORED: Final = "no step without a profiler is known: what tracing cost is taken as usual"
 _GROUPS: Final = np.array([group_of(leaf) == "unknown" for leaf in LEAVES], bool)
 
@@ -34,13 +32,17 @@ Parts = tuple[tuple[Graph, float], ...]  # graphs, and the share of the steps th
 
 @dataclass(frozen=True)
 class Scene:
-    """A window, ready to be played with changes."""
+    """A window, ready to be played with changes.
+
+    ``other``: the same window, by another explanation of how far it is off plain steps.
+    """
 
     view: View
     graph: Graph
     identity: Identity
     alpha: Alpha
     anchored: bool  # α comes from the run's own steps that no profiler saw
+    other: "Scene | None" = None
     plain: dict[float, Float] = field(
         default_factory=dict[float, Float]
     )  # by α: lengths, unchanged
@@ -51,6 +53,12 @@ class Scene:
     )
     # By loader: it as it was, once for each draw.
     runs: dict[int, tuple[AsRun, ...]] = field(default_factory=dict[int, tuple[AsRun, ...]])
+
+    @property
+    def off(self) -> float:
+        """Give by what share of it a step is missed, as far as intervals must be wider for that."""
+        mismatch = abs(self.alpha.error) if self.alpha.wide else 0.0
+        return mismatch + max(0.0, abs(self.identity.error or 0.0) - EXACT)
 
     def unchanged(self, alpha: float) -> Float:
         """Give how long each counted step takes as it is, in ns."""
@@ -86,13 +94,14 @@ def scene(
     ledger: Ledger,
     unprofiled_ns: float | None = None,
     ahead: Ahead | None = None,
-    spread: float = 0.0,
+    drift: float | None = None,
 ) -> Scene | Refusal:
     """Make a window ready to be played, or say why nothing can be predicted of it.
 
     ``unprofiled_ns``: a step of the same make-up that no profiler saw (without what lies outside of
     windows: waits for workers, checkpoints); ``None``: none is known. ``ahead``: how short steps
-    the host made; ``spread``: how much single steps vary, as a share.
+    the host made; ``drift``: by what share so few steps as these are off the usual one; ``None``:
+    that is not known.
     """
     graph = build(joined, ledger)
     if isinstance(graph, Refusal):
@@ -106,13 +115,18 @@ def scene(
     graph = calm(graph)  # whole windows are given back, but gains are those of usual steps
     alpha = usual()
     if unprofiled_ns is not None:
-        chance = min(_MOST, SIGMA * spread / sqrt(max(1, len(graph.counted))))
-        alpha = fit_alpha(graph, unprofiled_ns, simulate, ahead, chance)
+        alpha = fit_alpha(graph, unprofiled_ns, simulate, ahead, drift)
     if alpha.refused is not None:
         return Refusal(alpha.refused, found.error, alpha.error)
-    graph = eased(graph, alpha.device)
-    view = view_of(joined, ledger)
-    return Scene(view, graph, found, alpha, anchored=unprofiled_ns is not None)
+    made = Scene(view_of(joined, ledger), graph, found, alpha, anchored=unprofiled_ns is not None)
+    other = None if alpha.other is None else _explained(made, alpha.other)
+    return replace(_explained(made, alpha), other=other)
+
+
+def _explained(made: Scene, alpha: Alpha) -> Scene:
+    """Give a window as it is by one explanation of how far it is off plain steps."""
+    graph = replace(eased(made.graph, alpha.device), pace=alpha.pace)
+    return Scene(made.view, graph, made.identity, alpha, anchored=made.anchored)
 
 
 def usual() -> Alpha:

@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
+from gapless.model.leaf import LEAVES
 from gapless.model.trace import Int8, Int64
 from gapless.replay.nodes import Graph, Op, Played, Thread
 from gapless.replay.queue import Source
 
 _EVER: Final = -(1 << 62)
-
-
+_WAITS: Final = np.array([leaf.startswith(("idle.data", "comm.", "idle.comm.")) for leaf in LEAVES])
 NO_SOURCES: Final[Mapping[int, Source]] = {}
 
 
@@ -36,7 +36,7 @@ def simulate(
     are asked, by id, instead of the waits that were recorded; −1 stands for any. Raises
     ``StuckError`` where threads would wait for ever.
     """
-    lanes = [_lane(thread, alpha, sources) for thread in graph.threads]
+    lanes = [_lane(thread, alpha, sources, graph.pace) for thread in graph.threads]
     play = _play(graph, lanes, sources)
     for who, lane in enumerate(lanes):
         if lane.ops:
@@ -245,8 +245,8 @@ def filled(column: Int64 | Int8, count: int, value: int = 0) -> Int64:
     return column.astype(np.int64) if len(column) else np.full(count, value, np.int64)
 
 
-def _lane(thread: Thread, alpha: float, sources: Mapping[int, Source]) -> _Lane:
-    segments, own = costs(thread, alpha, sources)
+def _lane(thread: Thread, alpha: float, sources: Mapping[int, Source], pace: float) -> _Lane:
+    segments, own = costs(thread, alpha, sources, pace)
     count = len(thread.ops)
     return _Lane(
         ops=thread.ops.tolist(),
@@ -259,16 +259,22 @@ def _lane(thread: Thread, alpha: float, sources: Mapping[int, Source]) -> _Lane:
 
 
 def costs(
-    thread: Thread, alpha: float, sources: Mapping[int, Source] = NO_SOURCES
+    thread: Thread, alpha: float, sources: Mapping[int, Source] = NO_SOURCES, pace: float = 1.0
 ) -> tuple[Int64, Int64]:
     """Give the time of each segment and each anchor's own, less what tracing cost, in ns.
 
     Where a source is asked, the recorded wait for it is left out. What tracing cost more than the
-    segment took comes off the anchor's own time; stalls stay as they are.
+    segment took comes off the anchor's own time; stalls stay as they are. ``pace``: of the host.
     """
     left = thread.amounts.sum(axis=1) - np.rint(alpha * thread.counts).astype(np.int64)
-    segment = np.maximum(left, 0) + filled(thread.stall, len(left))
+    segment = np.maximum(left, 0)
     own = thread.own - np.minimum(np.maximum(-left, 0), np.maximum(thread.own, 0))
+    if pace != 1:
+        waits = _WAITS if thread.amounts.shape[1] == len(LEAVES) else slice(0)  # else: not parted
+        waited = np.minimum(thread.amounts[:, waits].sum(axis=1), segment)
+        segment = waited + np.rint((segment - waited) / pace).astype(np.int64)
+        own = np.rint(own / pace).astype(np.int64)
+    segment = segment + filled(thread.stall, len(left))
     if sources:
         waits = _waits(thread, sources)
         segment[waits] = own[waits] = 0

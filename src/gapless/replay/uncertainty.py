@@ -8,7 +8,7 @@ by on real traces. It counts in proportion where the gain is small: no change at
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, hypot, log
+from math import exp, hypot, log, log1p
 from typing import Final
 
 import numpy as np
@@ -62,9 +62,15 @@ def interval(played: Played, family: str, off: float = 0.0, seed: int = 0) -> In
     low, high = np.quantile(ratios, (0.05, 0.95)).tolist()
     spread = _model(mid, family)
     below, above = max(0.0, log(mid / low)), max(0.0, log(high / mid))
-    return wider(
-        Interval(mid * exp(-hypot(below, spread)), mid, mid * exp(hypot(above, spread))), off
-    )
+    # A step that is longer by the spread: its speed-up is as many times less, not exp of it.
+    least = hypot(below, log1p(spread))
+    return wider(Interval(mid * exp(-least), mid, mid * exp(hypot(above, spread))), off)
+
+
+def joined(every: Sequence[Interval]) -> Interval:
+    """Give the interval that holds those of all explanations; its middle is theirs (geometric)."""
+    mid = exp(sum(log(one.mid) for one in every) / len(every))
+    return Interval(min(one.low for one in every), mid, max(one.high for one in every))
 
 
 def wider(found: Interval, off: float) -> Interval:
@@ -128,7 +134,7 @@ def _off(mid: Float, ends: Ends, at: Float) -> Float:
 def pooled(parts: Sequence[Played]) -> Played:
     """Give the steps of several windows as one, that were played in the same ways."""
 
-    def joined(every: Sequence[Ends]) -> Ends:
+    def in_a_row(every: Sequence[Ends]) -> Ends:
         return Ends(
             np.concatenate([one.low for one in every]), np.concatenate([one.high for one in every])
         )
@@ -137,8 +143,8 @@ def pooled(parts: Sequence[Played]) -> Played:
         np.concatenate([one.unchanged for one in parts]),
         np.concatenate([one.changed for one in parts]),
         tuple(
-            (joined([each[0] for each in same]), joined([each[1] for each in same]))
+            (in_a_row([each[0] for each in same]), in_a_row([each[1] for each in same]))
             for same in zip(*(one.both for one in parts), strict=True)
         ),
-        tuple(joined(same) for same in zip(*(one.only for one in parts), strict=True)),
+        tuple(in_a_row(same) for same in zip(*(one.only for one in parts), strict=True)),
     )
