@@ -62,7 +62,7 @@ def test_a_device_that_was_as_quick_then_was_not_behind() -> None:
     assert left(log_of(slower, DEVICE)) == []
 
 
-@pytest.mark.parametrize("device", [None, [DEVICE] * 4 + [0.0] * 35])
+@pytest.mark.parametrize("device", [None, [DEVICE] * 2 + [0.0] * 37])
 def test_nothing_is_said_without_times_of_the_device(device: list[float] | None) -> None:
     assert left(log_of([2.0] * 8 + [DEVICE] * 31, device)) == []
 

@@ -273,3 +273,12 @@ def test_a_run_that_ended_in_its_first_step_has_no_step_time() -> None:
     log.fact("optimizer", 0, ("train.py", 3), **{"class": "torch.optim.sgd.SGD"})
     log.steps(10)
     assert (facts(recording(log)).world.step_ns, facts(recording(log)).world.steps) == (None, 1)
+
+
+def test_parameters_that_got_no_gradient_are_known_of_an_optimizer() -> None:
+    log = Log()
+    told = {"class": "torch.optim.sgd.SGD", "tensors": 10, "ungraded": 4, "ungraded_parameters": 9}
+    log.fact("optimizer", 0, ("train.py", 3), **told)
+    log.steps(10)
+    (found,) = facts(recording(log)).optimizers
+    assert (found.ungraded, found.ungraded_parameters) == (4, 9)

@@ -25,6 +25,7 @@ from gapless.study.tasks import Answer, Task
 from gapless.study.worker import answer, receive, send, serve
 from tests.study import writing
 from tests.study.writing import Event, annotation, call, kernel, op
+from tests.waiting import PATIENCE_S, being_read, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -264,7 +265,7 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
     os.mkfifo(fifo)  # reading it blocks until the process is killed
     good = writing.write(tmp_path / "good.json", writing.training())
     with crew(1, {}) as ask:
-        killer = threading.Thread(target=_kill_first_child)
+        killer = threading.Thread(target=_kill_reader_of, args=(fifo,))
         killer.start()
         killed, done = ask([Task(str(fifo), "key"), Task(str(good))])
         killer.join()
@@ -278,7 +279,7 @@ def test_a_process_that_is_gone_before_its_task_is_replaced(tmp_path: Path) -> N
     with crew(1, {}) as ask:
         (child,) = readers()
         child.kill()
-        time.sleep(0.2)
+        until(lambda: child.status() == psutil.STATUS_ZOMBIE)
         refused, done = ask([good, good])
     assert "signal 9" in (refused.refused or "")
     assert done.head is not None
@@ -306,12 +307,9 @@ def readers() -> list[psutil.Process]:
     return found
 
 
-def _kill_first_child() -> None:
-    deadline = time.monotonic() + 20
-    while not (children := readers()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.5)
-    children[0].kill()
+def _kill_reader_of(fifo: Path) -> None:
+    with being_read(fifo):
+        readers()[0].kill()
 
 
 def test_a_process_that_ends_over_a_task_says_how_to_see_why(tmp_path: Path) -> None:
@@ -336,13 +334,13 @@ def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     process.stdout.readline()
-    time.sleep(0.5)
-    children = psutil.Process(process.pid).children()
-    assert len(children) == 2
-    process.send_signal(signal.SIGINT)
-    process.wait(20)
+    with being_read(*(tmp_path / f"rank{number}.json" for number in (0, 1))):
+        children = psutil.Process(process.pid).children()
+        assert len(children) == 2
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE_S)
     process.stdout.close()
-    _, alive = psutil.wait_procs(children, timeout=5)
+    _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert alive == []
 
 

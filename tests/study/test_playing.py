@@ -15,7 +15,7 @@ from gapless.model.finding import Rehearsal
 from gapless.model.interval import Interval
 from gapless.store.recordings import load
 from gapless.study import Options
-from gapless.study.anchoring import spread_of, unprofiled_ns, waited_for
+from gapless.study.anchoring import drift_of, lifted, unprofiled_ns, waited_for
 from gapless.study.playing import Alone, Loaders, Windows, player_of
 from gapless.study.price import Prices, price
 from gapless.study.recorded.making import Made, accounted, prices
@@ -79,7 +79,7 @@ def test_a_window_that_is_gone_is_left_out(tmp_path: Path, *, cached: bool) -> N
 
 def test_the_plain_step_has_waits_and_lumps_as_the_windows_have_them() -> None:
     outside = {"busy.math": 50, "idle.data.decode": 40, "idle.io_main.checkpoint": 10}
-    inside = {"busy.math": 60, "idle.data.decode": 3}
+    inside = {"busy.math": 50, "idle.data.decode": 3}
     of = seen(gpu(), outside, in_windows=inside)
     assert unprofiled_ns(of.study) == pytest.approx(53e6)
 
@@ -101,15 +101,31 @@ def test_of_our_own_cost_only_what_is_rare_is_left_out(median_ms: int, left_ms: 
     assert unprofiled_ns(found.study) == pytest.approx(left_ms * 1e6)
 
 
-def test_how_much_steps_vary_is_told_by_their_tenths() -> None:
-    steady, fed = seen(gpu(), {"busy.math": 100}), {"busy.math": 70, "idle.data.decode": 30}
-    figures = {"median_ns": 100, "p10_ns": 40, "p90_ns": 113, "noise": 0.01}
-    of = stepped(steady, **figures)
-    assert spread_of(of.study) == pytest.approx(0.1, abs=0.002)
-    assert spread_of(stepped(seen(gpu(), fed), **figures).study) == 0.0  # waits vary
-    assert spread_of(stepped(of, noise=None).study) == 0.0
-    assert spread_of(stepped(of, profiled_only=True).study) == 0.0
-    assert spread_of(seen(None, {"busy.math": 50}).study) == 0.0
+def test_how_far_hosts_drift_is_not_known_of_profiled_steps() -> None:
+    of = stepped(seen(gpu(), {"busy.math": 100}), drift=0.1)
+    assert drift_of(of.study) == 0.1
+    assert drift_of(stepped(of, drift=None).study) is None
+    assert drift_of(stepped(of, profiled_only=True).study) is None
+    assert drift_of(seen(None, {"busy.math": 50}).study) is None
+
+
+def test_no_step_is_shorter_than_what_its_device_works_for_it() -> None:
+    ahead = seen(gpu(), {"busy.math": 20}, in_windows={"busy.math": 45})
+    study = ahead.study
+    assert study.recorded is not None
+    steps = stepped(ahead, median_ns=2_000_000, mean_ns=2_000_000, device_median_ns=None)
+    assert unprofiled_ns(steps.study) == pytest.approx(45e6)
+    recorded = steps.study.recorded
+    assert recorded is not None
+    long = lifted(recorded.steps, study)
+    assert long is not None
+    assert (long.mean_ns, long.median_ns) == (45_000_000, 45_000_000)
+    of_device = stepped(ahead, mean_ns=2_000_000, device_median_ns=30_000_000)
+    assert unprofiled_ns(of_device.study) == pytest.approx(30e6)  # the windows' batches are larger
+    assert lifted(None, study) is None
+    enough = stepped(ahead, mean_ns=50_000_000).study.recorded
+    assert enough is not None
+    assert lifted(enough.steps, study) is enough.steps
 
 
 def test_without_a_plain_step_there_is_nothing_to_compare_with() -> None:

@@ -87,7 +87,8 @@ def test_what_two_changes_name_goes_once() -> None:
 def test_what_is_within_steps_is_replayed_of_the_step_without_what_lies_outside() -> None:
     table = Table(Interval(2.0, 2.0, 2.0))
     within = Drop(("idle.sync", "idle.gc"))
-    found = priced(CHECKPOINTS, within, table=table)
+    waits = {"busy.math": 30, "idle.sync.return": 40, "idle.io_main.checkpoint": 20, "idle.gc": 10}
+    found = priced(seen(gpu(), waits), within, table=table)
     assert table.played == [(Drop(("idle.sync",)),)]
     # 70 ms of a step of 100 lie within; they become 35, checkpoints stay, the collector goes.
     assert bounds(found)[1] == pytest.approx(100 / (35 + 20))
@@ -118,8 +119,8 @@ def test_of_several_ranks_what_devices_leave_undone_goes_likewise() -> None:
 
 def test_what_a_device_leaves_undone_stays_where_it_is_not_meant() -> None:
     table = Table(Interval(2.0, 2.0, 2.0))
-    turns = seen(gpu(), {"busy.math": 60, "idle.device.wait": 20, "idle.gc": 20})
-    found = priced(turns, Drop(("idle.gc", "idle.sync")), table=table)
+    leaves = {"busy.math": 20, "idle.sync.return": 40, "idle.device.wait": 20, "idle.gc": 20}
+    found = priced(seen(gpu(), leaves), Drop(("idle.gc", "idle.sync")), table=table)
     assert bounds(found)[1] == pytest.approx(100 / (80 / 2))
 
 

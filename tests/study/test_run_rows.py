@@ -20,7 +20,7 @@ from gapless.study import study_recording
 from gapless.study.recorded.account import Steps, step_account
 from gapless.study.recorded.edges import edges, noise
 from gapless.study.recorded.lines import hot_lines
-from gapless.study.recorded.occasions import spreads
+from gapless.study.recorded.occasions import Occasions, occasions, sightings, spreads
 from gapless.study.recorded.rows import charged, exposed
 from gapless.study.recorded.timeline import timeline
 from gapless.study.recorded.training import Training, counted, trainings
@@ -480,11 +480,50 @@ def test_a_child_that_only_writes_for_another_is_no_training() -> None:
 
 def test_the_anchor_is_the_optimizer_called_least_in_the_later_half() -> None:
     log = Log(end=4000)
-    log.steps(*range(10, 500, 10), subject=1)  # a warm-up of its own
-    log.steps(*range(500, 3000, 20), subject=2)
+    log.steps(*range(400, 3000, 20), subject=2)
     log.steps(*range(505, 3000, 100), subject=3)
     found = edges(log.process())
     assert (found.rule, len(found.ends)) == ("optimizer", 25)
+    log.steps(*range(10, 400, 10), subject=1)  # a warm-up of its own
+    log.fact("optimizer", 1, ("warm.py", 3), **{"class": "torch.optim.sgd.SGD"})
+    found = edges(log.process())
+    assert len(found.ends) == 39 + 25, "a phase before, but not the other one's steps meanwhile"
+    assert found.anchor == "SGD.step, warm.py:3, then an optimizer"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rule", "anchor"),
+    [
+        (("user-step", "step", "backward"), "mark", "gapless.step(), train.py:7"),
+        (("step", "backward", "next"), "optimizer", "an optimizer"),
+        (("backward", "next", "forward"), "backward", "the backward pass, train.py:7"),
+        (("next", "forward"), "loader", "a loader"),
+        (("forward",), "forward", "the forward pass of Net, train.py:9"),
+    ],
+)
+def test_steps_are_those_of_the_first_kind_that_is_there(
+    kinds: tuple[str, ...], rule: str, anchor: str
+) -> None:
+    log = Log(end=900)
+    log.fact("site", 0, ("train.py", 7))
+    log.fact("module", 0, ("train.py", 9), **{"class": "models.Net"})
+    for at in range(100, 800, 100):
+        for later, kind in enumerate(kinds):
+            log.mark(kind, at + later, at + later + 1)
+    found = edges(log.process())
+    assert (found.rule, found.anchor, len(found.ends)) == (rule, anchor, 7)
+    assert found.ends[0] == 101 * MS
+
+
+def test_of_processes_without_ranks_the_one_that_trains_is_looked_at() -> None:
+    parent, child = Log(end=4000, pid=1), Log(end=2000, pid=2)
+    for at in range(100, 3900, 10):
+        parent.mark("next", at, at + 5, value=0)
+    child.steps(*range(100, 1900, 100))
+    study = study_recording(recording(parent, child))
+    assert study.recorded is not None
+    assert study.recorded.steps is not None
+    assert study.recorded.steps.count == 18
 
 
 def test_without_an_optimizer_the_hand_overs_of_the_busiest_loader_are_steps() -> None:
@@ -582,16 +621,61 @@ def test_rates_of_ranks_add_up_and_need_every_rank() -> None:
 
 def test_lumps_of_a_run_say_how_surely_they_are_known() -> None:
     def spread(*lengths: float) -> dict[str, float]:
-        log = Log()
-        log.steps(*range(10, 1000, 10))
-        for at, length in enumerate(lengths):
-            log.mark("checkpoint", 101 + 50 * at, 101 + 50 * at + length)
-        one = training(log, ended=1200)
-        return spreads(charged(one, waits(one)), 0)
+        return spreads(_checkpoints(*lengths))
 
-    assert spread(4, 4) == {}  # too few to tell
     (leaf, even), *others = spread(4, 4, 4, 4, 4).items()
     assert (leaf, others) == ("idle.io_main.checkpoint", [])
     assert even == pytest.approx(2.13 * 0.1, rel=0.01)  # their count alone is uncertain
     assert spread(2, 4, 6, 3, 5)[leaf] == pytest.approx(2.13 * np.hypot(0.1, 0.1768), rel=0.01)
     assert spread(*[4] * 16)[leaf] < even / 3
+    assert spread(4)[leaf] == spread(4, 4)[leaf] == 1.0  # they may never come back
+
+
+def _checkpoints(*lengths: float, first: int = 10, apart: int = 5) -> dict[str, Occasions]:
+    """Give checkpoints of 99 steps, each in one of them."""
+    log = Log()
+    log.steps(*range(10, 1000, 10))
+    for at, length in enumerate(lengths):
+        start = 10 * first + 10 * apart * at + 1
+        log.mark("checkpoint", start, start + length)
+    one = training(log, ended=1200)
+    return occasions(charged(one, waits(one)), 0)
+
+
+def test_a_period_takes_two_whole_intervals() -> None:
+    def period(*lengths: float, first: int, apart: int) -> float | None:
+        (found,) = sightings(_checkpoints(*lengths, first=first, apart=apart)).values()
+        return found.period
+
+    assert period(4, first=1, apart=1) is None  # nor is it the length of the recording
+    assert period(4, 4, first=1, apart=40) is None
+    assert period(4, 4, 4, first=1, apart=40) == 40
+    assert period(4, 4, first=40, apart=40) == 40  # the first came as long after the beginning
+    assert period(4, 4, first=10, apart=40) is None
+
+
+def test_what_is_seen_before_the_second_step_alone_is_no_evaluation_of_the_loop() -> None:
+    (found,) = sightings(_checkpoints(4, first=1)).values()
+    assert (found.at_start, found.count, found.each_ns) == (True, 1, 4 * MS)
+    (found,) = sightings(_checkpoints(4, first=20)).values()
+    assert not found.at_start
+
+
+def test_a_regular_lump_is_surely_known_from_three_on() -> None:
+    (three,) = spreads(_checkpoints(4, 4, 4, first=32, apart=32)).values()
+    assert three < 0.05
+    (late,) = spreads(_checkpoints(4, 4, 4, first=1, apart=40)).values()
+    assert late == pytest.approx(1 - 98 / 120, abs=0.02)  # three in 98 steps, where 40 lie between
+
+
+def test_of_several_ranks_the_first_tells_how_often_something_comes() -> None:
+    logs = [Log(rank=rank, pid=10 + rank, end=1000) for rank in (0, 1)]
+    for log in logs:
+        log.steps(*range(100, 1000, 10))
+        log.mark("checkpoint", 101, 104)
+    made = study_recording(recording(*logs)).recorded
+    assert made is not None
+    assert made.steps is not None
+    (found,) = made.steps.sightings.values()
+    assert (found.count, found.period, found.at_start) == (1, None, True)
+    assert made.steps.spreads == {}

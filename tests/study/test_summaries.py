@@ -30,6 +30,7 @@ EVIDENCE = Evidence(
     rank=None,
     world=None,
     device="NVIDIA Test",
+    capability=None,
     versions=(),
     source="kineto",
     events=1000,

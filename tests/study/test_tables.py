@@ -198,3 +198,40 @@ def test_calls_that_no_step_needs_are_told_of_where_no_loader_makes_them(tmp_pat
         ("copy.copy", "main", 10 * US, 1),
         ("torch.Tensor.__repr__", "main", 20 * US, 1),
     }
+
+
+def test_calls_of_files_are_told_by_the_function_that_makes_them(tmp_path: Path) -> None:
+    text = "of _io.TextIOWrapper object at 0x7f2825a71a00>"
+    events = [
+        *training(),
+        python(f"<built-in method write {text}", 2450, 2460),
+        python(f"<built-in method flush {text}", 2460, 2480),
+        python("<built-in function fsync>", 2480, 2490),
+        python("<built-in function len>", 2490, 2492),
+        python("<built-in method append of list object at 0x7f2825a71a00>", 2492, 2494),
+        python("json/__init__.py(120): dump", 3450, 3490),  # told of as a whole
+        python(f"<built-in method write {text}", 3455, 3460),
+        python("<built-in function print>", 3500, 3550),  # of what is told of as a whole
+        python("json/__init__.py(120): dumps", 3505, 3545),
+        annotation("gapless:save", 4450, 4490),
+        python(f"<built-in method write {text}", 4455, 4460),
+    ]
+    sites = opened(tmp_path, events).sites
+    told = {one.name: (one.function, one.calls, one.ns) for one in sites if "file." in one.name}
+    assert told == {
+        "file.write": ("main", 1, 10 * US),
+        "file.flush": ("main", 1, 20 * US),
+        "file.fsync": ("main", 1, 10 * US),
+    }
+
+
+def test_what_the_recorder_writes_is_none_of_the_trainings(tmp_path: Path) -> None:
+    events = [
+        *training(),
+        python("/lib/gapless/wire.py(173): encoded", 2450, 2490),
+        python("json/__init__.py(183): dumps", 2455, 2480),
+        python("/lib/gapless/payload/sink.py(60): write", 2500, 2540),
+        python("<built-in method write of _io.FileIO object at 0x7f2825a71a00>", 2505, 2530),
+    ]
+    names = {one.name for one in opened(tmp_path, events).sites}
+    assert not {name for name in names if name.startswith(("file.", "json."))}

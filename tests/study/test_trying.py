@@ -1,18 +1,22 @@
 """Causes whose remedies have to be tried: no price, what is worth having at most, their place."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
+from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.examples import gpu
+from gapless.catalogue.rules.evaluation_in_the_way import evaluation_in_the_way
 from gapless.catalogue.ruling import Rule
-from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.seen_examples import seen, stepped
+from gapless.catalogue.seen_parts import MS
 from gapless.model.change import EXACTLY_NONE, Change, Copied, Hosted, Predicted
 from gapless.model.finding import Diagnosis, Loss, Rehearsal
 from gapless.model.interval import Interval
+from gapless.model.rhythm import Sighting
 from gapless.model.seen import Seen
-from gapless.report.causes import first_line, harmless_lines, told
+from gapless.report.causes import first_lines, harmless_lines, told
 from gapless.study.ceilings import Ceilings
 from gapless.study.diagnose import diagnose
 from gapless.study.price import Prices
@@ -71,8 +75,8 @@ def test_what_has_to_be_tried_stands_below_what_has_a_price_and_has_none_itself(
 
 def test_the_first_line_says_what_is_to_be_tried() -> None:
     found = diagnose(Prices(RUN, Known(3.0), Ceilings()), (LAUNCHES,))
-    assert str(first_line(found)).startswith(
-        "cause: Launches (G901 launches); to be tried: were all of it gone, 3.00×"
+    assert list(first_lines(found))[-1].startswith(
+        "cause: G901 launches; to be tried: were all of it gone, 3.00×"
     )
 
 
@@ -91,15 +95,27 @@ def test_it_is_not_named_where_something_else_bounds_the_step(most: float, line:
     assert said[0].startswith(line)
 
 
-def test_the_outlook_is_open_only_as_long_as_it_may_be_worth_something() -> None:
-    open_, none = (
-        diagnose(Prices(RUN, Known(most), Ceilings()), (LAUNCHES,)).outlook for most in (1.5, 0.96)
-    )
-    assert str(open_).startswith("a cause was seen that could not be priced")
-    assert "could not be priced" not in str(none)
-
-
 def test_where_nothing_can_be_replayed_the_reason_is_kept() -> None:
     found = diagnose(Prices(RUN, Silent("why not"), Ceilings()), (LAUNCHES,))
-    assert [one.finding.predicted.refused for one in found.to_try] == ["why not"]
-    assert found.to_try[0].finding.predicted.at_most is None
+    (one,) = (*found.findings, *(each.finding for each in found.to_try))
+    assert (one.predicted.refused, one.predicted.at_most) == ("why not", None)
+
+
+def test_an_evaluation_that_was_seen_once_is_no_headline() -> None:
+    of = seen(gpu(evaluation=1), {"busy.math": 40, EVALUATION: 60})
+    often = Sighting(count=3, each_ns=900 * MS, period=500.0, at_start=False)
+    once = replace(often, count=1, period=None, at_start=True)
+
+    def found(known: Sighting) -> Diagnosis:
+        spread = 0.2 if known.period else 1.0
+        steps = {"sightings": {EVALUATION: known}, "spreads": {EVALUATION: spread}}
+        made = Prices(stepped(of, **steps), Silent("not here"), Ceilings())
+        return diagnose(made, [evaluation_in_the_way])
+
+    (named,) = found(often).findings
+    assert named.loss.summary.startswith("Evaluation (every 500 steps, 900.0 ms each) takes 60")
+    assert not found(once).findings
+    (aside,) = found(once).present
+    (line,) = harmless_lines(found(once))
+    assert aside.predicted.speedup is None
+    assert "seen once, before the second step: at most 2." in line

@@ -65,8 +65,11 @@ def test_replayed_with_what_was_found_the_training_waits_as_it_did(
     found = lengths(taken, workers, PASSING)
     costs = Costs(found.tolist(), hand=[PASSING])
     again = simulate(Queue(Settings(workers, 2), costs), Consumer([12]), MANY)
-    # A wait of twice the passing may be one that was none; it is not made longer.
-    assert abs(again.got[-1] - int(taken.got[-1])) <= 0.1 * int(taken.got[-1])
+    waits = taken.got - taken.ask
+    # A wait of up to twice the passing may be one that was none, and is taken for none.
+    doubtful = int(((waits > 0) & (waits <= 2 * PASSING)).sum())
+    allowed = 0.1 * int(taken.got[-1]) + 2 * PASSING * doubtful
+    assert abs(again.got[-1] - int(taken.got[-1])) <= allowed
 
 
 def test_lengths_are_parted_as_those_that_were_recorded() -> None:

@@ -17,6 +17,7 @@ from gapless.store.whole import whole
 
 LOGS: Final = "logs"
 WINDOWS: Final = "windows"
+_PLAN: Final = "plan"  # of ranks: what they agreed upon
 _SPOOL: Final = "gapless-"  # how the name of every spool begins
 
 
@@ -62,10 +63,19 @@ def adopt(folder: Path, spool: Path) -> tuple[Unseen, ...]:
             window.unlink()
     except OSError as error:
         return (Unseen(f"what is left in {spool}", f"{error.strerror}: {error.filename}"),)
+    _forget(spool / _PLAN)
     for empty in (spool / WINDOWS, spool):
         with suppress(OSError):
             empty.rmdir()
     return ()
+
+
+def _forget(plan: Path) -> None:
+    """Remove what ranks agreed upon: links to nothing."""
+    with suppress(OSError):
+        for link in plan.iterdir():
+            link.unlink()
+        plan.rmdir()
 
 
 def _windows(spool: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from gapless.store.observed import observed
 Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
 _T = TypeVar("_T")
+_LOOKS, _RAN, _OFF = "(looks)", "(ran)", "(off)"  # beside what a stack waited for
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,10 @@ def told(bodies: Bodies) -> Told:
     counts: dict[tuple[str, str], int] = {}
     for one in reader.each(wire.UNSEEN, unseen_of):
         counts[one.what, one.why] = max(one.count, counts.get((one.what, one.why), 0))
-    stacks: Counter[tuple[str, _Frames]] = Counter()
+    stacks: dict[tuple[str, _Frames], Counter[str]] = {}
     for some in reader.each(wire.STACKS, _stacks):
-        stacks.update(some)
+        for where, amounts in some.items():
+            stacks.setdefault(where, Counter()).update(amounts)
     ends = list(reader.each(wire.END, _end))
     trials = list(reader.each(wire.TRIAL, observed))
     counters = tuple(reader.each(wire.COUNTERS, lambda counters: counters))
@@ -57,7 +59,7 @@ def told(bodies: Bodies) -> Told:
             *(Unseen(what, why, count) for (what, why), count in counts.items()),
             *reader.complaints(),
         ),
-        stacks=tuple(StackCount(thread, where, n) for (thread, where), n in stacks.items()),
+        stacks=tuple(_stack(*where, amounts) for where, amounts in stacks.items()),
         windows=tuple(windows.values()),
         counters=counters,
         read=files.read,
@@ -141,15 +143,26 @@ def _readings(edge: object) -> tuple[tuple[int, int], ...]:
     return tuple(sound) if len(sound) == len(pairs) else ()
 
 
-def _stacks(found: Object) -> dict[tuple[str, _Frames], int] | None:
+def _stacks(found: Object) -> dict[tuple[str, _Frames], Counter[str]] | None:
+    """Give the amounts of each stack: looks, ns on a processor, and ns off it by what for."""
     thread = text(found.get("thread"))
     if thread is None:
         return None
-    counts: Counter[tuple[str, _Frames]] = Counter()
+    counts: dict[tuple[str, _Frames], Counter[str]] = {}
     for one in items(found.get("stacks")):
-        count, frames = (*items(one), None, None)[:2]
-        counts[thread, tuple(map(_place, items(frames)))] += integer(count) or 1
+        count, frames, ran, off, waited = (*items(one), None, None, None, None, None)[:5]
+        looks = integer(count)
+        amounts = counts.setdefault((thread, tuple(map(_place, items(frames)))), Counter())
+        amounts[_LOOKS] += 1 if looks is None else looks
+        amounts[_RAN] += integer(ran) or 0
+        amounts[_OFF] += integer(off) or 0
+        amounts.update({kind: integer(ns) or 0 for kind, ns in members(waited).items()})
     return counts
+
+
+def _stack(thread: str, frames: _Frames, amounts: Counter[str]) -> StackCount:
+    waited = tuple((kind, ns) for kind, ns in amounts.items() if kind not in {_LOOKS, _RAN, _OFF})
+    return StackCount(thread, frames, amounts[_LOOKS], amounts[_RAN], amounts[_OFF], waited)
 
 
 def _end(found: Object) -> tuple[int, str | None] | None:

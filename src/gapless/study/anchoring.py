@@ -6,21 +6,20 @@ of a window are not like all others. Both are left out, and what the windows hav
 their place.
 """
 
-from statistics import NormalDist, median
+from dataclasses import replace
+from statistics import median
 from typing import Final
 
 from gapless.model.account import Account
 from gapless.model.run import LoaderUse, RunSteps, StepAccount
 from gapless.model.study import Study
 from gapless.replay.alpha import Ahead
+from gapless.study.recorded.account import WORK
 
 _DATA: Final = "idle.data"
-_AHEAD: Final = 0.5  # of the device's step: a host that is ahead makes such short steps
 _OUTSIDE: Final = ("idle.io_main", "idle.gc")
 _OURS: Final = "idle.profiler"
 _SEVERAL: Final = 3  # steps: of so many, replays are judged by the median
-_ASIDE: Final = 0.1  # of a step: waits and lumps that are less make no step vary much
-_TENTH: Final = NormalDist().inv_cdf(0.9)  # standard deviations from the middle to a tenth
 
 
 def unprofiled_ns(study: Study) -> float | None:
@@ -41,7 +40,7 @@ def unprofiled_ns(study: Study) -> float | None:
     left = account.wall_ns / account.steps - gone + _in_windows(study.account)
     if left <= 0:
         return None
-    return max(left, _of_device(recorded.steps, account.wall_ns / account.steps))
+    return max(left, device_step_ns(study.account, recorded.steps))
 
 
 def ahead_of(study: Study) -> Ahead | None:
@@ -53,30 +52,43 @@ def ahead_of(study: Study) -> Ahead | None:
     return Ahead(float(shortest), float(tenth))
 
 
-def spread_of(study: Study) -> float:
-    """Give by what share of it single steps that no profiler saw vary: one standard deviation.
+def drift_of(study: Study) -> float | None:
+    """Give by what share of it as few steps as a window's miss the usual one; ``None``: unknown.
 
-    Of how far above the median a tenth of them are: on the other side may be those of a host that
-    is ahead. 0 where it is not known, or waits and lumps, which are left out, make steps vary.
+    Found from steps that no profiler saw (``recorded.drift``).
     """
-    recorded = study.recorded
-    steps = None if recorded is None else recorded.steps
-    if recorded is None or recorded.account is None or steps is None or steps.noise is None:
-        return 0.0
-    aside = _per_step(recorded.account, *_OUTSIDE, _DATA)
-    if steps.profiled_only or not steps.median_ns or aside > _ASIDE * steps.mean_ns:
-        return 0.0
-    return max(0.0, (steps.p90_ns - steps.median_ns) / _TENTH / steps.median_ns)
+    steps = None if study.recorded is None else study.recorded.steps
+    return None if steps is None or steps.profiled_only else steps.drift
 
 
-def _of_device(steps: RunSteps, mean_ns: float) -> float:
-    """Give the device's own step where the host's are too short to be true, else 0.
+def device_step_ns(windows: Account, steps: RunSteps | None) -> float:
+    """Give how long a device works for a step, in ns; 0.0 where no window saw one at work.
 
-    After a pause (a profiler that stops waits for the device) the host is a thousand launches ahead
-    again in a few short steps: over a short run their mean says less than the device needs.
+    The median of the windows' steps. Steps are at least as long, whatever the host's edges say: one
+    that is ahead makes forty steps in the time of two. What a device took from step to step, where
+    nobody traced it, is an upper bound: a window's batches may be larger than most, and tracing
+    makes short kernels longer.
     """
-    own = steps.device_median_ns
-    return float(own) if own is not None and steps.p10_ns < _AHEAD * own and mean_ns < own else 0.0
+    rows = [one for one in windows.rows if one.row.device is not None]
+    work = [sum(ns for leaf, ns in row.leaves.items() if leaf.startswith(WORK)) for row in rows]
+    own = None if steps is None else steps.device_median_ns
+    found = float(median(work)) if work else 0.0
+    return found if own is None else min(found, float(own))
+
+
+def lifted(steps: RunSteps | None, windows: Study | None) -> RunSteps | None:
+    """Give step times that are no shorter than what their device works for a step."""
+    own = 0.0 if windows is None else device_step_ns(windows.account, steps)
+    if steps is None or own <= steps.mean_ns:
+        return steps
+    rate = steps.samples_per_s
+    return replace(
+        steps,
+        mean_ns=round(own),
+        median_ns=max(steps.median_ns, round(own)),
+        p90_ns=max(steps.p90_ns, round(own)),
+        samples_per_s=None if rate is None else rate * steps.mean_ns / own,
+    )
 
 
 def waited_for(study: Study, least: float) -> LoaderUse | None:

@@ -89,12 +89,13 @@ def _spans(side: Threads, whole: Account) -> tuple[Int64, Int64]:
 def _evidence(view: View) -> Evidence:
     trace, ledger, acts = view.trace, view.ledger, view.acts
     kinds = np.bincount(trace.events.category, minlength=len(category.LABELS))
-    devices = [device.name for device in trace.devices if device.name]
+    devices = [device for device in trace.devices if device.name]
     return Evidence(
         path=trace.path,
         rank=trace.rank,
         world=trace.distributed.world if trace.distributed else None,
-        device=devices[0] if devices else None,
+        device=devices[0].name if devices else None,
+        capability=devices[0].compute_capability if devices else None,
         versions=trace.versions,
         source=trace.health.source,
         events=trace.written_events or len(trace.events),

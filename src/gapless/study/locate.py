@@ -106,6 +106,11 @@ def _about_waits(names: Sequence[str]) -> bool:
 def _of_leaves(seen: Seen, leaves: tuple[str, ...]) -> Where | None:
     if all(leaf.startswith("idle.data") for leaf in leaves):
         return _loader(seen, None)
+    return line_of_leaf(seen, leaves)
+
+
+def line_of_leaf(seen: Seen, leaves: tuple[str, ...]) -> Where | None:
+    """Give the user's line that most of some leaves lies at, ``None`` where none is known."""
     return _blamed(seen, lambda site: site.name.startswith(leaves))
 
 
@@ -159,7 +164,8 @@ def _closer(seen: Seen, where: Where) -> Where:
     recorded = seen.study.recorded
     first = 0 if _under_way(seen, where) else where.line
     for one in () if recorded is None else recorded.lines:
-        same = one.function == where.function and _same_file((one.file, where.file))
+        named = one.function.rpartition(".")[2] == (where.function or "").rpartition(".")[2]
+        same = named and _same_file((one.file, where.file))
         if one.thread == "training" and same and one.line >= first:
             return replace(where, file=one.file, line=one.line)
     return where

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gapless.accounting import join, partition
+from gapless.catalogue.traced import traced
 from gapless.errors import NotATraceError
 from gapless.model.seen import Seen
 from gapless.model.study import RunInfo, Study
@@ -35,7 +36,7 @@ def make_study(files: Sequence[Path], options: Options, tell: Say) -> Study:
     if not options.concludes:
         return study
     tell("looking for causes")
-    seen = Seen(study, None)
+    seen = Seen(study, traced(study))
     return conclude(prices_of(seen, player_of(captures(parts), seen, cached=options.cache)))
 
 
@@ -64,6 +65,7 @@ def assemble(parts: Sequence[Part], missing: Sequence[Missing], options: Options
             world=max(worlds, default=None),
             device=next((one.device for one in evidence if one.device), None),
             versions=evidence[0].versions,
+            capability=next((one.capability for one in evidence if one.capability), None),
         ),
         health=health(evidence, missing, account),
         steps=step_times(account, evidence[0].step_rule),

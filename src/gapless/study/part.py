@@ -23,6 +23,7 @@ class Evidence:
     rank: int | None
     world: int | None
     device: str | None
+    capability: tuple[int, int] | None
     versions: tuple[tuple[str, str], ...]
     source: str
     events: int

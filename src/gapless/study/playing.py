@@ -15,14 +15,14 @@ from gapless.model.finding import Rehearsal
 from gapless.model.seen import Seen
 from gapless.model.study import Study
 from gapless.replay.copies import rates_of
-from gapless.replay.feeding import feed
+from gapless.replay.feeding import crowded, feed
 from gapless.replay.nodes import Refusal
 from gapless.replay.predict import Extra, predict
 from gapless.replay.retimed import told
 from gapless.replay.scene import Scene, scene
 from gapless.replay.service import Inputs
 from gapless.study import thread
-from gapless.study.anchoring import ahead_of, spread_of, unprofiled_ns, waited_for
+from gapless.study.anchoring import ahead_of, drift_of, unprofiled_ns, waited_for
 from gapless.study.joint import Joint, is_joint
 from gapless.study.replaying import Player, Silent
 from gapless.study.rereading import Capture, Window, chosen, reread
@@ -51,6 +51,9 @@ class Loaders:
         if numbers == {NO_LOADER}:
             return Predicted(None, "feed", refused="no replay tells what so many threads do")
         known = [one for one in self.inputs if one.loader.id in numbers]
+        why = next(filter(None, (crowded(one, feeds) for one in known)), None)
+        if why is not None:
+            return Predicted(None, "feed", refused=why)
         if len(feeds) < len(changes) or not known:
             return self.windows.play(changes)
         if len(numbers) > 1:
@@ -146,8 +149,8 @@ def player_of(
 
 
 def _scene(window: Window, study: Study) -> Scene | Refusal:
-    plain, ahead, spread = unprofiled_ns(study), ahead_of(study), spread_of(study)
-    return scene(window.joined, window.ledger, plain, ahead=ahead, spread=spread)
+    plain, ahead, drift = unprofiled_ns(study), ahead_of(study), drift_of(study)
+    return scene(window.joined, window.ledger, plain, ahead=ahead, drift=drift)
 
 
 def _waited(study: Study, least: float) -> int | None:
@@ -161,8 +164,7 @@ def _nothing(why: str | None = None) -> Rehearsal:
 
 def _without(seen: Seen, rehearsal: Rehearsal | None, why: str) -> Player:
     """Give what stands for windows that cannot be replayed."""
-    on_host = not seen.on_device and not _has_device(seen)
-    one_thread = bool(seen.study.account.steps) and on_host
+    one_thread = bool(seen.study.account.steps) and not seen.has_device
     if is_joint(seen):
         return Joint(seen, why, hosts=one_thread)
     return Alone(seen, rehearsal) if one_thread else Silent(why, rehearsal)
@@ -170,11 +172,6 @@ def _without(seen: Seen, rehearsal: Rehearsal | None, why: str) -> Player:
 
 def _capability(seen: Seen) -> tuple[int, int] | None:
     return None if seen.facts is None else seen.facts.machine.capability
-
-
-def _has_device(seen: Seen) -> bool:
-    """Tell whether a device was used, whether a window shows it or not."""
-    return seen.facts is not None and seen.facts.machine.device is not None
 
 
 def _rehearsed(made: Sequence[Scene | Refusal]) -> Rehearsal:

@@ -18,6 +18,7 @@ from gapless.model.finding import Finding, Loss
 from gapless.model.interval import Interval
 from gapless.model.seen import Seen
 from gapless.replay.calibration import calibrate
+from gapless.study.bounding import bound
 from gapless.study.ceilings import Ceilings
 from gapless.study.joint import marked
 from gapless.study.replaying import Player
@@ -85,7 +86,8 @@ def price(prices: Prices, changes: Sequence[Change]) -> Predicted:
         return refused("no replay tells what its remedies give")
     if prices.seen.step_ns is None:
         return refused("there are no steps")
-    return prices.ceilings.bound(calibrate(_predicted(prices, changes)))
+    found = prices.ceilings.bound(calibrate(_predicted(prices, changes)))
+    return bound(prices.seen, changes, found)
 
 
 def _predicted(prices: Prices, changes: Sequence[Change]) -> Predicted:

@@ -41,7 +41,7 @@ def propose(
 ) -> tuple[Proposal, ...]:
     """Give what would help against the findings, the most valuable first; refusals last."""
     facts = prices.seen.facts
-    if facts is None:
+    if facts is None or prices.seen.foreign:
         return ()
     every = list(_distinct(_offers(prices, effects, facts, _helping(_of(diagnosis)))))
     able = [one for one in every if one.proposal.refused is None]

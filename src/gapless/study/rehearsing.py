@@ -20,10 +20,10 @@ from gapless.model.finding import Rehearsal
 from gapless.model.interval import SIGMA, Interval
 from gapless.model.seen import Seen
 from gapless.model.study import Study
-from gapless.replay.alpha import ALONE, FAR_OFF, Alpha, judged
-from gapless.replay.identity import SEVERAL, UNEXPLAINED
+from gapless.replay.identity import ALLOWED, UNEXPLAINED
+from gapless.replay.mismatch import Alpha, judged
 from gapless.replay.uncertainty import wider
-from gapless.study.anchoring import unprofiled_ns
+from gapless.study.anchoring import drift_of, unprofiled_ns
 from gapless.study.slowest import longest
 from gapless.study.tracing import eased, traced, tracing
 
@@ -58,13 +58,13 @@ def rehearse(seen: Seen) -> Rehearsed:
         imputed=_made(ranks, turns) / lengths - 1,
         unexplained=sum(one.mean(*_ESTIMATED) for one in ranks) / len(ranks) / lengths,
     )
-    why = _untrue(found, max(SEVERAL, _by_chance(ranks, lengths)))
+    why = _untrue(found, max(ALLOWED, _by_chance(ranks, lengths)))
     if why is not None:
         return Rehearsed(replace(found, refused=why))
-    return _anchored(seen, found, lengths, turns)
+    return _anchored(seen, found, turns)
 
 
-def _anchored(seen: Seen, found: Rehearsal, lengths: float, turns: float) -> Rehearsed:
+def _anchored(seen: Seen, found: Rehearsal, turns: float) -> Rehearsed:
     """Compare with the steps that no profiler saw."""
     plain = unprofiled_ns(seen.study)
     if plain is None:
@@ -73,8 +73,8 @@ def _anchored(seen: Seen, found: Rehearsal, lengths: float, turns: float) -> Reh
     events = traced(seen) or 1.0
     error = _made(ranks_of(eased(seen, cost[1])), turns) / plain - 1
     low, mid, high = (ns / events for ns in cost)
-    allowed = FAR_OFF if seen.on_device else ALONE
-    alpha = judged(Alpha(low, mid, high, bound=True, error=error), lengths / plain, allowed)
+    alpha = Alpha(low, mid, high, bound=True, error=error)
+    alpha = judged(alpha, drift_of(seen.study) or 0.0, hosts=not seen.on_device)
     told = replace(
         found, unprofiled=error, alpha_ns=mid or None, refused=alpha.refused, notes=alpha.notes
     )

@@ -14,9 +14,10 @@ from gapless.model.trace import Int64, Trace
 _FUNCTION: Final = re.compile(
     r"^(?P<file>[^(].*)\((?P<line>\d{1,9})\): (?P<function>.+)$", re.DOTALL
 )
-_OWN: Final = re.compile(
-    r"(^|[/\\])gapless[/\\]payload[/\\]"
-)  # what records, in the user's process
+WRAPPER: Final = "<gapless:importlib_bootstrap>"  # what calls a function of torch's, in its place
+_OWN: Final = re.compile(  # what records, in the user's process
+    r"(^|[/\\])gapless[/\\](payload[/\\]|wire\.py$)|^<gapless:"
+)
 _LIBRARY: Final = re.compile(r"^<|site-packages[/\\]|dist-packages[/\\]|[/\\]lib[/\\]python\d")
 _PACKAGES: Final = frozenset(
     {"torch", "torchvision", "torchaudio", "torchdata", "triton", "numpy", "PIL", "transformers"}
@@ -75,6 +76,21 @@ def is_library(file: str) -> bool:
         or head in _PACKAGES
         or head in sys.stdlib_module_names
     )
+
+
+def package(file: str) -> str | None:
+    """Name the package or standard module that a file is of; None: it is a user's."""
+    parts = re.split(r"[/\\]", file)
+    if is_recorder(file):
+        return "gapless"
+    for folder in ("site-packages", "dist-packages"):
+        if folder in parts[:-1]:
+            return parts[len(parts) - parts[::-1].index(folder)].removesuffix(".py")
+    if not is_library(file) or file.startswith("<"):
+        return None
+    heads = [one for one in parts if re.fullmatch(r"python\d[\d.]*", one)]
+    head = parts[parts.index(heads[-1]) + 1] if heads and parts[-1] != heads[-1] else parts[0]
+    return head.removesuffix(".py")
 
 
 def _around(trace: Trace, able: Int64, frames: Int64, rows: Int64) -> Int64:

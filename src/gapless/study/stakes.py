@@ -1,36 +1,88 @@
-"""Causes that are not sure to be worth it, of which so much hangs that a trial is.
+"""Causes without a sure price: those named by what the account charges to them, those to try.
 
-A cause with a price is named if the low end of the gain is worth it. Where the low end is not, but
-the gain is likely to be, three to one, what helps without changing results is worth two minutes.
-
-No price can be given where a change cannot be replayed: threads within workers, say, or windows
-that do not stand for the run. What the account charges to the leaves that the cause is about is
-known all the same, and is the most that can be at stake. It is told as that, and never as a gain.
+A cause with a price is named if the low end of the gain is worth it. No price can be given where a
+change cannot be replayed: threads within workers, say, or windows that do not stand for the run.
+What the account charges to the leaves that the cause is about is known all the same, and is the
+most that can be at stake. A cause that so much of the step hangs on is named by it, and told as
+that, never as a gain. Less of it is worth a trial at most.
 """
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import log
 from statistics import NormalDist
 from typing import Final
 
-from gapless.catalogue import listing, windowed
+from gapless.catalogue import listing
 from gapless.catalogue.declare import is_nothing
-from gapless.catalogue.ruling import NotSeenError
-from gapless.model.change import Change, Copied, Delay, Drop, Feed, Hosted, Merge, Omit, Scale
 from gapless.model.edit import Applicability
-from gapless.model.finding import Finding, Remedy, ToTry
+from gapless.model.finding import Finding, Loss, Remedy, ToTry
 from gapless.model.interval import Interval
-from gapless.model.run import LoaderUse
 from gapless.model.seen import Seen
+from gapless.study.charged import charged
 from gapless.study.price import LEAST_GAIN, Prices
 
 ASKED: Final = 0.5  # of a step: from there on it is worth a trial that a person has to allow
+NAMED: Final = 0.25  # of a step: a cause that so much is charged to is named without a price
 LIKELY: Final = 0.75  # three to one: a trial that asks for nothing costs minutes
+RATHER: Final = 0.6  # three to two: likewise, where half of the step is at stake
+_VAGUE: Final = 1.15  # the middle of a price from which on a cause is named though it is not sure
+# Of what was at stake, so much went in five of six measured trainings (benchmarks/stakes.py).
+SURELY_GONE: Final = 0.25
+_MOST: Final = 0.98  # of a step: what would leave less is no bound
+_OTHERS: Final = ("throttled-device", "shared-device", "taken-processors")  # done to the machine
 _TAIL: Final = NormalDist().inv_cdf(0.95)  # where the ends of an interval of nine tenths lie
 _DONE: Final = (Applicability.SAME, Applicability.EQUIVALENT)
-_COPIES: Final = ("copy.h2d", "idle.h2d")
-_HOST: Final = ("idle.sync", "idle.host", "idle.launch", "idle.alloc", "idle.h2d", "idle.gc")
+
+
+def by_account(prices: Prices, found: Finding) -> Finding | None:
+    """Name a cause by what the account charges to it; ``None``: too little, or it has a price.
+
+    What others do to the machine is no cause of the user's. A price that says that little is gained
+    stands, and so does what is known at most.
+    """
+    loss, predicted = found.loss, found.predicted
+    bounded = predicted.at_most is not None or loss.unsure is not None
+    if loss.name in _OTHERS or bounded or not _is_open(predicted.speedup):
+        return None
+    share = charged(prices.seen, loss.changes).own
+    remedies = tuple(remedies_of(prices.seen, loss.helps))
+    if share < (ASKED if _asks(prices.seen, loss, remedies) else NAMED):
+        return None
+    return replace(found, share=share, remedies=remedies)
+
+
+def _is_open(speedup: Interval | None) -> bool:
+    """Tell whether a cause has no price, or one whose middle is far above what its low end is."""
+    if speedup is None:
+        return True
+    return speedup.mid >= _VAGUE and odds_of(speedup, LEAST_GAIN) >= LIKELY
+
+
+def _asks(seen: Seen, loss: Loss, remedies: Sequence[Remedy]) -> bool:
+    """Tell whether all that helps against a cause asks for a person's leave, or nothing helps."""
+    if loss.to_try:
+        return True
+    if seen.foreign:
+        return not loss.helps and loss.no_remedy is None
+    if not remedies:
+        return loss.no_remedy is None
+    return not any(one.applicability in _DONE for one in remedies)
+
+
+def value_of(found: Finding) -> float:
+    """Give what a cause is worth at least, as a speed-up, to order causes by.
+
+    Of one that is named by its share: what goes of a stake of that size as a rule. Where remedies
+    have to be tried, most of them gave nothing (``trying``): such causes stand behind the others.
+    """
+    speedup, loss = found.predicted.speedup, found.loss
+    if loss.to_try:
+        return 1.0
+    low = 0.0 if speedup is None else speedup.low
+    if found.share is None:
+        return low
+    return max(low, 1 / (1 - SURELY_GONE * min(found.share, _MOST)))
 
 
 def worth_trying(prices: Prices, found: Iterable[Finding]) -> tuple[ToTry, ...]:
@@ -55,10 +107,10 @@ def _to_try(prices: Prices, found: Finding) -> ToTry | None:
         return _likely(prices, found, predicted.speedup)
     if predicted.at_most is not None:
         return None
-    share = at_stake(prices.seen, loss.changes)
+    share = charged(prices.seen, loss.changes).own
     remedies = [
         one
-        for one in _remedies(prices.seen, loss.helps)
+        for one in remedies_of(prices.seen, loss.helps)
         if share >= (LEAST_GAIN if one.applicability in _DONE and not loss.to_try else ASKED)
     ]
     return ToTry(found, share, tuple(remedies)) if remedies else None
@@ -67,12 +119,13 @@ def _to_try(prices: Prices, found: Finding) -> ToTry | None:
 def _likely(prices: Prices, found: Finding, speedup: Interval) -> ToTry | None:
     """Give a cause that is likely to be worth naming, and that something helps against unasked."""
     odds = odds_of(speedup, LEAST_GAIN)
+    share = charged(prices.seen, found.loss.changes).own
     remedies = [
-        one for one in _remedies(prices.seen, found.loss.helps) if one.applicability in _DONE
+        one for one in remedies_of(prices.seen, found.loss.helps) if one.applicability in _DONE
     ]
-    if odds < LIKELY or not remedies:
+    if odds < (RATHER if share >= ASKED else LIKELY) or not remedies:
         return None
-    return ToTry(found, at_stake(prices.seen, found.loss.changes), tuple(remedies), odds)
+    return ToTry(found, share, tuple(remedies), odds)
 
 
 def odds_of(speedup: Interval, least: float) -> float:
@@ -87,70 +140,13 @@ def odds_of(speedup: Interval, least: float) -> float:
     return NormalDist().cdf(above / spread)
 
 
-def _remedies(seen: Seen, helps: Sequence[str]) -> Iterable[Remedy]:
+def remedies_of(seen: Seen, helps: Sequence[str]) -> Iterator[Remedy]:
     """Give the fixes that would change something here, and are not refused."""
     facts = seen.facts
-    if facts is None:
+    if facts is None or seen.foreign:
         return
     for text in helps:
         for one in listing.propose(text, facts):
             if one.refused is None and not is_nothing(one):
                 yield Remedy(text, one.fix, one.edits, one.applicability)
                 break
-
-
-def at_stake(seen: Seen, changes: Sequence[Change]) -> float:
-    """Give the share of the step that some changes are about, at most.
-
-    Of leaves what would go of them; of a loader how long it was waited for; of calls, which no leaf
-    is named after, how long the host was in them, on a device never more than it waited for.
-    """
-    leaves = sum(_of_leaves(seen, one) for one in changes)
-    calls = sum(_of_calls(seen, one) for one in changes)
-    fed = max((_of_loader(seen, one) for one in changes if isinstance(one, Feed)), default=0.0)
-    return min(1.0, max(leaves, calls, fed))
-
-
-def _of_leaves(seen: Seen, change: Change) -> float:
-    match change:
-        case Drop(leaves=leaves, keep=keep):
-            return seen.share(*leaves) * (1 - keep)
-        case Hosted(leaves=leaves, factor=factor) | Scale(leaves=leaves, factor=factor):
-            return seen.share(*leaves) * max(0.0, 1 - factor.mid) if leaves else 0.0
-        case Copied():
-            return seen.share(*_COPIES)
-        case Feed(intra_op_threads=int(), num_workers=None) if not seen.on_device:
-            return seen.share("busy.")  # operators are computed by these threads
-        case Omit() | Merge() | Feed() | Delay():
-            return 0.0
-
-
-def _of_calls(seen: Seen, change: Change) -> float:
-    keep = change.keep if isinstance(change, Omit) else 0.0
-    account = seen.study.account
-    if not isinstance(change, Omit | Merge) or not account.steps or not account.wall_ns:
-        return 0.0
-    spent = 0.0
-    with suppress(NotSeenError):
-        spent = windowed.calls(seen, *change.names).host_ns * (1 - keep)
-    share = spent * account.steps / account.wall_ns
-    return min(share, seen.share(*_HOST)) if seen.on_device else share
-
-
-def _of_loader(seen: Seen, feed: Feed) -> float:
-    loaders = seen.facts.loaders if seen.facts is not None else ()
-    uses = [use for one in loaders if one.id == feed.loader and (use := seen.use(one)) is not None]
-    share = max(((one.share or 0.0) * _concerned(one, feed) for one in uses), default=0.0)
-    return min(share, seen.share("idle.data.")) if seen.on_device else share
-
-
-def _concerned(use: LoaderUse, feed: Feed) -> float:
-    """Give the share of a loader's waits that a change is about.
-
-    Threads of workers take processors: they are about what fetches waited for one.
-    """
-    made = use.workers
-    if feed.worker_threads is None or made is None:
-        return 1.0
-    whole = (made.on_cpu or 0.0) + (made.run_queue or 0.0) + (made.blocked or 0.0)
-    return (made.run_queue or 0.0) / whole if whole else 0.0

@@ -9,7 +9,8 @@ from typing import Final
 from gapless.model.account import RowAccount
 from gapless.model.seen import Seen
 from gapless.model.tables import Operator
-from gapless.replay.alpha import LEAST, MOST, USUAL
+from gapless.replay.alpha import DEAREST, USUAL
+from gapless.replay.mismatch import LEAST, MOST
 
 _KEPT: Final = 0.4  # of what is traced, at least: a slower profiler was not seen
 _UNTRACED: Final = ("comm.", "idle.host.unframed", "idle.data", "idle.gc", "idle.io_main")
@@ -19,7 +20,8 @@ def tracing(seen: Seen) -> tuple[float, float, float]:
     """Give what tracing cost a step of the windows, in ns: at least, likely, at most.
 
     Of each traced event; likely is what makes the windows' steps as long as those that no profiler
-    saw, within what is usual. Of the account of a device nothing is known.
+    saw, within what hosts are known to take for it; at least is as if the host had been slower
+    instead (which leaves shares of a step as they are). Of the account of a device nothing is known
     """
     steps, recorded = seen.study.steps, seen.study.recorded
     plain = None if recorded is None else recorded.steps
@@ -29,7 +31,8 @@ def tracing(seen: Seen) -> tuple[float, float, float]:
     likely = USUAL * events
     if steps is not None and plain is not None and not plain.profiled_only:
         likely = float(steps.median_ns - plain.median_ns)
-    return LEAST * events, min(max(likely, LEAST * events), MOST * events), MOST * events
+    likely = min(max(likely, LEAST * events), DEAREST * events)
+    return LEAST * events, likely, max(likely, MOST * events)
 
 
 def traced(seen: Seen) -> float:

@@ -10,21 +10,23 @@ from dataclasses import replace
 from typing import Final
 
 from gapless.model.finding import Finding, Loss
-from gapless.study.price import LEAST_GAIN, Prices, finding, worth_naming
+from gapless.study.price import Prices, finding, worth_naming
 
 UNKNOWN: Final = "what a remedy gives of it is not known before it is tried"
 _BOUND: Final = 2.0  # times as fast without it: it is more than half of the step, which it bounds
 
 
 def priced(prices: Prices, loss: Loss) -> Finding:
-    """Price a loss; of one whose remedies have to be tried, give what it is worth at most."""
+    """Price a loss; of one whose remedies have to be tried, give what it is worth at most.
+
+    Likewise of what was seen too seldom to know how often it comes.
+    """
     found = finding(prices, loss)
-    if not loss.to_try or found.predicted.speedup is None:
-        return found
     most = found.predicted.speedup
-    return Finding(
-        loss, replace(found.predicted, speedup=None, at_most=most, refused=UNKNOWN), None
-    )
+    if most is None or not (loss.to_try or loss.unsure):
+        return found
+    why = loss.unsure or UNKNOWN
+    return Finding(loss, replace(found.predicted, speedup=None, at_most=most, refused=why), None)
 
 
 def worth_saying(found: Finding) -> bool:
@@ -33,10 +35,6 @@ def worth_saying(found: Finding) -> bool:
     A trial of something risky is asked of a person, so more must be at stake than a few percent.
     """
     most = found.predicted.at_most
-    return worth_naming(found.predicted) if most is None else most.low >= _BOUND
-
-
-def is_open(found: Finding) -> bool:
-    """Tell whether a cause without a price may be worth it, though it is not named."""
-    most = found.predicted.at_most
-    return found.predicted.speedup is None and (most is None or most.high - 1 >= LEAST_GAIN)
+    if most is None:
+        return worth_naming(found.predicted)
+    return most.low >= _BOUND and found.loss.unsure is None

@@ -7,11 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from gapless.model.account import Account
 from gapless.model.leaf import GROUPS, group_of
 from gapless.model.rounding import apportion
-from gapless.model.run import StepAccount
+from gapless.model.run import RunSteps, StepAccount
 from gapless.model.study import Study
+from gapless.model.trace import Int64
+from gapless.study.recorded.kinds import Kinds, inside, kinds
+from gapless.study.recorded.rows import Charged, added, exposed
+from gapless.study.recorded.training import counted
 
 STEP: Final = "step"  # the group and leaf of what no window parts
 LUMPY: Final = {  # run leaf → leaf of the account
@@ -24,7 +30,7 @@ LUMPY: Final = {  # run leaf → leaf of the account
     "unknown": "idle.unknown",
 }
 _FROM_RUN_ROWS: Final = ("data", "io", "observer")  # groups of a window that run rows give
-_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.device.peer", "idle.graph")
+WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.device.peer", "idle.graph")
 _UNSEEN: Final = ("unknown", "idle.unknown")
 Key = tuple[str, str]  # group, leaf
 
@@ -37,6 +43,28 @@ class Steps:
     wall_ns: int
     exposed: Mapping[str, int]  # what the device's backlog hides is part of ``step``
     whole: Mapping[str, int]
+    lengths: Int64 | None = None  # without waits and lumps, of those that were noted one by one
+    alone: bool = True  # nobody else used the processors meanwhile
+
+
+def joined(
+    every: Sequence[Charged], windows: Study | None, known: RunSteps | None, *, alone: bool
+) -> StepAccount | None:
+    """Join the run rows of all ranks that step with the windows; ``None`` without two steps.
+
+    A step is at least as long as is ``known``; what the host's edges do not show of it is part of
+    the step itself. ``alone``: nobody else used the processors.
+    """
+    step_ns = 0 if known is None else known.mean_ns
+    backlog = (windows.backlog_ns if windows else None) or 0
+    count = sum(int(one.training.edges.many[counted(one.training)].sum()) for one in every)
+    if not count:
+        return None
+    whole = added([one.stepping for one in every])
+    left = added([exposed(one, backlog) for one in every])
+    edges = sum(whole.values())
+    wall = count * step_ns if count * step_ns - edges > count else edges  # beyond rounding
+    return step_account(Steps(count, wall, left, whole, inside(every), alone), windows)
 
 
 def step_account(steps: Steps, windows: Study | None) -> StepAccount:
@@ -49,14 +77,17 @@ def step_account(steps: Steps, windows: Study | None) -> StepAccount:
     on_device = windows is not None and any(
         one.row.device is not None for one in windows.account.rows
     )
-    excess, scale = 0, None
+    excess, scale, known = 0, None, Kinds(None, None)
     if windows is None or not rows:
         parts = {**lumps, (STEP, STEP): steps.wall_ns - sum(lumps.values())}
     elif on_device:
         parts, excess, scale = _on_device(steps, lumps, _seen(windows), rows)
     else:
+        known = _kinds(steps, windows)
         inside = steps.wall_ns - sum(lumps.values())
-        parts = _added(lumps, _scaled(_seen(windows), inside) or {_UNSEEN: inside})
+        unlike = 0 if known.unlike is None else round(inside * known.unlike.time)
+        within = _scaled(_weighed(windows, known), inside - unlike) or {_UNSEEN: inside - unlike}
+        parts = _added({**lumps, (STEP, STEP): unlike}, within)
     return StepAccount(
         account=_account(steps, parts),
         refined_by=rows,
@@ -65,7 +96,36 @@ def step_account(steps: Steps, windows: Study | None) -> StepAccount:
         backlog_ns=windows.backlog_ns if windows else None,
         excess_ns=excess,
         host_scale=scale,
+        unlike=known.unlike,
     )
+
+
+def _kinds(steps: Steps, windows: Study) -> Kinds:
+    """Tell which kinds of steps the rows of windows are, without what run rows tell of."""
+    if steps.lengths is None:
+        return Kinds(None, None)
+    every = windows.account.rows
+    lengths = [sum(ns for leaf, ns in one.leaves.items() if _is_inside(leaf)) for one in every]
+    return kinds(steps.lengths, np.array(lengths, np.int64), alone=steps.alone)
+
+
+def _is_inside(leaf: str) -> bool:
+    return group_of(leaf) not in _FROM_RUN_ROWS and leaf != "idle.gc"
+
+
+def _weighed(windows: Study, known: Kinds) -> dict[Key, int]:
+    """Give what the windows' rows hold, each as often as the steps that it stands for."""
+    seen = _seen(windows)
+    if known.weights is None:
+        return seen
+    leaves: dict[str, int] = {}
+    for weight, row in zip(known.weights, windows.account.rows, strict=True):
+        for leaf, ns in row.leaves.items():
+            leaves[leaf] = leaves.get(leaf, 0) + weight * ns
+    plain: dict[str, int] = {}
+    for (_, leaf), ns in seen.items():
+        plain[leaf] = plain.get(leaf, 0) + ns
+    return {key: leaves.get(key[1], 0) * ns // max(1, plain[key[1]]) for key, ns in seen.items()}
 
 
 def _on_device(
@@ -76,7 +136,7 @@ def _on_device(
     Work takes on the device what it took in the windows. Lumps (what the backlog does not hide) get
     what they need of the rest, and the host no more than in the windows, in which it was slower.
     """
-    work = {key: ns for key, ns in seen.items() if key[1].startswith(_WORK)}
+    work = {key: ns for key, ns in seen.items() if key[1].startswith(WORK)}
     other = {key: ns for key, ns in seen.items() if key not in work}
     room = steps.wall_ns
     parts: dict[Key, int] = {}

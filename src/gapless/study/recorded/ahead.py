@@ -14,7 +14,7 @@ from gapless.model.recording import Process
 from gapless.model.trace import Int64
 from gapless.study.recorded.edges import Bool, Edges
 
-_MANY = 5  # steps of the device that were measured, or nothing is said
+_MANY = 3  # steps of the device that were measured, or nothing is said
 _AHEAD = 0.5  # of the device's step: one of a host that runs ahead is that short
 _SHORT = 0.9  # likewise: the others are, until the queue is full
 _BEHIND = 0.5  # steps: a device that is less behind at the end is with its host

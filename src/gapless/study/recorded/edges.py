@@ -12,13 +12,24 @@ from gapless import wire
 from gapless.accounting.intervals import NO_LANE, Lane, empty, overlap, union
 from gapless.model.recording import Fact, Marks, Process
 from gapless.model.trace import Int64
+from gapless.study.recorded.endings import (
+    ENOUGH,
+    Endings,
+    busiest,
+    counted_up,
+    endings,
+    fewest,
+    longest,
+    most,
+    phases,
+    stopped,
+)
 from gapless.study.recorded.stretches import Stretches, stretches
 
-_ENOUGH: Final = 5  # calls from which an optimizer may be the anchor
-_FAR: Final = 200  # batches after its last step, and what stepped more seldom is no anchor
 _BLOCK: Final = 10  # steps of a block of the bootstrap, at least
 _STEADY: Final = 50  # steps below which no noise is given
 _ROUNDS: Final = 400  # of the bootstrap
+_NAMED: Final = 3  # phases that are named
 _RECENT: Final = 20_000  # steps that the bootstrap looks at, at most
 Bool = npt.NDArray[np.bool_]
 
@@ -32,7 +43,7 @@ class Edges:
 
     ends: Int64
     thread: int | None
-    rule: str  # "optimizer" | "loader" | "none"
+    rule: str  # "mark" | "optimizer" | "backward" | "loader" | "forward" | "none"
     anchor: str  # "SGD.step, train.py:41"
     many: Int64  # steps that lie between each end and the next
     count: int  # steps that ended
@@ -67,61 +78,23 @@ def place_of(file: str | None, line: int | None) -> str:
 
 
 def edges(process: Process) -> Edges:
-    """Find the steps of a process: by its anchor optimizer, else by its busiest loader.
+    """Find the steps of a process by the first kind of call that is there (``_KINDS``).
 
-    An optimizer that stepped less than five times and then, as far as one can see, no more (its
-    steps are part of a CUDA graph) anchors nothing if batches went on to come.
+    What was called less than five times and then, as far as one can see, no more (steps that are
+    part of a CUDA graph) ends none if calls of a later kind went on to come.
     """
     found = stretches(process)
-    for kind, rule, choose in (
-        (wire.STEP, "optimizer", _anchor),
-        (wire.NEXT, "loader", _busiest),
-    ):
-        calls = _calls(process.marks, found, kind)
-        if rule == "loader":
-            calls = replace(calls, subject=_first_alike(process, calls.subject))
-        if len(calls.end) and not (rule == "optimizer" and _stopped(process.marks, found, calls)):
-            return _edges(process, found, calls.take(calls.subject == choose(calls)), rule)
+    every = [(rule, endings(process.marks, found, kind), choose) for rule, kind, choose in _KINDS]
+    for at, (rule, calls, choose) in enumerate(every):
+        if not len(calls.end) or stopped(calls, [later for _, later, _ in every[at + 1 :]]):
+            continue
+        if rule not in {"loader", "forward"}:
+            return _edges(process, found, phases(calls, choose), rule)
+        alike = _first_alike(process, calls.subject) if rule == "loader" else calls.subject
+        alone = replace(calls, subject=alike)
+        if rule == "loader" or int(calls.count.sum()) >= ENOUGH:
+            return _edges(process, found, alone.take(alike == choose(alone)), rule)
     return Edges(empty(), _only_thread(process.marks), "none", "", empty(), 0, NO_LANE, None)
-
-
-@dataclass(frozen=True)
-class _Calls:
-    """Calls that may end steps, by end: kept marks, and stretches in which some were summed."""
-
-    subject: Int64
-    thread: Int64
-    end: Int64
-    count: Int64
-    stretch: Int64  # −1: it was kept
-
-    def take(self, rows: Bool) -> "_Calls":
-        """Select calls."""
-        return _Calls(**{name: column[rows] for name, column in vars(self).items()})
-
-
-def _calls(marks: Marks, found: Stretches, kind: int) -> _Calls:
-    no_end = wire.RAISED | wire.EXHAUSTED
-    rows = np.flatnonzero((marks.kind == kind) & ((marks.flags & no_end) == 0))
-    summed = found.calls.of(kind).without(no_end)
-    end = np.concatenate((marks.end[rows], found.end[summed.stretch]))
-    order = np.argsort(end, kind="stable")
-    ones = np.ones(len(rows), np.int64)
-    columns = (
-        (marks.subject[rows], summed.subject),
-        (marks.thread[rows], summed.thread),
-        (ones, summed.count),
-        (-ones, summed.stretch),
-    )
-    subject, thread, count, stretch = (np.concatenate(both)[order] for both in columns)
-    return _Calls(subject, thread, end[order], count, stretch)
-
-
-def _stopped(marks: Marks, found: Stretches, steps: _Calls) -> bool:
-    if _counted(steps.subject, steps.count)[2].max() >= _ENOUGH:
-        return False
-    batches = _calls(marks, found, wire.NEXT)
-    return int(batches.count[batches.end > steps.end[-1]].sum()) >= _FAR
 
 
 def _first_alike(process: Process, loaders: Int64) -> Int64:
@@ -132,12 +105,12 @@ def _first_alike(process: Process, loaders: Int64) -> Int64:
     return np.array(first, np.int64)[at]
 
 
-def _edges(process: Process, found: Stretches, calls: _Calls, rule: str) -> Edges:
-    subject, thread = int(calls.subject[0]), _most(calls.thread, calls.count)
+def _edges(process: Process, found: Stretches, calls: Endings, rule: str) -> Edges:
+    thread = most(calls.thread, calls.count)
     mine = calls.take(calls.thread == thread)
     summed = mine.take(mine.stretch >= 0)
     ends = np.unique(mine.end[mine.stretch < 0])
-    name = _anchor_name(process, rule, subject)
+    name = _anchor_names(process, rule, mine)
     if not len(summed.end):
         many = np.ones(max(0, len(ends) - 1), np.int64)
         return Edges(ends, thread, rule, name, many, len(ends), NO_LANE, int(ends[0]))
@@ -156,61 +129,47 @@ def _edges(process: Process, found: Stretches, calls: _Calls, rule: str) -> Edge
     return Edges(ends, thread, rule, name, many, count, lane, begun)
 
 
-def _anchor(calls: _Calls) -> int:
-    """Give the optimizer with the fewest calls in the steady part; the first seen of equals.
-
-    The steady part is the later half of the time in which anything stepped. An optimizer must have
-    been called five times in it; where none was: five times at all, and else once.
-    """
-    half = calls.end[0] + (calls.end[-1] - calls.end[0]) // 2
-    late = calls.take(calls.end > half)
-    seldom = (_seldom(some, least) for some, least in ((late, _ENOUGH), (calls, _ENOUGH)))
-    found = next((one for one in seldom if one is not None), None)
-    return _seldom(calls, 1) or 0 if found is None else found
-
-
-def _seldom(calls: _Calls, least: int) -> int | None:
-    """Give the subject of the fewest calls, but of so many at least; the first seen of equals."""
-    subjects, first, counts = _counted(calls.subject, calls.count)
-    able = np.flatnonzero(counts >= least)
-    if not len(able):
-        return None
-    return int(subjects[able[np.lexsort((first[able], counts[able]))[0]]])
-
-
-def _busiest(calls: _Calls) -> int:
-    return _most(calls.subject, calls.count)
-
-
-def _most(values: Int64, counts: Int64) -> int:
-    """Give the value that occurs most often, the first seen of equals."""
-    distinct, first, sums = _counted(values, counts)
-    return int(distinct[np.lexsort((first, -sums))[0]])
-
-
-def _counted(values: Int64, counts: Int64) -> tuple[Int64, Int64, Int64]:
-    """Give the distinct values, where each was seen first, and how often they occur."""
-    distinct, first, at = np.unique(values, return_index=True, return_inverse=True)
-    sums = np.zeros(len(distinct), np.int64)
-    np.add.at(sums, at, counts)
-    return distinct, first, sums
-
-
 def _only_thread(marks: Marks) -> int | None:
     """Give the thread that most marks are of, where nothing stepped."""
     own = (marks.flags & wire.NOT_MAIN) == 0
-    return _most(marks.thread[own], np.ones(int(own.sum()), np.int64)) if own.any() else None
+    return most(marks.thread[own], np.ones(int(own.sum()), np.int64)) if own.any() else None
+
+
+def _anchor_names(process: Process, rule: str, calls: Endings) -> str:
+    """Name what ends the steps; of several phases each, in order."""
+    subjects, first, _ = counted_up(calls.subject, calls.count)
+    names = [_anchor_name(process, rule, one) for one in subjects[np.argsort(first)].tolist()]
+    distinct = list(dict.fromkeys(names))
+    rest = len(distinct) - _NAMED
+    told = ", then ".join(distinct[:_NAMED])
+    return f"{told}, then {rest} more" if rest > 0 else told
 
 
 def _anchor_name(process: Process, rule: str, subject: int) -> str:
-    fact = fact_of(process, rule, subject)
+    noun, usual, what = _WORDS[rule]
+    fact = fact_of(process, noun, subject)
     if fact is None:
-        return "an optimizer" if rule == "optimizer" else "a loader"
-    kind = str(fact.values.get("class") or ("optimizer" if rule == "optimizer" else "DataLoader"))
-    kind = kind.rpartition(".")[2]
-    what = f"{kind}.step" if rule == "optimizer" else f"hand-overs of {kind}"
+        return usual
+    kind = str(fact.values.get("class") or usual).rpartition(".")[2]
     where = place_of(fact.file, fact.line)
-    return f"{what}, {where}" if where else what
+    named = what.format(kind)
+    return f"{named}, {where}" if where else named
+
+
+_KINDS: Final = (  # rule, calls, and which of several things ends steps
+    ("mark", wire.USER_STEP, fewest),
+    ("optimizer", wire.STEP, fewest),
+    ("backward", wire.BACKWARD, fewest),
+    ("loader", wire.NEXT, busiest),
+    ("forward", wire.FORWARD, longest),
+)
+_WORDS: Final = {  # rule → noun of the fact, what it is called without one, and with one
+    "mark": ("site", "gapless.step()", "gapless.step()"),
+    "optimizer": ("optimizer", "an optimizer", "{}.step"),
+    "backward": ("site", "the backward pass", "the backward pass"),
+    "loader": ("loader", "a loader", "hand-overs of {}"),
+    "forward": ("module", "the forward pass", "the forward pass of {}"),
+}
 
 
 def unprofiled(process: Process, ends: Int64) -> Bool:

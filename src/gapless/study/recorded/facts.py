@@ -185,6 +185,8 @@ def _optimizer(training: Training, fact: Fact, device: str | None) -> Optimizer:
         calls=kept + summed,
         device=text(values.get("device")) or device,
         parameters=whole(values.get("parameters")),
+        ungraded=whole(values.get("ungraded")),
+        ungraded_parameters=whole(values.get("ungraded_parameters")),
     )
 
 

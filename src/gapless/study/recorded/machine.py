@@ -16,6 +16,7 @@ _STRETCHES: Final = 48
 _NS: Final = 1e-9
 _HOUR: Final = 3.6e12  # ns
 _PER_CENT: Final = 100.0
+_FEW: Final = 0.2  # of the processors
 _WITHIN: Final = 0.9  # of the time that a sample is the mean of
 Float = npt.NDArray[np.float64]
 
@@ -144,6 +145,11 @@ def others(
     return (
         None if cores is None else Others(cores, _cores(samples, "cpu.stolen", steps), processors)
     )
+
+
+def are_few(taken: Others | None) -> bool:
+    """Tell whether others took so little of the processors that steps are as long as they are."""
+    return taken is None or not taken.processors or taken.cores < _FEW * taken.processors
 
 
 def within(at: Int64, span: tuple[int, int]) -> npt.NDArray[np.bool_]:

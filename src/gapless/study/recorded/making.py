@@ -17,26 +17,40 @@ from gapless.model.seen import Seen
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.store import trials
+from gapless.study.anchoring import lifted
 from gapless.study.concluding import conclude, prices_of
 from gapless.study.options import Options, Say
 from gapless.study.playing import player_of
 from gapless.study.price import Prices
 from gapless.study.recorded import constants
-from gapless.study.recorded.account import Steps, step_account
+from gapless.study.recorded.account import joined
 from gapless.study.recorded.devices import device_states
 from gapless.study.recorded.facts import facts
 from gapless.study.recorded.feeding import feedings
 from gapless.study.recorded.footprint import footprint
-from gapless.study.recorded.lines import hot_lines, lines_of_ranks
+from gapless.study.recorded.lines import host_code, hot_lines, lines_of_ranks
 from gapless.study.recorded.loaders import loader_uses
-from gapless.study.recorded.machine import cost, energy, gpus, machine_series, others, utilisation
-from gapless.study.recorded.occasions import spreads
+from gapless.study.recorded.machine import (
+    are_few,
+    cost,
+    energy,
+    gpus,
+    machine_series,
+    others,
+    utilisation,
+)
+from gapless.study.recorded.occasions import occasions, sightings, spreads
 from gapless.study.recorded.optimizers import other_optimizers
-from gapless.study.recorded.rows import Charged, added, charged, exposed
+from gapless.study.recorded.rows import Charged, charged
 from gapless.study.recorded.shareable import shareable
 from gapless.study.recorded.steps import run_steps
 from gapless.study.recorded.timeline import timeline
-from gapless.study.recorded.training import Training, counted, steppers, trainings
+from gapless.study.recorded.training import (
+    Training,
+    span_of_steps,
+    steppers,
+    trainings,
+)
 from gapless.study.recorded.waits import waits
 from gapless.study.recorded.windows import profiled
 from gapless.study.rereading import Capture
@@ -73,13 +87,14 @@ def accounted(recording: Recording, options: Options, tell: Say) -> Made:
     stepping_ones = steppers(every)
     chosen = {id(one) for one in stepping_ones}
     stepping = [one for one in rows if id(one.training) in chosen]
-    account = _account(stepping, windows)
-    steps = _steps(run_steps(stepping_ones, waited), stepping, windows)
+    steps = lifted(_steps(run_steps(stepping_ones, waited), stepping, windows), windows)
+    taken = others(recording.samples, _processors(every), span_of_steps(stepping_ones))
+    account = joined(stepping, windows, steps, alone=are_few(taken))
     span = _span(recording, every)
     base = windows or _nothing(recording, every)
     recorded = Recorded(
         life=_life(recording),
-        timeline=timeline(rows),
+        timeline=timeline(rows, stepping_ones),
         steps=steps,
         account=account,
         loaders=loader_uses(waited),
@@ -95,10 +110,11 @@ def accounted(recording: Recording, options: Options, tell: Say) -> Made:
         adopted=seen.adopted,
         clock_error_ns=seen.clock_error_ns,
         footprint=footprint(every),
-        others=others(recording.samples, _processors(every), _stepped(stepping_ones)),
+        others=taken,
         optimizers=other_optimizers(stepping_ones),
         devices_seen=device_states(recording.samples),
         rank_lines=lines_of_ranks(one.process for one in every),
+        host_code=host_code(one.training.process for one in stepping),
     )
     found = replace(
         base,
@@ -107,14 +123,6 @@ def accounted(recording: Recording, options: Options, tell: Say) -> Made:
         trials=trials.of(Path(recording.path)),
     )
     return Made(found, recording, seen.captures)
-
-
-def _stepped(every: Sequence[Training]) -> tuple[int, int] | None:
-    """Give from when to when steps were made, by any rank; ``None``: none were."""
-    spans = [one.span for one in every if one.span is not None]
-    if not spans:
-        return None
-    return min(first for first, _ in spans), max(last for _, last in spans)
 
 
 def prices(made: Made, *, cached: bool) -> Prices:
@@ -153,25 +161,16 @@ def _chosen(every: Sequence[Training], options: Options) -> tuple[Training, ...]
     return found
 
 
-def _account(every: Sequence[Charged], windows: Study | None) -> StepAccount | None:
-    """Join the run rows of all ranks that step with the windows; ``None`` without two steps."""
-    backlog = (windows.backlog_ns if windows else None) or 0
-    count = sum(int(one.training.edges.many[counted(one.training)].sum()) for one in every)
-    if not count:
-        return None
-    whole = added([one.stepping for one in every])
-    left = added([exposed(one, backlog) for one in every])
-    return step_account(Steps(count, sum(whole.values()), left, whole), windows)
-
-
 def _steps(
     steps: RunSteps | None, every: Sequence[Charged], windows: Study | None
 ) -> RunSteps | None:
-    """Add how surely known is what is measured by itself; of several ranks nothing tells."""
-    if steps is None or len(every) != 1:
+    """Add how often lumps come, as the first rank saw it; of one alone how surely that is known."""
+    if steps is None or not every:
         return steps
     backlog = (windows.backlog_ns if windows else None) or 0
-    return replace(steps, spreads=spreads(every[0], backlog))
+    found = occasions(every[0], backlog)
+    known = replace(steps, sightings=sightings(found))
+    return replace(known, spreads=spreads(found)) if len(every) == 1 else known
 
 
 def _life(recording: Recording) -> RunLife:

@@ -26,10 +26,10 @@ def other_optimizers(every: Sequence[Training]) -> tuple[OptimizerUse, ...]:
     subjects = np.concatenate((marks.subject[whole], summed.subject))
     counts = np.concatenate((np.ones(int(whole.sum()), np.int64), summed.count))
     ending = marks.subject[whole & np.isin(marks.end, first.edges.ends)]
-    anchor = int(np.bincount(ending).argmax()) if len(ending) else None
+    anchors = set(ending.tolist())  # of several phases each has its own
     calls: dict[_Place, int] = {}
     for subject in np.unique(subjects).tolist():
-        if subject != anchor:
+        if subject not in anchors:
             place = _place(first, subject)
             calls[place] = calls.get(place, 0) + int(counts[subjects == subject].sum())
     return tuple(

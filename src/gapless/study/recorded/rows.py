@@ -159,7 +159,7 @@ def _evaluations(training: Training) -> Marks:
     marks, ends = training.process.marks, training.edges.ends
     rows = np.flatnonzero((marks.kind == wire.MODE) & (marks.thread == training.edges.thread))
     rows = rows[np.lexsort((marks.start[rows], marks.subject[rows]))]
-    if not len(rows) or training.edges.rule != "optimizer":
+    if not len(rows) or training.edges.rule not in {"optimizer", "backward"}:
         return _marks(rows[:0], rows[:0], "evaluation")
     subject, value, start = marks.subject[rows], marks.value[rows], marks.start[rows]
     change = np.concatenate(([True], (subject[1:] != subject[:-1]) | (value[1:] != value[:-1])))

@@ -9,6 +9,7 @@ from gapless.accounting.intervals import Lane, piece_at
 from gapless.model.run import RunSteps
 from gapless.model.trace import Int64
 from gapless.study.recorded.batches import fetched
+from gapless.study.recorded.drift import drift
 from gapless.study.recorded.edges import fact_of, kind_of, logging_period, noise, unprofiled
 from gapless.study.recorded.loaders import Waited
 from gapless.study.recorded.slowed import slowed
@@ -16,7 +17,7 @@ from gapless.study.recorded.training import Training, counted, left_out, regular
 from gapless.study.recorded.waits import Waits
 
 _SIZE = ("samples", "count")
-_MANY_DEVICE_STEPS = 5  # marks from which their median is given
+_MANY_DEVICE_STEPS = 3  # marks from which their median is given
 
 
 def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps | None:
@@ -46,6 +47,7 @@ def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps |
         host_ns=_of_host(every),
         slowed=slowed(first.process, first.edges, counted(first)) if len(every) == 1 else None,
         ahead=sum(int(left_out(one).sum()) for one in every),
+        drift=drift(every),
     )
 
 

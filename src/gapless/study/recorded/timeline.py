@@ -1,18 +1,29 @@
 """The whole command: the life of each training process, charged to run leaves."""
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import PurePath
 
 import numpy as np
 
 from gapless import wire
+from gapless.model.recording import Process
 from gapless.model.run import ProcessTime, Timeline
 from gapless.study.recorded.rows import Charged, added
 from gapless.study.recorded.training import Training, counted
 
 
-def timeline(every: Sequence[Charged]) -> Timeline:
-    """Charge the lives of all training processes; the sums are checked here."""
-    processes = tuple(map(_process, every))
+def timeline(every: Sequence[Charged], followed: Sequence[Training] = ()) -> Timeline:
+    """Charge the lives of all training processes; the sums are checked here.
+
+    ``followed``: those whose steps are looked at.
+    """
+    ranks = _ranks([one.training.process for one in every])
+    chosen = {id(one) for one in followed}
+    processes = tuple(
+        _process(one, rank, followed=id(one.training) in chosen)
+        for one, rank in zip(every, ranks, strict=True)
+    )
     wall = sum(one.wall_ns for one in processes)
     leaves = added([one.leaves for one in processes])
     if wall != sum(leaves.values()):
@@ -21,14 +32,24 @@ def timeline(every: Sequence[Charged]) -> Timeline:
     return Timeline(wall, leaves, processes)
 
 
-def _process(one: Charged) -> ProcessTime:
+def _ranks(processes: Sequence[Process]) -> list[int | None]:
+    """Give the rank of each process; none where processes that know of no world go by the same."""
+    many = Counter(process.rank for process in processes)
+    return [
+        None if process.world is None and many[process.rank] > 1 else process.rank
+        for process in processes
+    ]
+
+
+def _process(one: Charged, rank: int | None, *, followed: bool) -> ProcessTime:
     training = one.training
     steps = training.edges
     ends, rows = steps.ends, counted(training)
     many, noted = int(steps.many[rows].sum()), np.diff(ends)[rows & steps.noted]
     first = _first_batch(training)
+    argv = training.process.argv
     return ProcessTime(
-        rank=training.process.rank,
+        rank=rank,
         pid=training.process.pid,
         wall_ns=training.end - training.start,
         leaves=one.row.parts(),
@@ -40,6 +61,8 @@ def _process(one: Charged) -> ProcessTime:
         first_batch_ns=first[1] if first else None,
         to_first_batch_ns=first[0] if first else None,
         killed=training.killed,
+        script=PurePath(argv[0]).name or None if argv else None,
+        followed=followed,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from gapless.model.recording import Process, Recording
 from gapless.study.recorded.ahead import running_ahead
 from gapless.study.recorded.edges import Bool, Edges, edges, unprofiled
 from gapless.study.recorded.stretches import Calls, Stretches, stretches
+
+_TRAINS: Final = {"mark", "optimizer", "backward"}  # rules of steps that train, or are said to
+_FEW: Final = 5  # steps below which a process hardly trains
 
 
 @dataclass(frozen=True)
@@ -54,13 +58,22 @@ def _loads(one: Training) -> bool:
 
 
 def steppers(every: Sequence[Training]) -> tuple[Training, ...]:
-    """Give for each rank the process that made most steps; those without two steps are left out."""
+    """Give for each rank the process that trains; those without two steps are left out.
+
+    Where several processes go by one rank (they have none: a parent that tests what its children
+    train) it is the one that spent most time in steps that train; else in steps at all.
+    """
     best: dict[int | None, Training] = {}
     for one in every:
         known = best.get(one.process.rank)
-        if len(one.edges.ends) > 1 and (known is None or one.edges.count > known.edges.count):
+        if len(one.edges.ends) > 1 and (known is None or _weight(one) > _weight(known)):
             best[one.process.rank] = one
     return tuple(best.values())
+
+
+def _weight(one: Training) -> tuple[bool, int]:
+    first, last = one.span or (0, 0)
+    return one.edges.rule in _TRAINS and one.edges.count >= _FEW, last - first
 
 
 def _training(process: Process, beside: Sequence[Process], recording: Recording) -> Training:
@@ -136,3 +149,11 @@ def regular(training: Training) -> Lane:
 def within(training: Training, lane: Lane, calls: Calls) -> Calls:
     """Select the summed calls of stretches that lie in counted steps."""
     return calls.take(piece_at(lane, training.sums.start[calls.stretch]) >= 0)
+
+
+def span_of_steps(every: Sequence[Training]) -> tuple[int, int] | None:
+    """Give from when to when steps were made, by any rank; ``None``: none were."""
+    spans = [one.span for one in every if one.span is not None]
+    if not spans:
+        return None
+    return min(first for first, _ in spans), max(last for _, last in spans)

@@ -10,6 +10,7 @@ from gapless.model.run import StageUse, WorkerUse
 from gapless.model.trace import Int64
 from gapless.study.recorded.batches import Columns, fetched
 from gapless.study.recorded.edges import Bool
+from gapless.study.recorded.values import whole
 
 _Maker = tuple[Process, int]  # a process, and the number of the loader that it fetched for
 
@@ -47,7 +48,14 @@ def worker_use(own: Sequence[_Maker], workers: Sequence[_Maker], handed: int) ->
         stages=_stages(every),
         staged=int(every["detailed"].sum()),
         slots=len({(one.rank, one.worker) for one, _ in made}) or None,
+        threads=max((many for one, _ in made if (many := _threads(one))), default=None),
     )
+
+
+def _threads(process: Process) -> int | None:
+    """Give how many threads operators use in a worker, as it told after its first batch."""
+    told = (one.values.get("intra_op_threads") for one in process.facts if one.noun == "threads")
+    return next(map(whole, told), None)
 
 
 def _known_sum(column: Int64) -> int | None:

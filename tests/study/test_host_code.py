@@ -1,0 +1,110 @@
+"""Where the training thread's own time goes, by sampled stacks that stand for time."""
+
+import pytest
+
+from gapless.model.recording import StackCount
+from gapless.payload import tracebacks
+from gapless.study.recorded.lines import host_code, hot_lines
+from gapless.study.source import WRAPPER
+from tests.study.recording import Log
+
+
+def test_lines_are_hot_by_the_time_that_their_stacks_stand_for() -> None:
+    log = Log()
+    code, main = ("data.py", 88, "Tokenizer.encode"), ("train.py", 12, "main")
+    torch = ("site-packages/torch/nn/functional.py", 9, "linear")
+    log.stacks.append(StackCount("training", (code, main), 0, ran_ns=600))
+    log.stacks.append(StackCount("training", (torch, main), 112, ran_ns=300))
+    log.stacks.append(StackCount("training", (main,), 9, 0, 100, (("sleep", 100),)))
+    first, second = hot_lines([log.process()])
+    assert (first.line, first.share, second.line, second.share) == (88, 0.6, 12, 0.4)
+    ran, slept = host_code([log.process()])
+    assert (ran.kind, ran.function, ran.line, ran.share) == ("python", "Tokenizer.encode", 88, 0.6)
+    assert (slept.kind, slept.function, slept.line, slept.share) == ("sleep", "main", 12, 0.1)
+
+
+def test_a_function_is_named_that_most_of_the_time_passed_below_with_the_library() -> None:
+    log = Log()
+    main, step = ("train.py", 50, "main"), ("train.py", 12, "step")
+    numpy = ("/x/lib/python3.11/site-packages/numpy/fft/_pocketfft.py", 3, "fft")
+    for line, ran in ((70, 40), (71, 50)):
+        helper = ("metric.py", line, f"part_{line}")
+        log.stacks.append(StackCount("training", (numpy, helper, step, main), 0, ran_ns=ran))
+    loader = ("/x/site-packages/torch/utils/data/dataloader.py", 7, "__next__")
+    log.stacks.append(StackCount("training", (("data.py", 3, "get"), loader, main), 0, ran_ns=900))
+    (one,) = host_code([log.process()])
+    assert (one.function, one.line, one.library, one.inside) == ("step", 12, "numpy", 1.0)
+    assert one.share == pytest.approx(90 / 990)
+
+
+def test_stacks_of_before_time_was_measured_tell_of_no_code() -> None:
+    log = Log()
+    log.stacks.append(StackCount("training", (("a.py", 3, "f"),), 5))
+    assert host_code([log.process()]) == ()
+    assert hot_lines([log.process()])[0].share == 1.0
+
+
+def test_the_recorders_own_work_is_no_time_of_the_trainings() -> None:
+    log = Log()
+    ours = ("/x/site-packages/gapless/payload/windows/save.py", 5, "save")
+    profiler = ("/x/site-packages/torch/profiler/profiler.py", 7, "stop")
+    main = ("train.py", 25, "main")
+    log.stacks.append(StackCount("training", (profiler, ours, main), 9, ran_ns=900))
+    log.stacks.append(StackCount("training", (("train.py", 9, "metric"), main), 1, ran_ns=60))
+    log.stacks.append(StackCount("training", (profiler, main), 1, ran_ns=40))
+    (one,) = host_code([log.process()])
+    assert (one.function, one.share) == ("metric", 0.6)
+    assert [line.share for line in hot_lines([log.process()])] == [0.6, 0.4]
+
+
+def test_of_a_function_that_calls_torch_as_well_one_line_is_meant() -> None:
+    log = Log()
+    torch = ("/x/site-packages/torch/nn/modules/linear.py", 7, "forward")
+    log.stacks.append(StackCount("training", (torch, ("train.py", 8, "main")), 0, ran_ns=100))
+    for line, ran in ((7, 60), (9, 40)):
+        log.stacks.append(StackCount("training", (("train.py", line, "main"),), 0, ran_ns=ran))
+    (one,) = host_code([log.process()])
+    assert (one.line, one.inside, one.share) == (7, 0.6, 0.5)
+
+
+def test_what_a_wrapper_of_the_recorders_calls_is_the_trainings() -> None:
+    log = Log()
+    engine = ("/x/site-packages/torch/autograd/graph.py", 979, "_engine_run_backward")
+    wrapper = ("<gapless:importlib_bootstrap>", 87, "_counting_passes.backward")
+    main = ("train.py", 25, "main")
+    log.stacks.append(StackCount("training", (engine, wrapper, main), 3, ran_ns=300))
+    log.stacks.append(StackCount("training", (wrapper, main), 1, ran_ns=500))
+    log.stacks.append(StackCount("training", (("train.py", 9, "metric"), main), 1, ran_ns=100))
+    (one,) = host_code([log.process()])
+    assert (one.function, one.share) == ("metric", 0.25)
+    assert [line.share for line in hot_lines([log.process()])] == [0.75, 0.25]
+
+
+def test_the_wrappers_of_the_recorder_go_by_the_name_that_the_study_knows() -> None:
+    assert tracebacks.PASSED_OVER == WRAPPER
+
+
+def test_what_waits_for_a_process_is_no_socket() -> None:
+    log = Log()
+    wait = ("/x/lib/python3.11/selectors.py", 415, "select")
+    talk = ("/x/lib/python3.11/subprocess.py", 2115, "_communicate")
+    main = ("train.py", 25, "main")
+    log.stacks.append(StackCount("training", (wait, talk, main), 3, 0, 300, (("socket", 300),)))
+    log.stacks.append(StackCount("training", (main,), 1, ran_ns=100))
+    (one,) = (code for code in host_code([log.process()]) if code.kind != "python")
+    assert (one.kind, one.line) == ("process", 25)
+
+
+def test_a_thread_stands_where_it_waits_also_once_it_is_awake() -> None:
+    log = Log()
+    wait, other, main = ("env.py", 13, "step"), ("env.py", 14, "step"), ("train.py", 25, "main")
+    log.stacks.append(StackCount("training", (wait, main), 6, 0, 600, (("sleep", 600),)))
+    log.stacks.append(StackCount("training", (wait, main), 1, ran_ns=100))
+    log.stacks.append(StackCount("training", (other, main), 3, ran_ns=300))
+    sleeping = host_code([log.process()])[0]
+    assert (sleeping.kind, sleeping.share, sleeping.stood, sleeping.looks) == (
+        "sleep",
+        0.6,
+        0.7,
+        10,
+    )

@@ -1,0 +1,213 @@
+"""The sentence on top: what takes most of a step beside computing, in words of the user's."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from gapless.catalogue.examples import LOADER_LINE, cpu, ddp, fed, gpu, loader, world
+from gapless.catalogue.rank_examples import together
+from gapless.catalogue.seen_examples import seen, stepped
+from gapless.catalogue.seen_parts import made_by, used
+from gapless.model.change import Change, Drop, Feed, Predicted
+from gapless.model.edit import Where
+from gapless.model.finding import Finding, Loss
+from gapless.model.interval import Interval
+from gapless.model.rhythm import Sighting, Unlike
+from gapless.model.run import HotLine
+from gapless.model.seen import Seen
+from gapless.model.study import Site
+from gapless.study.ordering import in_order
+from gapless.study.verdict import about, verdict_of
+
+Leaves = Mapping[str, float]
+
+
+def said(run: Seen) -> str:
+    found = verdict_of(run, ())
+    assert found is not None
+    return found.sentence
+
+
+def at(run: Seen, leaf: str, line: int) -> Seen:
+    site = Site(leaf, "/job/train.py", line, "main", 10, 1)
+    return replace(run, study=replace(run.study, sites=(site,)))
+
+
+def test_who_loads_what_the_device_waits_for_is_said_with_its_line() -> None:
+    step = {"busy.math": 17, "idle.data.decode": 83}
+    home = seen(gpu(loader()), step, used(loader(), {"decode": 83.0}, made_by(0, {"decode": 1})))
+    assert said(home) == (
+        "83 % of each step the GPU waits for data, which the training process loads itself "
+        f"(train.py:{LOADER_LINE.line}), mostly for decoding them; 17 % is computing"
+    )
+    alone = seen(cpu(loader()), step, used(loader(), {"decode": 83.0}, made_by(0, {"decode": 1})))
+    assert said(alone) == (
+        "83 % of each step goes to loading data, which the training process does itself "
+        f"(train.py:{LOADER_LINE.line}), mostly decoding them; 17 % is computing"
+    )
+    workers = seen(gpu(fed()), step, used(fed(), {"decode": 83.0}, made_by(8, {"decode": 1.0})))
+    assert "waits for data, which 8 workers load (train.py" in said(workers)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "words"),
+    [
+        (
+            {"idle.host.python": 60},
+            (
+                "60 % of each step the GPU waits for the training thread, which is mostly in "
+                "Python code (train.py:88); 40 % is computing"
+            ),
+        ),
+        ({"idle.gc": 60}, "60 % of each step goes to Python's garbage collector (train.py:88)"),
+        ({"idle.io_main.eval": 60}, "60 % of each step goes to evaluation (train.py:88); 40 %"),
+        ({"copy.h2d.pageable": 60}, "60 % of each step the GPU waits for copies between host"),
+        ({"comm.exposed": 60}, "60 % of each step goes to communication that no computing hides"),
+        ({"idle.sync.return": 60}, "60 % of each step the GPU has nothing to do, since the train"),
+        (
+            {"idle.device.wait": 60},
+            (
+                "60 % of each step the GPU leaves work undone that is ready for it, as where "
+                "others compute on it; 40 % is computing"
+            ),
+        ),
+        ({"idle.unknown": 60}, "60 % of each step is not explained: nothing was recorded of what"),
+    ],
+)
+def test_the_largest_owner_of_time_that_is_not_computing_is_named(
+    leaves: Leaves, words: str
+) -> None:
+    run = seen(gpu(), {"busy.math": 40, **leaves})
+    assert said(at(run, next(iter(leaves)), 88)).startswith(words)
+
+
+def test_without_a_device_it_is_the_training_thread() -> None:
+    run = at(seen(cpu(), {"busy.math": 40, "idle.host.python": 60}), "idle.host.python", 88)
+    assert said(run) == (
+        "60 % of each step the training thread spends outside operators, mostly in Python code "
+        "(train.py:88); 40 % is computing"
+    )
+
+
+def test_a_step_that_computes_is_called_so() -> None:
+    run = seen(gpu(), {"busy.tc_math": 94, "idle.host.python": 6})
+    found = verdict_of(run, ())
+    assert found is not None
+    assert (found.owner, found.share) == ("compute", pytest.approx(0.94))
+    assert found.sentence == (
+        "94 % of each step is computing, mostly matrix products and convolutions on tensor cores; "
+        "6 % is waiting for the training thread"
+    )
+
+
+def test_of_ranks_that_wait_it_is_said_for_which() -> None:
+    late = ({"comm.straggler_wait": 60, "busy.math": 40}, {"busy.math": 100})
+    run = together(cpu(ddp(), world(ranks=2)), *late)
+    assert said(at(run, "x", 1)).startswith("70 % of each step is computing") is False
+    assert "ranks wait in collectives for the last to come" in said(run)
+
+
+def test_what_one_rank_does_more_of_is_what_the_others_wait_for() -> None:
+    late = {"idle.host.python": 60, "comm.exposed": 4, "busy.math": 36}
+    waiting = {"comm.straggler_wait": 50, "idle.host.python": 10, "comm.exposed": 4}
+    run = together(cpu(ddp(), world(ranks=2)), late, {**waiting, "busy.math": 36})
+    assert said(run).startswith("29 % of each step ranks wait in collectives for the last to come")
+    both = together(cpu(ddp(), world(ranks=2)), late, late)
+    assert said(both).startswith("60 % of each step the training thread spends outside operators")
+
+
+def test_without_steps_nothing_is_said() -> None:
+    assert verdict_of(seen(None, {}), ()) is None
+
+
+def test_no_share_is_above_the_whole() -> None:
+    run = seen(gpu(), {"busy.math": 100, "idle.data.decode": 150})
+    found = verdict_of(run, ())
+    assert found is not None
+    assert found.share <= 1
+
+
+def test_what_would_tell_more_of_the_owner_is_named_where_it_can_be_tried() -> None:
+    run = seen(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
+    found = verdict_of(run, ())
+    assert found is not None
+    assert "cached-batch" in found.ceilings
+    assert not found.named
+    foreign = verdict_of(Seen(run.study, None), ())
+    assert foreign is not None
+    assert foreign.ceilings == ()
+
+
+# ── What causes are about, and their order ──────────────────────────────────────────────────────
+
+
+def finding(low: float, *changes: Change, helps: tuple[str, ...] = ()) -> Finding:
+    loss = Loss(f"G{low}", "odd", "It is odd.", changes, Where("/a/train.py", 7), helps=helps)
+    return Finding(loss, Predicted(Interval(low, low, low), "feed"), None)
+
+
+def test_a_finding_about_the_owner_is_known_as_such() -> None:
+    assert about((Feed(0, wait=False),)) == {"data"}
+    assert about((Drop(("idle.gc",)), Drop(("idle.io_main.",)))) == {"runtime", "io"}
+    run = seen(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
+    found = verdict_of(run, (finding(1.2, Feed(0, num_workers=4)),))
+    assert found is not None
+    assert found.named
+
+
+@pytest.mark.parametrize(
+    ("fix", "first"),
+    [
+        (finding(1.6, Feed(0, num_workers=4), helps=("more-workers=4",)), "G1.6"),
+        (finding(1.4, Feed(0, num_workers=4), helps=("more-workers=4",)), "G2.0"),  # too little
+        (finding(1.6, Feed(1, num_workers=4), helps=("more-workers=4",)), "G2.0"),  # another's
+        (finding(1.6, Feed(0, num_workers=4), helps=("no-sync",)), "G2.0"),  # not here
+    ],
+)
+def test_a_fix_that_gives_half_of_a_wish_stands_before_it(fix: Finding, first: str) -> None:
+    run = seen(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
+    wish = finding(2.0, Feed(0, stages={"decode": 0.1}))
+    assert in_order((wish, fix), run)[0].loss.code == first
+
+
+def test_two_causes_of_computing_explain_no_common_wait() -> None:
+    run = seen(gpu(loader()), {"busy.math": 80, "idle.data.decode": 20})
+    wish = finding(2.0, Drop(("busy.math",), 0.5))
+    fix = finding(1.6, Drop(("busy.math",), 0.6), helps=("more-workers=4",))
+    assert in_order((fix, wish), run)[0].loss.code == "G2.0"
+
+
+def test_what_no_window_shows_is_said_with_the_line_that_samples_tell() -> None:
+    run = seen(cpu(), {"busy.math": 30, "step": 70})
+    recorded = run.study.recorded
+    assert recorded is not None
+    assert recorded.account is not None
+    whole = "70 % of each step is known as a whole only: no window shows what happens within it"
+    assert said(run).startswith(whole)
+    line = HotLine("training", "/job/ppo.py", 21, "rollout", 30, 0.6)
+    unlike = Unlike(steps=0.0625, time=0.7, mean_ns=70_000_000)
+    told = replace(recorded, lines=(line,), account=replace(recorded.account, unlike=unlike))
+    assert said(replace(run, study=replace(run.study, recorded=told))).startswith(
+        "70 % of each step is in steps of a kind that no window holds (6 % of all, 70.0 ms "
+        "each); stacks sampled in all steps stood mostly at ppo.py:21 (60 %)"
+    )
+
+
+def test_an_evaluation_that_was_seen_once_owns_no_steps() -> None:
+    once = Sighting(count=1, each_ns=900_000_000, period=None, at_start=True)
+    run = seen(gpu(), {"busy.math": 30, "idle.host.python": 30, "idle.io_main.eval": 40})
+    sentence = said(stepped(run, sightings={"idle.io_main.eval": once}))
+    assert sentence.startswith("50 % of each step the GPU waits for the training thread")
+    assert sentence.endswith(
+        "50 % is computing; left aside: an evaluation seen once, 0.90 s, "
+        "40 % of the recorded steps' time"
+    )
+    often = replace(once, count=3, period=500.0)
+    assert said(stepped(run, sightings={"idle.io_main.eval": often})).startswith("40 % of each")
+
+
+def test_the_recorder_owns_no_time_of_a_run_but_a_profiler_does_of_a_trace() -> None:
+    step = {"busy.math": 20, "idle.host.python": 20, "idle.profiler": 60}
+    assert said(seen(gpu(), step)).startswith("20 % of each step the GPU waits for the training")
+    assert said(seen(None, step)).startswith("60 % of each step goes to a profiler")
