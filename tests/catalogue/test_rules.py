@@ -13,7 +13,7 @@ from gapless.catalogue.ruling import Figure, NotSeenError, Rule, needs_of, rule
 from gapless.catalogue.seen_examples import seen
 from gapless.errors import UsageError
 from gapless.model.change import Feed
-from gapless.model.facts import Loader
+from gapless.model.facts import Evaluation, Loader, Model, Precision
 from gapless.model.finding import Abstention, Loss
 from gapless.model.leaf import DATA_STAGES, LEAVES
 from gapless.model.seen import Seen
@@ -94,8 +94,9 @@ def test_a_name_is_the_fault_and_no_fix(one: Rule) -> None:
 def test_says_nothing_of_what_was_not_seen(one: Rule, of: Seen) -> None:
     said = one(of)
     assert not [loss for loss in said if isinstance(loss, Loss)]
-    if of.facts is None and needs_of(one.check):
-        assert [one.missing for one in said if isinstance(one, Abstention)] == ["facts"]
+    missing = {one.missing for one in said if isinstance(one, Abstention)}
+    if of.foreign and {Precision, Model, Evaluation} & set(needs_of(one.check)):
+        assert missing & {"precision", "model", "evaluation"}
 
 
 def test_every_file_is_listed() -> None:
@@ -163,10 +164,17 @@ def test_a_rule_speaks_of_one_thing_and_abstains_of_another() -> None:
 
 def test_of_a_training_without_a_loader_a_rule_of_loaders_says_nothing() -> None:
     assert twofold(seen(examples.bare(), {"busy.math": 9.0})) == ()
-    assert [type(one) for one in twofold(seen(None, {"busy.math": 9.0}))] == [Abstention]
 
 
 def test_a_figure_of_which_hardly_anything_is_known_has_a_page() -> None:
     figures = (Figure("Nothing", None, seen(examples.bare(), {})),)
     text = rule_pages.rule_page(replace(twofold, figures=figures))
     assert "**Nothing**\n\n```text\n\n```\n\n> (says nothing)" in text
+
+
+@pytest.mark.parametrize("name", ["short-of-memory", "throttled-device", "shared-device"])
+def test_without_a_device_rules_of_devices_have_nothing_to_abstain_from(name: str) -> None:
+    (one,) = (rule for rule in RULES if rule.name == name)
+    assert one(seen(examples.cpu(examples.machine(device=None)), {"busy.math": 9.0})) == ()
+    unseen = one(seen(examples.gpu(), {"busy.math": 9.0}))
+    assert [type(said) for said in unseen] == [Abstention]

@@ -25,6 +25,7 @@ import numpy as np
 
 from gapless.accounting import account, partition
 from gapless.accounting.stages import NO_STAGES, Stages
+from gapless.catalogue.traced import traced
 from gapless.model import category as c
 from gapless.model.leaf import LEAF
 from gapless.model.seen import Seen
@@ -169,7 +170,7 @@ def seen(drawing: str) -> Seen:
         account=account([partition(drawn.trace, stages=drawn.stages)]),
         tables=Tables((), (), (), (), (), (), ()),
     )
-    return Seen(study, None)
+    return Seen(study, traced(study))
 
 
 def _check(lane: str, letter: str) -> None:

@@ -216,6 +216,8 @@ class Processors:
 
 def loading(seen: Seen, loader: Loader) -> Loading | None:
     """Give how a loader feeds the training; ``None``: it does not, or nobody waited for it."""
+    if seen.foreign:
+        raise NotSeenError("fetches", "a trace does not show how a loader's batches are made")
     use = seen.use(loader)
     recorded = seen.study.recorded
     steps = recorded.steps if recorded is not None else None

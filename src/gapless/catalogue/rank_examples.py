@@ -30,7 +30,9 @@ _MARKED: Final = {  # leaf → what light marks call it
 }
 
 
-def together(facts: Facts, *ranks: Leaves | Sequence[Leaves], parts: Sequence[object] = ()) -> Seen:
+def together(
+    facts: Facts | None, *ranks: Leaves | Sequence[Leaves], parts: Sequence[object] = ()
+) -> Seen:
     """Give what a rule sees of ranks whose steps hold these leaves, in ms of a step.
 
     Of several steps of a rank, stated one by one, each comes in turn. ``parts``: as for ``seen``.
@@ -41,7 +43,7 @@ def together(facts: Facts, *ranks: Leaves | Sequence[Leaves], parts: Sequence[ob
     for one in rows:
         for leaf, ns in one.leaves.items():
             mean[leaf] = mean.get(leaf, 0.0) + ns / len(rows) / MS
-    lives = [_life(rank, steps) for rank, steps in enumerate(every)]
+    lives = [] if facts is None else [_life(rank, steps) for rank, steps in enumerate(every)]
     made = seen(facts, mean, *lives, *parts)
     whole = sum(one.row.end - one.row.start for one in rows)
     leaves = {leaf: round(ms * MS * len(rows)) for leaf, ms in mean.items()}

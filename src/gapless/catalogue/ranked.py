@@ -157,6 +157,12 @@ def slowest(ranks: tuple[Rank, ...]) -> tuple[Rank, float]:
     return last, means[last.rank] - max(ns for rank, ns in means.items() if rank != last.rank)
 
 
+def waited(ranks: tuple[Rank, ...], last: Rank) -> float:
+    """Give how long the others wait in a step for a last rank that is known, in ns, mean."""
+    others = [float(one.known.mean()) for one in ranks if one is not last]
+    return sum(others) / len(others) if others else 0.0
+
+
 def more(
     ranks: tuple[Rank, ...], one: Rank, groups: Mapping[str, tuple[str, ...]]
 ) -> list[tuple[str, float]]:

@@ -14,7 +14,7 @@ from gapless.catalogue.rules import RULES
 from gapless.catalogue.ruling import Figure, Rule
 from gapless.catalogue.seen_examples import drawn
 from gapless.catalogue.windowed import ms
-from gapless.errors import UsageError
+from gapless.errors import UsageError, pages
 from gapless.model.facts import Facts
 from gapless.model.finding import Loss
 from gapless.model.run import LoaderUse
@@ -70,7 +70,7 @@ def fix_page(fix: Fix) -> str:
 
 
 def explained(name: str) -> str:
-    """Give the page of a rule, by its code or name, or of a fix. Raises ``UsageError``."""
+    """Give the page of a rule, by its code or name, of a fix or an error; else ``UsageError``."""
     wanted = name.strip()
     for rule in RULES:
         if wanted.upper() == rule.code or wanted.lower() == rule.name:
@@ -78,9 +78,14 @@ def explained(name: str) -> str:
     for fix in FIXES:
         if wanted.lower() == fix.name:
             return fix_page(fix)
-    known = [*(one.code for one in RULES), *(one.name for one in (*RULES, *FIXES))]
+    errors = dict(pages())
+    if wanted.lower() in errors:
+        return f"# {wanted.lower()}\n\n{errors[wanted.lower()]}"
+    known = [*errors, *(one.code for one in RULES), *(one.name for one in (*RULES, *FIXES))]
     near = did_you_mean(wanted, known)
-    raise UsageError(f"there is no rule and no fix {name!r}{near or '; gapless explain lists all'}")
+    raise UsageError(
+        f"there is no cause, edit or error {name!r}{near or '; gapless explain lists all'}"
+    )
 
 
 def index() -> Iterator[str]:
@@ -90,6 +95,14 @@ def index() -> Iterator[str]:
     yield ""
     yield "Edits that gapless try knows:"
     yield from (f"  {one.name:<36}{one.summary}" for one in FIXES)
+    yield ""
+    yield "Errors, by the name at the end of their message:"
+    yield from (f"  {slug}" for slug, _ in pages())
+
+
+def error_pages() -> str:
+    """Return the pages of all errors one after another, each below its name."""
+    return "\n\n".join(f"## {slug}\n\n{page.strip()}" for slug, page in pages()) + "\n"
 
 
 def title(rule: Rule) -> str:

@@ -1,13 +1,14 @@
 """How a rule is declared: a function of what it needs, whose page and tests come from it."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, get_type_hints
 
+from gapless.catalogue.frameworks import advised
 from gapless.model.change import Change
 from gapless.model.edit import Where
-from gapless.model.facts import Evaluation, Facts, Loader, Parallel
+from gapless.model.facts import Evaluation, Facts, Loader, Model, Parallel, Precision
 from gapless.model.finding import Abstention, Loss, Measure
 from gapless.model.seen import Seen
 
@@ -29,6 +30,12 @@ class Figure:
 
 
 Check = Callable[..., Loss | None]
+# What a trace tells nothing of, in words for those who only have one.
+_UNTOLD: Final[Mapping[type, str]] = {
+    Precision: "a trace does not hold torch's settings; a run that gapless records does",
+    Model: "the trace does not hold the inputs of operators (record_shapes=True)",
+    Evaluation: "a trace does not show what an evaluation computed for nothing",
+}
 _OPTIONAL: Final = (Loader, Parallel, Evaluation)  # what many trainings have not
 
 
@@ -52,10 +59,12 @@ class Rule:
         """Check the rule."""
         needs = needs_of(self.check)
         if needs and seen.facts is None:
-            return (self.abstains("facts", "the trace was not recorded by gapless"),)
+            return (self.abstains("facts", "nothing is known of the run"),)
         found: list[tuple[Any, ...]] = []
         for need in needs:
             known = tuple(_facts(seen, need))
+            if not known and seen.foreign and need in _UNTOLD:
+                return (self.abstains(need.__name__.lower(), _UNTOLD[need]),)
             if not known and need in _OPTIONAL:
                 return ()
             if not known:
@@ -64,15 +73,16 @@ class Rule:
             found.append(known)
         said = [self._of(seen, one) for one in _each(found)]
         return tuple(dict.fromkeys(one for one in said if isinstance(one, Abstention))) + tuple(
-            one for one in said if isinstance(one, Loss)
+            advised(seen, one) for one in said if isinstance(one, Loss)
         )
 
     def _of(self, seen: Seen, things: tuple[Any, ...]) -> Loss | Abstention | None:
         """Check the rule for one combination of what it needs."""
         try:
-            return self.check(seen, *things)
+            said = self.check(seen, *things)
         except NotSeenError as lacking:
             return self.abstains(lacking.missing, lacking.reason)
+        return _followed(said) if said is not None and things and seen.foreign else said
 
     def abstains(self, missing: str, reason: str) -> Abstention:
         """Give that it could not be checked."""
@@ -88,6 +98,7 @@ class Rule:
         no_remedy: str | None = None,
         inferred: bool = False,
         to_try: bool = False,
+        unsure: str | None = None,
     ) -> Loss:
         """Give a loss of this rule."""
         return Loss(
@@ -101,6 +112,7 @@ class Rule:
             no_remedy,
             inferred,
             to_try,
+            unsure,
         )
 
 
@@ -133,15 +145,24 @@ def needs_of(check: Check) -> tuple[type, ...]:
     return tuple(hints[name] for name in list(inspect.signature(check).parameters)[1:])
 
 
+def _followed(loss: Loss) -> Loss:
+    """Give a loss that rests on facts which follow from a trace, and on what fixes it names."""
+    if not loss.helps or loss.no_remedy is not None:
+        return replace(loss, inferred=True)
+    tries = f"gapless run … records the training; then gapless try --fix {loss.helps[0]} tries it"
+    return replace(loss, inferred=True, no_remedy=tries)
+
+
 _SINGLE: Final = ("world", "machine", "precision")
+_SEVERAL: Final = ("loaders", "optimizers", "models", "parallel", "evaluations")
 
 
 def _facts(seen: Seen, need: type) -> Iterator[object]:
-    for field in fields(Facts):
-        known = getattr(seen.facts, field.name)
-        for one in (known,) if field.name in _SINGLE else known:
-            if isinstance(one, need):
-                yield one
+    for name in _SINGLE:
+        if isinstance(known := getattr(seen.facts, name), need):
+            yield known
+    for name in _SEVERAL:
+        yield from (one for one in getattr(seen.facts, name) if isinstance(one, need))
 
 
 def _each(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:

@@ -20,9 +20,11 @@ from typing import Any, Final
 
 from gapless.catalogue.drawing import seen as drawing_seen
 from gapless.catalogue.seen_parts import COUNT, MS, SECOND, STEPS, lived
+from gapless.catalogue.traced import traced
 from gapless.model.account import Account, RowAccount
 from gapless.model.facts import Facts
 from gapless.model.footprint import AllocatorUse, CallUse, FileUse, Footprint, SyncUse
+from gapless.model.host_code import HostCode
 from gapless.model.leaf import GROUPS, group_of
 from gapless.model.ledger import Row
 from gapless.model.machine import Constants
@@ -105,7 +107,7 @@ def seen(
     )
     constants = next(iter(_of(parts, Constants)), None)
     if facts is None:
-        return Seen(study, None, constants)
+        return Seen(study, traced(study), constants)
     recorded = _recorded(leaves, parts, on_device=on_device, windows=int(in_windows != {}))
     return Seen(replace(study, recorded=recorded), facts, constants)
 
@@ -216,6 +218,7 @@ def _recorded(
         ),
         others=others[0] if others else None,
         optimizers=_of(parts, OptimizerUse),
+        host_code=_of(parts, HostCode),
     )
 
 

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from gapless.catalogue.choosing import named
+from gapless.catalogue.lateness import late_alone, lies_elsewhere
 from gapless.catalogue.loading import Loading, evidence, percent, waited
 from gapless.catalogue.ruling import Rule
 from gapless.catalogue.windowed import ms
@@ -12,9 +14,9 @@ from gapless.model.finding import Loss, Measure
 from gapless.model.seen import Seen
 from gapless.replay.service import BLOCKED
 
-_LATE: Final = 2.0  # times what a usual fetch takes: the mean one, where single ones are late
 _MOST: Final = 0.5  # of the wait: reading was seen to be what is waited for
 _AS_GOOD: Final = 1.05  # so near, workers are as good as a stage less: they are easier to have
+_DOMINANT: Final = 0.6  # of a fetch: a stage that is said where workers are what is too few
 _SHARED: Final = 0.8  # beside a training on processors the first workers do not give what they may
 
 
@@ -27,7 +29,7 @@ def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str
     """
     one = waited(seen, loader)
     stage, remedy = words
-    if one is None or one.stages()[0].name != stage or one.blocks:
+    if one is None or lies_elsewhere(one) or one.stages()[0].name != stage or one.blocks:
         return None
     found, cost, many = one.stages()[0], one.fetch_ns, _batches(seen, one)
     spent = cost * found.share
@@ -35,7 +37,7 @@ def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str
     most = max(one.most(), loader.num_workers)
     helped = one.at_best(most)
     without = one.at_best(loader.num_workers, 1 - found.share * (1 - left))
-    ideal = seen.on_device or loader.num_workers or _late_alone(one)
+    ideal = seen.on_device or loader.num_workers or late_alone(one)
     if left >= 1 or helped <= without * (_AS_GOOD if ideal else _SHARED):
         return None
     beside = "" if ideal else ", if they did not want the processors that the training computes on"
@@ -60,7 +62,7 @@ def blocked(this: Rule, seen: Seen, loader: Loader, remedy: str) -> Loss | None:
     Workers are another remedy of the same wait, whatever they would give: both are priced.
     """
     one = waited(seen, loader)
-    if one is None or not one.blocks:
+    if one is None or lies_elsewhere(one) or not one.blocks:
         return None
     cost, spent, many = one.fetch_ns, one.blocked_ns, _batches(seen, one)
     most = max(one.most(), loader.num_workers)
@@ -84,10 +86,16 @@ def blocked(this: Rule, seen: Seen, loader: Loader, remedy: str) -> Loss | None:
     )
 
 
-def _late_alone(one: Loading) -> bool:
-    """Tell whether single batches take so long that the mean says little of the others."""
-    usual = one.workers.fetch_median_ns
-    return usual is not None and _LATE * usual < one.fetch_ns
+def mainly(seen: Seen, one: Loading) -> str:
+    """Say which stage takes most of a fetch, and at which line; "" where none does."""
+    top = next(iter(one.workers.stages), None)
+    if top is None or top.share < _DOMINANT:
+        return ""
+    function = one.loader.collate if top.name == "collate" else one.loader.sample
+    place = _hottest(seen, one) or function
+    within = "" if place is None or not place.function else f", in {place.function}"
+    at = "" if place is None else f" ({named(place)}{within})"
+    return f" {_VERBS[top.name]} takes {percent(top.share)} of making one{at}."
 
 
 _VERBS: Final = {

@@ -142,10 +142,29 @@ def site(seen: Seen, *patterns: str) -> Where | None:
     return max(counts, key=lambda place: counts[place], default=None)
 
 
+def looped_ns(seen: Seen) -> int:
+    """Give how long the window with stacks is: as long as the loop that it was recorded in."""
+    account = seen.study.account
+    longest = max((one.host_total_ns for one in seen.study.tables.lines), default=0)
+    return longest or account.wall_ns or 1
+
+
 def ms(ns: float) -> str:
     """Write a time in milliseconds: "4.2 ms", "0.31 ms"."""
     value = ns / 1e6
     return f"{value:.1f} ms" if value >= 1 else f"{value:.2g} ms"
+
+
+def of_step(seen: Seen, ns: float) -> str:
+    """Write what takes a part of each step: "4.2 ms of each 20.0 ms step".
+
+    Of windows whose steps are longer than plain ones something may take longer than a plain step:
+    of that it takes the part that it takes of the window's.
+    """
+    step, account = seen.step_ns or 0.0, seen.study.account
+    if ns > step and account.steps:
+        ns = min(step, ns * step * account.steps / account.wall_ns)
+    return f"{ms(ns)} of each {ms(step)} step"
 
 
 def times(count: float) -> str:

@@ -26,7 +26,9 @@ from gapless.catalogue.rules.evaluation_in_the_way import evaluation_in_the_way
 from gapless.catalogue.rules.evaluation_with_autograd import evaluation_with_autograd
 from gapless.catalogue.rules.explicit_synchronize import explicit_synchronize
 from gapless.catalogue.rules.exposed_copy import exposed_copy
+from gapless.catalogue.rules.files_in_step import files_in_step
 from gapless.catalogue.rules.full_precision import full_precision
+from gapless.catalogue.rules.growing_tensor import growing_tensor
 from gapless.catalogue.rules.hand_over_bound import hand_over_bound
 from gapless.catalogue.rules.launch_bound import launch_bound
 from gapless.catalogue.rules.loader_in_training_process import loader_in_training_process
@@ -34,6 +36,7 @@ from gapless.catalogue.rules.logging_in_the_way import logging_in_the_way
 from gapless.catalogue.rules.misaligned_products import misaligned_products
 from gapless.catalogue.rules.needless_gradients import needless_gradients
 from gapless.catalogue.rules.needless_reductions import needless_reductions
+from gapless.catalogue.rules.optimizer_by_hand import optimizer_by_hand
 from gapless.catalogue.rules.optimizer_loop import optimizer_loop
 from gapless.catalogue.rules.oversubscribed_processors import oversubscribed_processors
 from gapless.catalogue.rules.padded_batches import padded_batches
@@ -62,8 +65,10 @@ from gapless.catalogue.rules.too_many_threads import too_many_threads
 from gapless.catalogue.rules.unfused_attention import unfused_attention
 from gapless.catalogue.rules.unfused_elementwise import unfused_elementwise
 from gapless.catalogue.rules.unfused_optimizer import unfused_optimizer
+from gapless.catalogue.rules.unhidden_collectives import unhidden_collectives
 from gapless.catalogue.rules.untried_convolutions import untried_convolutions
 from gapless.catalogue.rules.unused_device import unused_device
+from gapless.catalogue.rules.unused_outputs import unused_outputs
 from gapless.catalogue.rules.zeroed_gradients import zeroed_gradients
 from gapless.catalogue.ruling import Rule
 
@@ -95,6 +100,8 @@ RULES: Final[tuple[Rule, ...]] = (
     profiler_left_on,
     zeroed_gradients,
     chores_in_step,
+    files_in_step,
+    optimizer_by_hand,
     pageable_copy,
     blocking_copy,
     exposed_copy,
@@ -121,8 +128,11 @@ RULES: Final[tuple[Rule, ...]] = (
     dense_gradients,
     emulated_half,
     needless_gradients,
+    unused_outputs,
+    growing_tensor,
     straggling_rank,
     needless_reductions,
+    unhidden_collectives,
     checkpoint_in_the_way,
     logging_in_the_way,
     evaluation_in_the_way,

@@ -60,13 +60,12 @@ def allocating_in_step(seen: Seen) -> Loss | None:
         return None
     return allocating_in_step.loss(
         f"{windowed.times(found.count)} calls a step ask the driver for memory of the device or "
-        f"give it back, {windowed.ms(found.host_ns)} of each {windowed.ms(seen.step_ns or 0)} "
-        "step.",
+        f"give it back, {windowed.of_step(seen, found.host_ns)}.",
         *uncached(),
         evidence=(
             Measure("cudaMalloc and cudaFree, a step", found.count, ""),
             Measure("their time on the host, a step", found.host_ns, "ns"),
         ),
-        helps=("allocator",) if facts is not None else (),
+        helps=("allocator",) if not seen.foreign else (),
         no_remedy="Batches of few different lengths, or a largest one first, keep blocks in use.",
     )

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gapless.catalogue import examples, optimizing, windowed
+from gapless.catalogue import averaging, examples, optimizing, windowed
+from gapless.catalogue.averaging import made_anew, once
 from gapless.catalogue.rules.clip_loop import NORM
 from gapless.catalogue.ruling import Figure, rule
 from gapless.catalogue.seen_examples import seen as stated
@@ -16,15 +17,11 @@ from gapless.model.study import Site
 
 _FEW: Final = 10  # parameters
 _NEARLY: Final = 0.9
-_WITH_BUFFERS: Final = 3  # times as many: of batch norm, three are averaged for two parameters
 _LERP: Final = "aten::lerp_"
 _MUL: Final = "aten::mul_"
 _ADD: Final = "aten::add_"
-_NEW_MUL, _NEW_ADD = "aten::mul", "aten::add"  # d * average + (1 - d) * weight
 # Of seven passes over all weights: a blend reads two and writes one. On a CPU they take the time.
 _STAYS: Final = 3 / 7
-_FOLLOWED: Final = 3  # multiplications for one that a backward pass follows
-_ALIKE: Final = 0.1  # of two multiplications for each addition, in the function that averages
 # How often a step of an optimizer that loops scales a tensor of each parameter, and blends one.
 _SCALES: Final = {"Adam": 1, "SGD": 1, "RMSprop": 1, "Adagrad": 0}
 _MOST_SCALES: Final = 2  # AdamW's, and of what is not known
@@ -92,10 +89,66 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 examples.cpu(),
                 {"busy.math": 20, "busy.elementwise": 6},
                 operator("aten::_fused_adamw_", calls=1, host_ms=2),
-                operator(_NEW_MUL, calls=350, host_ms=2.4),
-                operator(_NEW_ADD, calls=200, host_ms=1.3),
-                Site(_NEW_MUL, "train.py", 20, "update", 2_200_000, 322),
-                Site(_NEW_ADD, "train.py", 20, "update", 1_000_000, 161),
+                operator(averaging.MUL, calls=350, host_ms=2.4),
+                operator(averaging.ADD, calls=200, host_ms=1.3),
+                Site(averaging.MUL, "train.py", 20, "update", 2_200_000, 322),
+                Site(averaging.ADD, "train.py", 20, "update", 1_000_000, 161),
+            ),
+        ),
+        Figure(
+            "Over state_dict(), in the loop that trains",
+            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
+            "spends 3.3 ms a step on that.",
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.elementwise": 6},
+                operator("aten::_fused_adamw_", calls=1, host_ms=2),
+                operator(averaging.MUL, calls=350, host_ms=2.4),
+                operator(averaging.ADD, calls=200, host_ms=1.3),
+                Site(averaging.MUL, "train.py", 20, "main", 2_200_000, 322),
+                Site(averaging.ADD, "train.py", 20, "main", 1_000_000, 161),
+                Site("aten::detach", "train.py", 20, "main", 100_000, 322),
+                Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
+            ),
+        ),
+        Figure(
+            "average.copy_(average * 0.999 + weight * 0.001), in windows without stacks",
+            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
+            "spends 3.3 ms a step on that.",
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.elementwise": 6},
+                operator("aten::_fused_adamw_", calls=1, host_ms=2),
+                operator(averaging.MUL, calls=350, host_ms=2.4),
+                operator(averaging.ADD, calls=200, host_ms=1.3),
+                operator(averaging.COPY, calls=180, host_ms=0.4),
+                operator("aten::_to_copy", calls=10, host_ms=0.1),
+            ),
+        ),
+        Figure(
+            "As many multiplications without stacks, and copies of other formats alone",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.elementwise": 6},
+                operator("aten::_fused_adamw_", calls=1, host_ms=2),
+                operator(averaging.MUL, calls=350, host_ms=2.4),
+                operator(averaging.ADD, calls=200, host_ms=1.3),
+                operator(averaging.COPY, calls=180, host_ms=0.4),
+                operator("aten::_to_copy", calls=170, host_ms=0.5),
+            ),
+        ),
+        Figure(
+            "A function that computes derivatives, by the chain rule",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "busy.elementwise": 6},
+                operator(averaging.MUL, calls=350, host_ms=2.4),
+                operator(averaging.ADD, calls=200, host_ms=1.3),
+                Site(averaging.MUL, "train.py", 20, "main", 2_200_000, 322),
+                Site(averaging.ADD, "train.py", 20, "main", 1_000_000, 161),
+                Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
             ),
         ),
         Figure(
@@ -104,10 +157,10 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
             stated(
                 examples.cpu(),
                 {"busy.math": 20, "busy.elementwise": 6},
-                operator(_NEW_MUL, calls=350, host_ms=2.4),
-                operator(_NEW_ADD, calls=200, host_ms=1.3),
-                Site(_NEW_MUL, "train.py", 20, "forward", 2_200_000, 350),
-                Site(_NEW_ADD, "train.py", 20, "forward", 1_000_000, 200),
+                operator(averaging.MUL, calls=350, host_ms=2.4),
+                operator(averaging.ADD, calls=200, host_ms=1.3),
+                Site(averaging.MUL, "train.py", 20, "forward", 2_200_000, 350),
+                Site(averaging.ADD, "train.py", 20, "forward", 1_000_000, 200),
             ),
         ),
         Figure(
@@ -135,7 +188,7 @@ def average_loop(seen: Seen) -> Loss | None:
     optimizer itself, of clipping, and on a CPU of ``torch._foreach_…``, which there goes through
     the tensors one by one. Of an average that is made anew (``d * average + (1 - d) * weight``)
     by a function of the user's that multiplies twice and adds once for each parameter, as stacks
-    show. So it is inferred.
+    show; without stacks, if as many tensors are copied into ones that are there. So it is inferred.
     """
     many = optimizing.tensors(seen)
     if many is None or many < _FEW:
@@ -147,22 +200,25 @@ def average_loop(seen: Seen) -> Loss | None:
     multiplied, added, blended = (windowed.calls(seen, one) for one in (_MUL, _ADD, _LERP))
     scales += _gone_through(seen, _MUL)
     blends = (1 if loops and kind in _BLENDS else 0) + _gone_through(seen, _LERP)
-    if _once(blended.count - blends * many, many):
+    if once(blended.count - blends * many, many):
         calls = {_LERP: blended}
-    elif _once(multiplied.count - scales * many, many) and added.count >= _NEARLY * many:
+    elif once(multiplied.count - scales * many, many) and added.count >= _NEARLY * many:
         calls = {_MUL: multiplied, _ADD: added}
-    elif (place := _made_anew(seen, many)) is not None:
-        return _loss(seen, many, {_NEW_MUL: 2 * many, _NEW_ADD: many}, place)
+    elif places := made_anew(seen, many):
+        return _loss(seen, many, {averaging.MUL: 2 * many, averaging.ADD: many}, *places)
     else:
         return None
     return _loss(seen, many, dict.fromkeys(calls, many))
 
 
-def _loss(seen: Seen, many: int, calls: Mapping[str, int], where: Where | None = None) -> Loss:
-    """Give the loss of a loop that makes so many calls of some operators in a step."""
+def _loss(seen: Seen, many: int, calls: Mapping[str, int], *places: Where | None) -> Loss:
+    """Give the loss of a loop that makes so many calls of some operators in a step.
+
+    ``places``: of an average that is made anew, where that is, if it is known.
+    """
     share = {name: min(1.0, of / windowed.calls(seen, name).count) for name, of in calls.items()}
     spent = sum(windowed.calls(seen, name).host_ns * part for name, part in share.items())
-    stays = 0.0 if where is None or seen.on_device else _STAYS
+    stays = _STAYS if places and not seen.on_device else 0.0
     changes: list[Change] = [
         Omit((name,), keep=1 - (1 - stays) * part) for name, part in share.items()
     ]
@@ -170,7 +226,7 @@ def _loss(seen: Seen, many: int, calls: Mapping[str, int], where: Where | None =
         f"Beside the optimizer, {many} parameters are averaged one by one in each step; the host "
         f"spends {windowed.ms(spent)} a step on that.",
         *changes,
-        where=where,
+        where=next(iter(places), None),
         evidence=(
             Measure("parameters", many, ""),
             Measure("on the host, a step", spent, "ns"),
@@ -181,37 +237,6 @@ def _loss(seen: Seen, many: int, calls: Mapping[str, int], where: Where | None =
         ),
         inferred=True,
     )
-
-
-def _once(calls: float, many: int) -> bool:
-    """Tell whether so many calls go through all tensors of a model once."""
-    return _NEARLY * many <= calls <= _WITH_BUFFERS * many
-
-
-def _made_anew(seen: Seen, many: int) -> Where | None:
-    """Give the function that multiplies twice and adds once for each parameter, if one does.
-
-    No backward pass follows what it does: what multiplies in a model does so once more there.
-    """
-    both = windowed.calls(seen, _NEW_MUL).count, windowed.calls(seen, _NEW_ADD).count
-    followed = windowed.calls(seen, "MulBackward0").count
-    if both[0] - _FOLLOWED * followed < _NEARLY * 2 * many or both[1] < _NEARLY * many:
-        return None
-    found: dict[Where, dict[str, int]] = {}
-    for one in seen.study.sites:
-        found.setdefault(Where(one.file, one.line, one.function), {})[one.name] = one.calls
-    return next((place for place, calls in found.items() if _averages(calls, many)), None)
-
-
-def _averages(calls: Mapping[str, int], many: int) -> bool:
-    """Tell whether calls of a function, of some whole steps, are those of an average, and no more.
-
-    A function that computes derivatives is none.
-    """
-    twice, once = calls.get(_NEW_MUL, 0) / (2 * many), calls.get(_NEW_ADD, 0) / many
-    whole = round(once) >= 1 and abs(once / round(once) - 1) <= _ALIKE
-    derives = any(name.startswith("autograd::") for name in calls)
-    return whole and not derives and abs(twice / once - 1) <= _ALIKE
 
 
 def _gone_through(seen: Seen, name: str) -> float:

@@ -82,7 +82,7 @@ def blocking_copy(seen: Seen) -> Loss | None:
     lost = seen.per_step("idle.sync", "idle.h2d.host")
     return blocking_copy.loss(
         f"Each of {windowed.times(pinned.count)} copies a step from pinned memory is waited for; "
-        f"synchronising costs {windowed.ms(lost)} of each {windowed.ms(seen.step_ns or 0)} step.",
+        f"synchronising costs {windowed.of_step(seen, lost)}.",
         Copied(non_blocking=True),
         evidence=(
             Measure("copies from pinned memory, a step", pinned.count, ""),

@@ -57,7 +57,7 @@ def cast_traffic(seen: Seen) -> Loss | None:
         return None
     return cast_traffic.loss(
         f"{windowed.times(found.count)} kernels a step only turn numbers into another type: "
-        f"{windowed.ms(spent)} of each {windowed.ms(seen.step_ns or 0)} step.",
+        f"{windowed.of_step(seen, spent)}.",
         Scale(part(_LEFT, beside), leaves=("busy.cast",)),
         where=windowed.site(seen, "aten::to", "aten::_to_copy"),
         evidence=(

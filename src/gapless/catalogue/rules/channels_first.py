@@ -109,8 +109,8 @@ def channels_first(seen: Seen, model: Model) -> Loss | None:
     if share(seen, turned + spent) < _LEAST:
         return None
     return channels_first.loss(
-        f"Images with channels first: {windowed.ms(per_step(seen, turned))} of each "
-        f"{windowed.ms(seen.step_ns or 0)} step turn them round for tensor cores, and other "
+        f"Images with channels first: {windowed.of_step(seen, per_step(seen, turned))} "
+        "turn them round for tensor cores, and other "
         f"kernels of such images take {windowed.ms(per_step(seen, spent))}.",
         *formats.channels_last(
             rows, roof_of(seen), half=in_half(facts), tf32=rounds_convolutions(facts)

@@ -50,15 +50,15 @@ def checkpoint_in_the_way(seen: Seen) -> Loss | None:
         return None
     each = "" if found.each_ns is None else f", {windowed.ms(found.each_ns)} each"
     return checkpoint_in_the_way.loss(
-        f"Checkpoints ({found.how_often}{each}) take {windowed.ms(found.step_ns)} of each "
-        f"{windowed.ms(step)} step.",
+        f"Checkpoints ({found.how_often}{each}) take {found.taking(seen)}.",
         Drop((CHECKPOINT,)),
         where=found.where,
         evidence=(
             Measure("saving, a step", found.step_ns, "ns"),
             *((Measure("a checkpoint", found.each_ns, "ns"),) if found.each_ns else ()),
         ),
-        helps=(f"checkpoint-every={found.every(step, _AIM)}",) if seen.facts is not None else (),
+        helps=(f"checkpoint-every={found.every(step, _AIM)}",) if not seen.foreign else (),
+        unsure=found.unsure,
         no_remedy="torch.distributed.checkpoint.async_save copies into pinned memory and writes in "
         "the background, which needs memory and a processor to spare.",
     )

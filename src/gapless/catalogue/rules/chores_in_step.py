@@ -17,7 +17,7 @@ from gapless.model.study import Site
 # Packages whose functions copy, write down, measure or draw what was trained (``study`` tells).
 _CHORES: Final = ("copy", "csv", "json", "matplotlib", "pprint", "seaborn", "sklearn", "statistics")
 _MORE: Final = ("torch.Tensor", "torchmetrics", "yaml")
-_PYTHON: Final = "idle.host.python"
+_PYTHON: Final = ("idle.host.python", "idle.host.unframed")
 # A profiler that records each call of Python makes such code 1.5 times as slow, 2.5 at most
 # (Python-bound trainings under it were 1.5 to 2.1 times as slow).
 # So is the step that it records, less: of the share that it shows at least 0.4 is true.
@@ -79,7 +79,7 @@ def chores_in_step(seen: Seen) -> Loss | None:
             found[one.name] += one.ns
     if not step or not found:
         return None
-    shown = step * found.total() / _whole(seen)
+    shown = step * found.total() / windowed.looped_ns(seen)
     if _TRUE.mid * shown < _LEAST * step:
         return None
     name = found.most_common(1)[0][0]
@@ -87,7 +87,7 @@ def chores_in_step(seen: Seen) -> Loss | None:
     others = ", and others," if len(found) > 1 else ""
     told = f"{name}, called {windowed.times(calls / windowed.steps(seen))}× a step,{others}"
     return chores_in_step.loss(
-        f"{told} takes {windowed.ms(_TRUE.mid * shown)} of each {windowed.ms(step)} step, as far "
+        f"{told} takes {windowed.of_step(seen, _TRUE.mid * shown)}, as far "
         "as can be told under a profiler of Python.",
         _gone(seen, shown),
         where=_caller(seen, name),
@@ -101,16 +101,9 @@ def chores_in_step(seen: Seen) -> Loss | None:
     )
 
 
-def _whole(seen: Seen) -> float:
-    """Give how long the window with stacks is: as long as the loop that it was recorded in."""
-    account = seen.study.account
-    longest = max((one.host_total_ns for one in seen.study.tables.lines), default=0)
-    return longest or account.wall_ns or 1
-
-
 def _gone(seen: Seen, shown: float) -> Change:
     """Give what changes without such calls: Python, and on the host what operators they call."""
-    leaves = (_PYTHON,) if seen.on_device else (_PYTHON, "busy.")
+    leaves = _PYTHON if seen.on_device else (*_PYTHON, "busy.")
     whole = seen.per_step(*leaves)
     low, mid, high = (
         1 - min(_MOST, part * shown / whole) if whole else 1.0

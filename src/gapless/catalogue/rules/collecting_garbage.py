@@ -68,8 +68,7 @@ def collecting_garbage(seen: Seen) -> Loss | None:
     if count and facts is not None:
         often = f"ran {count} time{'s' if count > 1 else ''} in {facts.world.steps} steps"
     return collecting_garbage.loss(
-        f"Python's garbage collector {often}; it holds up {windowed.ms(lost)} of each "
-        f"{windowed.ms(step)} step.",
+        f"Python's garbage collector {often}; it holds up {windowed.of_step(seen, lost)}.",
         Drop(("idle.gc",)),
         evidence=(Measure("held up, a step", lost, "ns"),)
         + ((Measure("collections", count, ""),) if count else ()),

@@ -73,7 +73,7 @@ def data_dependent_shape(seen: Seen) -> Loss | None:
     return data_dependent_shape.loss(
         f"{windowed.times(found.count)} operators a step have results whose size depends on values "
         f"({each}), and the host waits for each; synchronising leaves the device idle for "
-        f"{windowed.ms(lost)} of each {windowed.ms(seen.step_ns or 0)} step.",
+        f"{windowed.of_step(seen, lost)}.",
         Omit(names),
         evidence=(
             Measure("calls a step", found.count, ""),

@@ -101,8 +101,7 @@ def double_precision(seen: Seen) -> Loss | None:
     step = seen.step_ns or 0
     of_step = step * share(seen, spent)
     return double_precision.loss(
-        f"{begins} take {windowed.ms(of_step)} of each "
-        f"{windowed.ms(step)} step, most of it in {name}.",
+        f"{begins} take {windowed.of_step(seen, of_step)}, most of it in {name}.",
         *scales(seen.study.work, lambda work: _factor(seen, work)),
         where=(model.where if model else None) or windowed.site(seen, name),
         evidence=(Measure("in fp64, a step", of_step, "ns"),),

@@ -57,7 +57,7 @@ def emptied_cache(seen: Seen, world: World) -> Loss | None:
     return emptied_cache.loss(
         f"torch.cuda.empty_cache() is called {often:.1f} times a step: "
         f"{windowed.times(found.count)} calls a step free or allocate memory of the device, "
-        f"{windowed.ms(found.host_ns)} of each {windowed.ms(seen.step_ns or 0)} step.",
+        f"{windowed.of_step(seen, found.host_ns)}.",
         *uncached(),
         where=windowed.site(seen, "cudaFree", "hipFree"),
         evidence=(

@@ -74,8 +74,8 @@ def emulated_half(seen: Seen, machine: Machine) -> Loss | None:
         return None
     roof = roof_of(seen)
     return emulated_half.loss(
-        f"Products in half precision take {windowed.ms(per_step(seen, spent))} of each "
-        f"{windowed.ms(seen.step_ns or 0)} step, on processors that have no instructions for them.",
+        f"Products in half precision take {windowed.of_step(seen, per_step(seen, spent))}, "
+        "on processors that have no instructions for them.",
         *scales(seen.study.work, lambda work: _factor(work, roof)),
         where=_autocast(facts) or windowed.site(seen, rows[0].operator),
         evidence=(

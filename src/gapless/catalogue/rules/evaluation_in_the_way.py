@@ -2,19 +2,28 @@
 
 from typing import Final
 
-from gapless.catalogue import examples, windowed
+from gapless.catalogue import examples, occasional, windowed
 from gapless.catalogue.effects.occasions import EVALUATION
+from gapless.catalogue.occasional import Occasion
 from gapless.catalogue.ruling import Figure, NotSeenError, rule
 from gapless.catalogue.seen_examples import seen as stated
-from gapless.model.change import Drop
+from gapless.catalogue.seen_parts import MS
+from gapless.model.change import Drop, Omit
 from gapless.model.edit import Where
 from gapless.model.facts import World
 from gapless.model.finding import Loss, Measure
+from gapless.model.run import Sighting
 from gapless.model.seen import Seen
+from gapless.model.study import EVALUATES, Site
+from gapless.model.tables import Line
 
 _LEAST: Final = 0.02  # of the step: a first look
 _AIM: Final = 0.05
 _MOST: Final = 10
+_KNOWN: Final = 3  # times: two whole periods
+_SHORTER: Final = (
+    "A smaller part of the data, a larger batch and torch.inference_mode() shorten each of them."
+)
 
 
 @rule(
@@ -26,6 +35,26 @@ _MOST: Final = 10
             "As long as the training",
             "Evaluation (every 26 steps, 1040.0 ms each) takes 40.0 ms of each 80.0 ms step.",
             stated(examples.gpu(evaluation=12), {"busy.tc_math": 40, EVALUATION: 40}),
+        ),
+        Figure(
+            "A trace with stacks",
+            "Evaluation (every 2 steps, 40.0 ms each) takes 20.0 ms of each 40.0 ms step.",
+            stated(
+                None,
+                {"busy.tc_math": 40},
+                Line("train.py", 20, "evaluate", 5, 0, 200 * MS, None, 0),
+                Site(EVALUATES, "train.py", 20, "evaluate", MS, 5),
+            ),
+        ),
+        Figure(
+            "A trace with stacks: the loop itself tells a model to evaluate, and goes on",
+            None,
+            stated(
+                None,
+                {"busy.tc_math": 40},
+                Line("train.py", 40, "main", 0, 0, 400 * MS, None, 0),
+                Site(EVALUATES, "train.py", 40, "main", MS, 5),
+            ),
         ),
         Figure(
             "One in a thousand steps",
@@ -43,27 +72,73 @@ def evaluation_in_the_way(seen: Seen, world: World) -> Loss | None:
 
     ## How it is measured
     By the recorder's marks: from where a model is told to evaluate to where it is told to train, or
-    while a loader hands out batches that train nothing; over the whole run.
+    while a loader hands out batches that train nothing; over the whole run. In a trace with stacks:
+    by the user's function that tells a model to evaluate, if it is called for that alone.
     """
     step = seen.step_ns
     if seen.study.recorded is None:
-        raise NotSeenError("run", "only a recorded run tells")
+        return _of_trace(seen)
     spent = seen.per_step(EVALUATION)
     if not step or spent < _LEAST * step:
         return None
-    count = seen.facts.calls.get("evaluation") if seen.facts is not None else None
-    often = world.steps / count if count else None
-    how = "" if not often else f" (every {often:.0f} steps, {windowed.ms(spent * often)} each)"
+    found = _occasion(seen, spent, world)
+    how = "" if found is None else f" ({found.how_often}, {windowed.ms(found.each_ns or 0)} each)"
+    takes = windowed.of_step(seen, spent)
     every = max(2, min(_MOST, round(spent / (_AIM * step))))
     return evaluation_in_the_way.loss(
-        f"Evaluation{how} takes {windowed.ms(spent)} of each {windowed.ms(step)} step.",
+        f"Evaluation{how} takes {takes if found is None else found.taking(seen)}.",
         Drop((EVALUATION,)),
         where=_where(seen),
         evidence=(Measure("evaluation, a step", spent, "ns"),),
         helps=(f"evaluate-every={every}",),
-        no_remedy="A smaller part of the data, a larger batch and torch.inference_mode() shorten "
-        "each of them.",
+        unsure=None if found is None else found.unsure,
+        no_remedy=_SHORTER,
     )
+
+
+def _of_trace(seen: Seen) -> Loss | None:
+    """Give the function of the user's that evaluates. Raises ``NotSeenError`` without stacks."""
+    lines, many = seen.study.tables.lines, windowed.steps(seen)
+    if not lines:
+        raise NotSeenError("stacks", "the trace has no Python stacks (with_stack=True)")
+    told = {(one.file, one.line, one.function): one for one in seen.study.sites if _tells(one)}
+    mine = [one for one in lines if (one.file, one.line, one.function) in told]
+    mine = [one for one in mine if one.calls == told[one.file, one.line, one.function].calls]
+    most = max(mine, key=lambda one: one.host_total_ns, default=None)
+    step = seen.step_ns
+    if most is None or not step or most.host_total_ns < _LEAST * step * many:
+        return None
+    spent, each = most.host_total_ns / many, most.host_total_ns / most.calls
+    known = most.calls >= _KNOWN
+    often = most.calls / many if known else None
+    period = many / most.calls if known else None
+    sighting = Sighting(most.calls, round(each), period, at_start=False)
+    place = Where(most.file, most.line, most.function)
+    found = Occasion(spent, each, often, place, sighting)
+    return evaluation_in_the_way.loss(
+        f"Evaluation ({found.how_often}, {windowed.ms(each)} each) takes {found.taking(seen)}.",
+        Omit((f"{most.file}({most.line}): {most.function}",)),
+        where=place,
+        evidence=(Measure("evaluation, a step", spent, "ns"),),
+        unsure=found.unsure,
+        no_remedy=_SHORTER,
+        inferred=True,
+    )
+
+
+def _tells(one: Site) -> bool:
+    return one.name == EVALUATES
+
+
+def _occasion(seen: Seen, spent: float, world: World) -> Occasion | None:
+    """Give how often and how long; ``None`` where neither sightings nor calls tell."""
+    known = occasional.sighting(seen, EVALUATION)
+    if known is not None:
+        return Occasion(spent, known.each_ns, None, _where(seen), known)
+    count = seen.facts.calls.get("evaluation") if seen.facts is not None else None
+    if not count or not world.steps:
+        return None
+    return Occasion(spent, spent * world.steps / count, count / world.steps, _where(seen))
 
 
 def _where(seen: Seen) -> Where | None:

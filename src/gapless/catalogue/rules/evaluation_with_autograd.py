@@ -90,7 +90,7 @@ def evaluation_with_autograd(seen: Seen, evaluation: Evaluation, world: World) -
     made = nodes * _count(seen, evaluation) / max(1, world.steps)
     return evaluation_with_autograd.loss(
         f"Evaluation runs with autograd on: {nodes:,.0f} nodes of graphs that no backward pass "
-        f"uses are made each time; it takes {windowed.ms(spent)} of each {windowed.ms(step)} step.",
+        f"uses are made each time; it takes {windowed.of_step(seen, spent)}.",
         Hosted((EVALUATION,), _left(made, spent, on_device=seen.on_device)),
         where=evaluation.where,
         evidence=(

@@ -88,7 +88,7 @@ def explicit_synchronize(seen: Seen) -> Loss | None:
     return explicit_synchronize.loss(
         "torch.cuda.synchronize() and the like are called "
         f"{windowed.times(found.per_step)} {plural} a step{place}; the host waits there for "
-        f"{windowed.ms(found.ns)} of each {windowed.ms(seen.step_ns or 0)} step{idle}.",
+        f"{windowed.of_step(seen, found.ns)}{idle}.",
         Omit(WAITS),
         where=found.where,
         evidence=(

@@ -73,7 +73,7 @@ def exposed_copy(seen: Seen) -> Loss | None:
     moved = windowed.copies(seen, "HtoD", "pinned")
     loaders = None if seen.facts is None else seen.facts.loaders
     return exposed_copy.loss(
-        f"The device copies batches for {windowed.ms(lost)} of each {windowed.ms(step)} step and "
+        f"The device copies batches for {windowed.of_step(seen, lost)} and "
         "does nothing else meanwhile.",
         Copied(pinned=True, non_blocking=True, ahead=True),
         evidence=(

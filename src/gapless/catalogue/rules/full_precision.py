@@ -89,8 +89,7 @@ def full_precision(seen: Seen, model: Model) -> Loss | None:
     if form is None or share(seen, spent) < _LEAST:
         return None
     return full_precision.loss(
-        f"Products and convolutions in fp32 take {windowed.ms(per_step(seen, spent))} of each "
-        f"{windowed.ms(seen.step_ns or 0)} step.",
+        f"Products and convolutions in fp32 take {windowed.of_step(seen, per_step(seen, spent))}.",
         *formats.in_half(seen.study.work, roof_of(seen), form, host_events(seen)),
         where=model.where,
         evidence=(

@@ -110,8 +110,8 @@ def launch_bound(seen: Seen) -> Loss | None:
     )
     return launch_bound.loss(
         f"{windowed.times(work.count)} kernels a step, of {work.mean_ns / 1000:.1f} µs each, are "
-        f"launched one by one; the device waits for the host for {windowed.ms(lost)} of each "
-        f"{windowed.ms(step)} step.{against}",
+        f"launched one by one; the device waits for the host for {windowed.of_step(seen, lost)}."
+        f"{against}",
         Hosted(HOST, EXACTLY_NONE),
         evidence=(
             Measure("kernels a step", work.count, ""),

@@ -59,14 +59,14 @@ def logging_in_the_way(seen: Seen) -> Loss | None:
         return None
     each = "" if found.each_ns is None else f", {windowed.ms(found.each_ns)} each"
     return logging_in_the_way.loss(
-        f"Logging ({found.how_often}{each}) takes {windowed.ms(found.step_ns)} of each "
-        f"{windowed.ms(step)} step.",
+        f"Logging ({found.how_often}{each}) takes {found.taking(seen)}.",
         Drop((LOGGING,)),
         where=found.where,
         evidence=(
             Measure("logging, a step", found.step_ns, "ns"),
             *((Measure("a call", found.each_ns, "ns"),) if found.each_ns else ()),
         ),
-        helps=(f"log-every={found.every(step, _AIM)}",) if seen.facts is not None else (),
-        no_remedy=None if seen.facts is not None else "Log every tenth step.",
+        helps=(f"log-every={found.every(step, _AIM)}",) if not seen.foreign else (),
+        unsure=found.unsure,
+        no_remedy=None if not seen.foreign else "Log every tenth step.",
     )

@@ -63,8 +63,8 @@ def misaligned_products(seen: Seen) -> Loss | None:
     if not rows or share(seen, spent) < _LEAST:
         return None
     return misaligned_products.loss(
-        f"Products with a side that 8 does not divide take {windowed.ms(per_step(seen, spent))} of "
-        f"each {windowed.ms(seen.step_ns or 0)} step: {rows[0].inputs}.",
+        f"Products with a side that 8 does not divide take "
+        f"{windowed.of_step(seen, per_step(seen, spent))}: {rows[0].inputs}.",
         *scales(seen.study.work, lambda work: _PADDED if _is_odd(work) else SAME),
         where=windowed.site(seen, rows[0].operator),
         evidence=(Measure("such products, a step", per_step(seen, spent), "ns"),),

@@ -96,8 +96,7 @@ def needless_reductions(seen: Seen, parallel: Parallel, world: World) -> Loss | 
         return None
     return needless_reductions.loss(
         f"Gradients are reduced over {world.ranks} ranks after each of {every} backward passes of "
-        f"a step, and only the last needs it: communication takes {windowed.ms(spent)} of each "
-        f"{windowed.ms(step)} step.",
+        f"a step, and only the last needs it: communication takes {windowed.of_step(seen, spent)}.",
         *less_often(seen, every),
         where=parallel.where,
         evidence=(

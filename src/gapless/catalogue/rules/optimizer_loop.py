@@ -115,8 +115,7 @@ def optimizer_loop(seen: Seen) -> Loss | None:
     if not seen.on_device:
         what = f"{many} parameters one by one: "
     return optimizer_loop.loss(
-        f"The optimizer treats its {what}{windowed.ms(lost)} of each "
-        f"{windowed.ms(seen.step_ns or 0)} step.",
+        f"The optimizer treats its {what}{windowed.of_step(seen, lost)}.",
         *optimizing.faster(seen, "foreach" if able == ("foreach",) else "fused"),
         where=optimizing.place(seen),
         evidence=(

@@ -79,7 +79,7 @@ def pageable_copy(seen: Seen) -> Loss | None:
     why = "the loader pins its batches already: " if pinned else "no DataLoader makes them: "
     return pageable_copy.loss(
         f"{what} a step are copied to the device from ordinary memory{rate}; it waits "
-        f"{windowed.ms(lost)} of each {windowed.ms(seen.step_ns or 0)} step for them.",
+        f"{windowed.of_step(seen, lost)} for them.",
         Copied(pinned=True, non_blocking=True),
         evidence=(
             Measure("copies a step", moved.count, ""),

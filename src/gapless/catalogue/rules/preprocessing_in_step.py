@@ -77,7 +77,7 @@ def preprocessing_in_step(seen: Seen) -> Loss | None:
     left = 1 - lost / waited
     return preprocessing_in_step.loss(
         f"The training thread computes on tensors of the host, mainly in {mainly}; that holds up "
-        f"{windowed.ms(lost)} of each {windowed.ms(step)} step.",
+        f"{windowed.of_step(seen, lost)}.",
         Hosted(("idle.host.dispatch",), Interval(left, left, min(1.0, left + 0.2))),
         where=windowed.site(seen, *(one.name for one in rows[:3])),
         evidence=(

@@ -1,9 +1,9 @@
 """Python in the training thread that the device, or the training, waits for."""
 
-from dataclasses import dataclass
 from typing import Final
 
-from gapless.catalogue import examples, looping, ranked, windowed
+from gapless.catalogue import examples, looping, sampled, windowed
+from gapless.catalogue.between import PYTHON, SILENT, Excess, direct, excess_of, held
 from gapless.catalogue.looping import Loop
 from gapless.catalogue.rank_examples import together
 from gapless.catalogue.ruling import Figure, rule
@@ -12,18 +12,12 @@ from gapless.catalogue.seen_parts import made_by, operator, used
 from gapless.catalogue.work_examples import worked
 from gapless.model.change import Hosted
 from gapless.model.finding import Loss, Measure
+from gapless.model.host_code import HostCode
 from gapless.model.interval import Interval
 from gapless.model.seen import Seen
+from gapless.model.study import Site
 
-_PYTHON: Final = "idle.host.python"
-_SILENT: Final = "idle.host.unframed"  # long, and no frame of any thread: told of Python too
-# Of Python for each operator, those within others and of the backward pass counted too: 0.1 to
-# 2.8 µs in 36 recorded trainings of all kinds.
-_USUAL_NS: Final = 4_000.0
-_MADE: Final = "aten::lift_fresh"  # torch.tensor calls it once, and three others from C++
-_BESIDE: Final = 3
 _LEAST: Final = 0.02  # of the step
-_OTHERS: Final = 0.5  # processors that others took
 _NAMED: Final = 3  # operators
 _WHOLE: Final = (
     "call operators once for all samples, objects, nodes or time steps: stack or pad and mask, "
@@ -34,7 +28,6 @@ _TENSORS: Final = (
     "keep the data in tensors and index these; or make one array of a batch (numpy.array, "
     "numpy.stack) and one tensor of that (torch.from_numpy)"
 )
-_CROWDED: Final = 0.1  # of a worker's life spent waiting for a processor
 
 
 @rule(
@@ -50,6 +43,59 @@ _CROWDED: Final = 0.1  # of a worker's life spent waiting for a processor
                 examples.gpu(),
                 {"busy.tc_math": 20, "idle.host.python": 20},
                 operator("aten::addmm", calls=1000, host_ms=10, device_ms=20),
+            ),
+        ),
+        Figure(
+            "A tokenizer in pure Python, sampled",
+            "Python in `Tokenizer.encode` (data.py:88) takes 41.0 ms of each 60.0 ms step.",
+            stated(
+                examples.cpu(),
+                {"busy.math": 19, "idle.host.unframed": 41},
+                operator("aten::addmm", calls=100, host_ms=19),
+                HostCode("python", 0.7, 0.98, "data.py", 88, "Tokenizer.encode"),
+            ),
+        ),
+        Figure(
+            "An answer that is waited for in each step",
+            "Waiting for a socket in `fetch` (train.py:12) takes 20.0 ms of each 30.0 ms step.",
+            stated(
+                examples.cpu(),
+                {"busy.math": 10, "idle.host.unframed": 20},
+                operator("aten::addmm", calls=100, host_ms=10),
+                HostCode("socket", 0.66, 1.0, "train.py", 12, "fetch"),
+            ),
+        ),
+        Figure(
+            "A simulator that sleeps, between thousands of small operators",
+            "A sleep in `Simulator.step` (train.py:13) takes 12.6 ms of each 24.0 ms step.",
+            stated(
+                examples.cpu(),
+                {"busy.math": 8, "idle.host.python": 16},
+                operator("aten::add", calls=3000, host_ms=8),
+                HostCode("sleep", 0.48, 1.0, "train.py", 13, "Simulator.step", None, 0.525, 400),
+                HostCode("python", 0.1, 0.8, "train.py", 13, "Simulator.step", None, 0.525, 400),
+            ),
+        ),
+        Figure(
+            "Arrays prepared in NumPy before each step, as samples and windows tell",
+            "numpy, called in `prepare` (train.py:20), takes 11.0 ms of each 24.0 ms step.",
+            stated(
+                examples.cpu(),
+                {"busy.math": 10, "idle.host.python": 14},
+                operator("aten::add", calls=1500, host_ms=8),
+                HostCode("python", 0.5, 0.96, "train.py", 20, "prepare", "numpy", 0.5, 400),
+                Site("aten::lift_fresh", "train.py", 18, "prepare", 10_000_000, 10),
+            ),
+        ),
+        Figure(
+            "A function that is sampled as often, but calls operators all the time",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 20, "idle.host.python": 4},
+                operator("aten::mul", calls=1000, host_ms=12),
+                HostCode("python", 0.5, 1.0, "train.py", 20, "update", None, 0.5, 400),
+                Site("aten::mul", "train.py", 18, "update", 120_000_000, 10_000),
             ),
         ),
         Figure(
@@ -144,9 +190,15 @@ def python_bound(seen: Seen) -> Loss | None:
     ## How it is measured
     By the time between the training thread's operators that nothing else explains (no operator,
     call, wait or mark), in which the device has nothing to do; without a device, that time itself.
-    What calling the step's operators takes as a rule is taken off: 4 µs each. Silences of all
-    threads count too, unless processes were seen to wait for processors. Of several ranks it is
-    what each of them has at least: what one has more is that rank's (straggling-rank).
+    What calling the step's operators takes at the most is taken off: 4 µs each. Silences of all
+    threads count too; where processes were seen to wait for processors, only as much of them as
+    sampled stacks tell. The function is named in which most of it was sampled, and what it does
+    there: Python, a library, or a wait off the processor. Fifty samples or more tell how long it
+    stands there, within their error, and nothing but a quarter of the 4 µs is taken off of what
+    lies between operators; the operators that the function itself calls, as stacks of a window
+    show, are no Python. Calls of files, and of what writes text,
+    are other causes (files-in-step, chores-in-step). Of several ranks it is what each of them has
+    at least: what one has more is that rank's (straggling-rank).
 
     On the CPU alone loops over data are looked for: operators of less than 100 µs that are called
     fifty times for each backward pass and four times for each tensor of parameters, and make up
@@ -154,59 +206,64 @@ def python_bound(seen: Seen) -> Loss | None:
     computing does not need. How much of it goes is not known before the loop is rewritten: nearly
     all where rounds do not depend on one another, little where they do. So the interval is wide.
     """
-    loop, excess = looping.loop_of(seen), _excess(seen)
+    loop, excess = looping.loop_of(seen), excess_of(seen)
     if loop is None or looping.calling_ns(seen, loop) < excess.lost:
         return _of_python(seen, excess)
-    return _of_loop(seen, loop)
+    beside = _beside(seen, loop)
+    if beside is not None and 2 * _beside_ns(seen, beside) > looping.calling_ns(seen, loop):
+        return _of_python(seen, excess)
+    return _of_loop(seen, loop, beside)
 
 
-@dataclass(frozen=True)
-class _Excess:
-    """Python beside what calling operators takes, in ns of a step."""
-
-    python: float
-    silent: float
-    usual: float
-
-    @property
-    def lost(self) -> float:
-        return self.python - self.usual + self.silent
-
-
-def _excess(seen: Seen) -> _Excess:
-    python = ranked.least(seen, _PYTHON)
-    silent = 0.0 if _crowded(seen) else ranked.least(seen, _SILENT)
-    called = windowed.calls(seen, "aten::*").count - _BESIDE * windowed.calls(seen, _MADE).count
-    return _Excess(python, silent, min(python, _USUAL_NS * max(0.0, called)))
-
-
-def _of_python(seen: Seen, excess: _Excess) -> Loss | None:
-    step, lost = seen.step_ns, excess.lost
+def _of_python(seen: Seen, excess: Excess) -> Loss | None:
+    step, code, time = seen.step_ns, *held(seen, excess)
+    lost = time.mid
     if not step or lost < _LEAST * step:
         return None
-    leaves = (_PYTHON, _SILENT) if excess.silent else (_PYTHON,)
-    left = excess.usual / (excess.python + excess.silent)
+    whole = excess.python + excess.silent
+    left = Interval(1 - time.high / whole, 1 - lost / whole, 1 - time.low / whole)
+    leaves = (PYTHON, SILENT) if excess.silent else (PYTHON,)
+    share = () if code is None else (code.share * code.inside,)
     return python_bound.loss(
-        "Python of the training thread, beside what calling operators takes, holds up "
-        f"{windowed.ms(lost)} of each {windowed.ms(step)} step.",
-        Hosted(leaves, Interval(left, left, min(1.0, 1.5 * left + 0.05))),
+        sampled.words(code) + f" {windowed.of_step(seen, lost)}.",
+        Hosted(leaves, left),
         evidence=(
             Measure("Python between operators, a step", excess.python + excess.silent, "ns"),
             Measure("of that for calling them", excess.usual, "ns"),
+            *(Measure("sampled in that function, of the thread", one, "share") for one in share),
         ),
-        no_remedy=(
-            "do it in the loader's workers, do it less often, or write it as operations on whole "
-            "tensors; torch.compile helps where it is part of the model"
-        ),
-        inferred=excess.silent > lost / 2,
+        where=sampled.where(code),
+        no_remedy=sampled.instead(code),
+        inferred=excess.silent > lost / 2 and code is None,
     )
 
 
-def _of_loop(seen: Seen, loop: Loop) -> Loss | None:
+def _beside(seen: Seen, loop: Loop) -> HostCode | None:
+    """Give what was sampled beside a loop over data: it calls no operators."""
+    top = sampled.largest(seen)
+    if top is None or top.function is None:
+        return None
+    place = looping.place(seen, loop)
+    inside = place is not None and place.function == top.function.rpartition(".")[2]
+    enough = _LEAST * (seen.step_ns or 0) <= _beside_ns(seen, top)
+    return top if enough and not inside else None
+
+
+def _beside_ns(seen: Seen, code: HostCode) -> float:
+    """Give how long such code takes a step."""
+    known = sampled.held_ns(seen, code, direct(seen, excess_of(seen)))
+    return sampled.ns(seen, code) if known is None else known.mid
+
+
+def _of_loop(seen: Seen, loop: Loop, beside: HostCode | None) -> Loss | None:
     step, lost = seen.step_ns, looping.calling_ns(seen, loop)
+    more = ""
+    if beside is not None:
+        lost -= _beside_ns(seen, beside)
+        more = f" {sampled.words(beside)} {windowed.ms(_beside_ns(seen, beside))} more."
     if not step or lost < _LEAST * step:
         return None
-    takes = f"{windowed.ms(lost)} of each {windowed.ms(step)} step."
+    takes = f"{windowed.of_step(seen, lost)}."
     mainly = ", ".join(f"{name} {windowed.times(many)}×" for name, many in loop.mainly[:_NAMED])
     summary = (
         f"Loops over data call {windowed.times(loop.calls)} small operators one by one in each "
@@ -218,7 +275,7 @@ def _of_loop(seen: Seen, loop: Loop) -> Loss | None:
             f"each step, one by one; with what is done to each, calling that takes {takes}"
         )
     return python_bound.loss(
-        summary,
+        summary + more,
         looping.rewritten(seen, loop),
         where=looping.place(seen, loop),
         evidence=(
@@ -228,13 +285,3 @@ def _of_loop(seen: Seen, loop: Loop) -> Loss | None:
         no_remedy=_TENSORS if loop.tensors else _WHOLE,
         inferred=True,
     )
-
-
-def _crowded(seen: Seen) -> bool:
-    """Tell whether processes wait for processors: then a thread that does nothing may wait too."""
-    recorded = seen.study.recorded
-    if recorded is None:
-        return False
-    workers = [one.workers for one in recorded.loaders if one.workers is not None]
-    others = recorded.others.cores if recorded.others is not None else 0.0
-    return others > _OTHERS or any((one.run_queue or 0.0) > _CROWDED for one in workers)

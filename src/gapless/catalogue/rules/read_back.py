@@ -81,8 +81,7 @@ def read_back(seen: Seen) -> Loss | None:
     what = "Tensors" if back.bytes is None else windowed.size(back.bytes)
     return read_back.loss(
         f"{what} a step are copied back to the host, in {windowed.times(many)} {copies}; copying "
-        f"and waiting leave the device without work for {windowed.ms(lost)} of each "
-        f"{windowed.ms(seen.step_ns or 0)} step.",
+        f"and waiting leave the device without work for {windowed.of_step(seen, lost)}.",
         Scale(EXACTLY_NONE, leaves=("copy.d2h",)),
         Drop(("idle.sync",), keep=max(0.0, 1 - many / waits) if waits else 0.0),
         evidence=(

@@ -100,6 +100,20 @@ _BY_HAND: Final = (
             ),
         ),
         Figure(
+            "Some reads are long, and finished batches lie behind the one that is late",
+            None,
+            seen(
+                gpu(_WORKERS),
+                _STEP,
+                used(
+                    _WORKERS,
+                    {"other": 90.0},
+                    made_by(16, {"read": (9.0, 0.3), "decode": 0.5}, busy=0.6),
+                    hol_ms=60.0,
+                ),
+            ),
+        ),
+        Figure(
             "Nobody waits for it",
             None,
             seen(
@@ -129,7 +143,9 @@ def read_bound(seen: Seen, loader: Loader) -> Loss | None:
     pandas, h5py and zarr read from files; where most of the wait lies elsewhere, that it is storage
     is inferred. It is the cause where a fetch, in the mean and the median one too, is blocked for
     longer than any stage of it computes, and where fetches do not wait for processors: else a
-    thread that is waited for may. Where only single fetches are late, another rule speaks. Threads
+    thread that is waited for may. Where only single fetches are late, another rule speaks; so
+    where finished batches lie behind the late one in at least half of the waits, or most of the
+    time goes where workers start anew. Threads
     or processes of the data set's own that compute meanwhile are not told from storage.
 
     More workers are another remedy of the same wait. Each is priced by itself, and the one that

@@ -82,10 +82,9 @@ def recomputed_activations(seen: Seen) -> Loss | None:
     if used and whole:
         room = f"{used >> 30} of {whole >> 30} GiB of the device's memory were in use at most"
     memory = (Measure("most memory in use", used, "bytes"),) if used else ()
-    modules = seen.facts is not None and bool(seen.facts.models)
+    modules = seen.facts is not None and bool(seen.facts.models) and not seen.foreign
     return recomputed_activations.loss(
-        f"{windowed.ms(per_step(seen, again))} of each {windowed.ms(seen.step_ns or 0)} step "
-        f"compute activations once more; {room}.",
+        f"{windowed.of_step(seen, per_step(seen, again))} compute activations once more; {room}.",
         *kept(rows),
         where=windowed.site(seen, "CheckpointFunction", "torch.utils.checkpoint.*") or _model(seen),
         evidence=(Measure("computed again, a step", per_step(seen, again), "ns"), *memory),

@@ -105,7 +105,7 @@ def scalar_read(seen: Seen) -> Loss | None:
     return scalar_read.loss(
         f"The host reads {windowed.times(own)} {plural} a step back from the device (item, float, "
         "bool, print) and waits for it each time; that leaves the device idle for "
-        f"{windowed.ms(lost)} of each {windowed.ms(seen.step_ns or 0)} step.",
+        f"{windowed.of_step(seen, lost)}.",
         Omit(CALLS, keep=scaled / read),
         evidence=(
             Measure("numbers read back, a step", own, ""),

@@ -59,8 +59,7 @@ def scaler_wait(seen: Seen) -> Loss | None:
     plural = "times" if windowed.times(own) != "1" else "time"
     return scaler_wait.loss(
         f"The GradScaler waits for the device {windowed.times(own)} {plural} a step to see whether "
-        f"gradients are finite; synchronising costs {windowed.ms(lost)} of each "
-        f"{windowed.ms(seen.step_ns or 0)} step.",
+        f"gradients are finite; synchronising costs {windowed.of_step(seen, lost)}.",
         Omit(CALLS, keep=1 - own / read),
         evidence=(
             Measure("updates of the scale, a step", updates, ""),

@@ -3,6 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.examples import fed, gpu, loader
+from gapless.catalogue.lateness import behind, held_up, starts_anew
 from gapless.catalogue.loading import Loading, evidence, percent, waited
 from gapless.catalogue.ruling import Figure, rule
 from gapless.catalogue.seen_examples import seen
@@ -19,6 +20,10 @@ _BEHIND: Final = 0.3  # of the waits: later batches lay ready
 _RARE: Final = 3.0  # times the mean wait: the longest twentieth of waits
 _FEW: Final = 20  # batches of an iteration: below, the first waits are among that twentieth
 _DEEP: Final = 8  # batches for each worker that outlast what seldom takes long
+_SINGLE: Final = (
+    "Put samples that take alike together in a batch (by their size or length), or do what makes "
+    "the slow ones slow beforehand."
+)
 _MANY: Final = fed(iterations=1)
 _ONE: Final = loader(num_workers=1, prefetch_factor=2, iterations=1)
 _STEP: Final = {"busy.math": 90.0, "idle.data.decode": 10.0}
@@ -97,15 +102,15 @@ def shallow_prefetch(seen: Seen, loader: Loader) -> Loss | None:
     idle part of their life, and waits are uneven: one in twenty is three times as long as the mean.
     """
     one = waited(seen, loader) if loader.num_workers else None
-    if one is None:
+    if one is None or starts_anew(one):
         return None
-    busy, behind = one.workers.busy, _behind(one)
-    if busy is None or not (behind >= _BEHIND or (busy <= _BUSY and _uneven(one))):
+    busy, ready = one.workers.busy, behind(one)
+    if busy is None or not (ready >= _BEHIND or (busy <= _BUSY and _uneven(one))):
         return None
     have = loader.prefetch_factor or PREFETCH
     deep = max(_DEEP, 4 * have)
     crowd = crowded(one.facts, loader, loader.num_workers, deep)
-    lay = f"; in {percent(behind)} of the waits later batches lay ready" if behind else ""
+    lay = f"; in {percent(ready)} of the waits later batches lay ready" if ready else ""
     late = ms(one.use.p95_ns or one.wait_ns)
     return shallow_prefetch.loss(
         f"Single batches are late, and {have} made ahead by each worker do not outlast them (mean "
@@ -116,16 +121,11 @@ def shallow_prefetch(seen: Seen, loader: Loader) -> Loss | None:
             *evidence(one),
             Measure("workers are busy", busy, "share"),
             Measure("one wait in twenty is above", one.use.p95_ns or one.wait_ns, "ns"),
-            Measure("later batches lay ready", behind, "share"),
+            Measure("later batches lay ready", ready, "share"),
         ),
         helps=_helps(one, None if crowd else deep),
-        no_remedy=None if crowd is None else f"The queue cannot be deeper: {crowd}.",
+        no_remedy=_by_hand(one, crowd),
     )
-
-
-def _behind(one: Loading) -> float:
-    use = one.use
-    return (use.hol_ns or 0) / use.known_ns if use.known_ns else 0.0
 
 
 def _uneven(one: Loading) -> bool:
@@ -133,6 +133,13 @@ def _uneven(one: Loading) -> bool:
     use = one.use
     long = (use.p95_ns or 0) >= _RARE * one.wait_ns
     return long and use.waits >= _FEW * max(1, use.iterations)
+
+
+def _by_hand(one: Loading, crowd: str | None) -> str | None:
+    deeper = "" if crowd is None else f"The queue cannot be deeper: {crowd}."
+    if not held_up(one):
+        return deeper or None
+    return f"{deeper} {_SINGLE}".lstrip()
 
 
 def _helps(one: Loading, deep: int | None) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from gapless.catalogue import examples
 from gapless.catalogue.ruling import Figure, NotSeenError, rule
 from gapless.catalogue.seen_examples import changed
 from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.windowed import ms
+from gapless.catalogue.windowed import of_step
 from gapless.model.account import RowAccount
 from gapless.model.change import Drop, Scale
 from gapless.model.finding import Loss, Measure
@@ -75,6 +75,8 @@ def shared_device(seen: Seen) -> Loss | None:
     recorded = seen.study.recorded
     states = () if recorded is None else recorded.devices_seen
     known = [one for one in states if one.others is not None]
+    if not seen.has_device:
+        return None
     if not seen.on_device:
         raise NotSeenError("device", "who computes on the device was not sampled")
     most = max(known, key=lambda one: one.others or 0.0, default=None)
@@ -114,10 +116,8 @@ def _told(seen: Seen, state: DeviceState) -> Loss:
     often = 2 * sum(_waits(one, _LITTLE) for one in rows) >= len(rows)
     what = "in most steps what is ready for the training's device is begun at once"
     if often:
-        undone, step = ms(seen.per_step(_WAITS)), ms(seen.step_ns or 0)
-        what = (
-            f"for {undone} of each {step} step what is ready for the training's device lies undone"
-        )
+        undone = of_step(seen, seen.per_step(_WAITS))
+        what = f"for {undone} what is ready for the training's device lies undone"
     return shared_device.loss(
         f"{there}; {what}.",
         Drop((_WAITS,), keep=0.0 if often else 1.0),
@@ -128,8 +128,8 @@ def _told(seen: Seen, state: DeviceState) -> Loss:
 
 def _felt(seen: Seen) -> Loss:
     return shared_device.loss(
-        f"The device leaves work that is ready for it undone for {ms(seen.per_step(_WAITS))} of "
-        f"each {ms(seen.step_ns or 0)} step, as where others compute on it.",
+        f"The device leaves work that is ready for it undone for "
+        f"{of_step(seen, seen.per_step(_WAITS))}, as where others compute on it.",
         Drop((_WAITS,)),
         evidence=(_undone(seen),),
         no_remedy=_ELSEWHERE,

@@ -5,7 +5,7 @@ from gapless.catalogue.effects.occasions import DEVICE_MEMORY, uncached
 from gapless.catalogue.ruling import Figure, NotSeenError, rule
 from gapless.catalogue.seen_examples import seen as stated
 from gapless.catalogue.seen_parts import allocator, operator
-from gapless.catalogue.windowed import ms
+from gapless.catalogue.windowed import of_step
 from gapless.model.finding import Loss, Measure
 from gapless.model.seen import Seen
 
@@ -45,6 +45,8 @@ def short_of_memory(seen: Seen) -> Loss | None:
     recorded = seen.study.recorded
     uses = () if recorded is None or recorded.footprint is None else recorded.footprint.allocator
     known = [one.retries for one in uses if one.retries is not None]
+    if not known and not seen.has_device:
+        return None
     if not known:
         raise NotSeenError("allocator", "the allocator's counters were not recorded")
     retries = sum(known)
@@ -53,7 +55,7 @@ def short_of_memory(seen: Seen) -> Loss | None:
     found = windowed.calls(seen, *DEVICE_MEMORY)
     return short_of_memory.loss(
         f"Memory of the device ran short {retries} times: all that the allocator kept was given "
-        f"back and asked for again, {ms(found.host_ns)} of each {ms(seen.step_ns or 0)} step.",
+        f"back and asked for again, {of_step(seen, found.host_ns)}.",
         *uncached(),
         evidence=(
             Measure("retries of the allocator", retries, ""),

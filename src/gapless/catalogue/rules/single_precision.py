@@ -81,13 +81,13 @@ def single_precision(seen: Seen) -> Loss | None:
     known = [(one.flops, one.ns) for one in rows if one.flops]
     rate = sum(flops for flops, _ in known) / max(1, sum(ns for _, ns in known)) * 1e9
     return single_precision.loss(
-        f"Matrix products in fp32 take {windowed.ms(per_step(seen, spent))} of each "
-        f"{windowed.ms(seen.step_ns or 0)} step, and use no tensor cores.",
+        f"Matrix products in fp32 take {windowed.of_step(seen, per_step(seen, spent))}, "
+        "and use no tensor cores.",
         *in_tf32(seen.study.work, roof, convolutions=False),
         evidence=(
             Measure("such products, a step", per_step(seen, spent), "ns"),
             Measure("their speed", rate, "FLOP/s"),
         ),
-        helps=("tf32", "bf16") if facts is not None else (),
-        no_remedy=None if facts is not None else 'torch.set_float32_matmul_precision("high").',
+        helps=("tf32", "bf16") if not seen.foreign else (),
+        no_remedy=None if not seen.foreign else 'torch.set_float32_matmul_precision("high").',
     )

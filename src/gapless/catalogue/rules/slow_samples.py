@@ -12,6 +12,7 @@ from gapless.model.finding import Loss
 from gapless.model.seen import Seen
 
 _WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
+_ANEW: Final = loader(num_workers=2, prefetch_factor=2, iterations=5)
 _FREE: Final = loader(num_workers=2, prefetch_factor=2)
 _STEP: Final = {"busy.math": 10.0, "idle.data.other": 90.0}
 _BY_HAND: Final = (
@@ -61,6 +62,21 @@ _BY_HAND: Final = (
             ),
         ),
         Figure(
+            "Each worker reads a table when it is first asked, and workers start anew each epoch",
+            None,
+            seen(
+                gpu(_ANEW, machine(cpus=2)),
+                _STEP,
+                used(
+                    _ANEW,
+                    {"start-up": 30.0, "other": 60.0},
+                    made_by(2, {"other": 5.0, "collate": 0.5}, fetch_median_ns=40_000_000),
+                    restart_ns=5 * 200_000_000,
+                    first_ns=1_200_000_000,
+                ),
+            ),
+        ),
+        Figure(
             "Nobody waits for it",
             None,
             seen(
@@ -82,6 +98,9 @@ def slow_samples(seen: Seen, loader: Loader) -> Loss | None:
     ## How it is measured
     It is what is left of each fetch once reading, decoding, transforms, tokenising and collating,
     as far as the recorder knows them, are taken off.
+
+    Where most of the waits lie at the beginnings of epochs, with workers that are new, or finished
+    batches lie behind a late one, other rules speak: no stage of every fetch is the cause then.
 
     A stage is a cause where a step without it would be shorter than with as many workers as the
     processors feed. Both are bounds: the work between batches with a hand-over, the workers, and

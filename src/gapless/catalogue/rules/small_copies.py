@@ -57,7 +57,7 @@ def small_copies(seen: Seen) -> Loss | None:
     return small_copies.loss(
         f"{windowed.times(moved.count)} copies a step to the device are of "
         f"{windowed.size(moved.bytes / moved.count)} each; the host and the device spend "
-        f"{windowed.ms(lost)} of each {windowed.ms(seen.step_ns or 0)} step on them.",
+        f"{windowed.of_step(seen, lost)} on them.",
         Drop(("idle.h2d.host",), keep=1 / moved.count),
         evidence=(
             Measure("copies a step", moved.count, ""),

@@ -15,6 +15,7 @@ from gapless.model.seen import Seen
 _LEAST: Final = 0.25  # of the processors
 _STOLEN: Final = 0.05
 _HELD: Final = 5.0  # per cent of the time
+_PASSING: Final = "what others take of the machine comes and goes with them"
 _HOST: Final = ("idle.host", "idle.launch")
 _DATA: Final = ("idle.data",)
 _STEP: Final = {"busy.tc_math": 20, "idle.host.python": 10}
@@ -59,6 +60,10 @@ def taken_processors(seen: Seen) -> Loss | None:
     By what the machine's processors did, less what the processes of the run took; by what a virtual
     machine's host took away (stolen time); by what a control group's limit held back. What making a
     batch waits for beside processors is no part of it.
+
+    What others do to the machine is no fault of the training: it is told beside its causes, never
+    as one of them, with what it may take at the most. A limit of the training's own control group
+    is one.
     """
     recorded = seen.study.recorded
     found = None if recorded is None else recorded.others
@@ -88,6 +93,7 @@ def taken_processors(seen: Seen) -> Loss | None:
             Measure("held back by a limit", held / 100, "share"),
         ),
         no_remedy="Run it alone, ask for more processors, or raise the control group's limit.",
+        unsure=None if held >= _HELD else _PASSING,
     )
 
 

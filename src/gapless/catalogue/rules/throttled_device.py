@@ -55,6 +55,8 @@ def throttled_device(seen: Seen) -> Loss | None:
     recorded = seen.study.recorded
     states = () if recorded is None else recorded.devices_seen
     known = [one for one in states if one.clock_mhz and one.best_mhz]
+    if not known and not seen.has_device:
+        return None
     if not known:
         raise NotSeenError("clocks", "the device's clock was not sampled")
     worst = min(known, key=_clock)

@@ -11,7 +11,6 @@ from gapless.model.finding import Loss, Measure
 from gapless.model.run import Others
 from gapless.model.seen import Seen
 
-_MUCH: Final = 0.25  # of the processors
 _STEP: Final = {"busy.math": 90.0, "idle.host.python": 10.0}
 _CROWDED: Final = machine(cpus=4, intra_op_threads=32, device=None)
 
@@ -39,13 +38,12 @@ _CROWDED: Final = machine(cpus=4, intra_op_threads=32, device=None)
                 _STEP,
             ),
         ),
+        Figure("As many as there are", None, seen(cpu(), _STEP, Others(0.2, 0.0, 2))),
         Figure(
-            "A machine that others use as well",
-            "2 threads compute operators side by side, and others leave 0.6 of 2 processors to "
-            "them.",
+            "As many, on a machine that others use as well",
+            None,
             seen(cpu(), _STEP, Others(1.4, 0.0, 2)),
         ),
-        Figure("As many as there are", None, seen(cpu(), _STEP, Others(0.2, 0.0, 2))),
         Figure("A GPU computes", None, seen(gpu(machine(cpus=4, intra_op_threads=32)), _STEP)),
         Figure("They were not counted", None, seen(bare(), _STEP)),
     ],
@@ -60,15 +58,14 @@ def too_many_threads(seen: Seen, machine: Machine, world: World) -> Loss | None:
 
     ## How it is measured
     The recorder notes ``torch.get_num_threads()`` of the training, the processors that it may use
-    (affinity and the container's quota), how many ranks share them, and what others took of them
-    meanwhile, if that was a quarter or more.
+    (affinity and the container's quota), and how many ranks share them. What others took of them
+    meanwhile is no fault of the training's threads.
     """
     ranks = world.local_ranks or world.ranks
     threads, cpus = machine.intra_op_threads, machine.cpus
     if machine.device is not None or threads is None or cpus is None:
         return None
-    taken = _taken(seen, cpus)
-    fit = max(1, int((cpus - taken) // ranks))
+    fit = max(1, cpus // ranks)
     if threads <= fit:
         return None
     each = f"{threads} threads" if ranks == 1 else f"{ranks} processes with {threads} threads each"
@@ -79,7 +76,7 @@ def too_many_threads(seen: Seen, machine: Machine, world: World) -> Loss | None:
     ]
     numbers = [one.id for one in feeding] or [NO_LOADER]
     return too_many_threads.loss(
-        f"{each} compute operators side by side, and {_left(cpus, taken)}.",
+        f"{each} compute operators side by side, and {cpus} processors are there for them.",
         *(Feed(one, intra_op_threads=fit) for one in numbers),
         evidence=(
             Measure("threads of a process", threads, ""),
@@ -88,17 +85,3 @@ def too_many_threads(seen: Seen, machine: Machine, world: World) -> Loss | None:
         ),
         helps=(f"intra-op-threads={fit}",),
     )
-
-
-def _taken(seen: Seen, cpus: int) -> float:
-    """Give the processors that others took while the training ran; 0 where that hardly matters."""
-    found = None if seen.study.recorded is None else seen.study.recorded.others
-    if found is None or found.processors != cpus or found.cores < _MUCH * cpus:
-        return 0.0
-    return min(found.cores, float(cpus))
-
-
-def _left(cpus: int, taken: float) -> str:
-    if not taken:
-        return f"{cpus} processors are there for them"
-    return f"others leave {cpus - taken:.1f} of {cpus} processors to them"

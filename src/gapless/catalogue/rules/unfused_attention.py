@@ -80,18 +80,19 @@ def unfused_attention(seen: Seen) -> Loss | None:
     ## How it is measured
     By the inputs of the operators: whatever reads or writes a tensor shaped like what goes into the
     softmax. What a fused kernel takes follows from the products that remain; on processors from the
-    time that products and softmax take in this run.
+    speed of the run's best products. With dropout torch has no fused kernel for processors, and
+    little is gained there.
     """
     rows = work_of(seen)
     found = unfused(rows)
     if found is None or not found.flops or share(seen, found.ns) < _LEAST:
         return None
-    fallback = bool(windowed.operators(seen, _FALLBACK)) and seen.facts is not None
+    fallback = bool(windowed.operators(seen, _FALLBACK)) and not seen.foreign
     why = ", since scaled_dot_product_attention falls back to single operators" if fallback else ""
     spent = per_step(seen, found.ns)
     return unfused_attention.loss(
         f"Attention writes its scores to memory{why}: its products, softmax and mask take "
-        f"{windowed.ms(spent)} of each {windowed.ms(seen.step_ns or 0)} step.",
+        f"{windowed.of_step(seen, spent)}.",
         *fused(rows, found, roof_of(seen)),
         where=windowed.site(seen, "aten::softmax", _FALLBACK),
         evidence=(

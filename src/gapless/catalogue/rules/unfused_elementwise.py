@@ -74,6 +74,7 @@ def unfused_elementwise(seen: Seen) -> Loss | None:
     many rows of few columns) gain most: a compiler parts them otherwise.
     """
     facts = seen.facts
+    able = facts is not None and bool(facts.models) and not seen.foreign
     compiled = facts is not None and any(one.compiled for one in facts.models)
     found, beside = windowed.kernels(seen, *_LEAVES), beside_attention(seen, *_LEAVES)
     triton = any(one.name.startswith("triton") for one in seen.study.tables.kernels)
@@ -82,15 +83,15 @@ def unfused_elementwise(seen: Seen) -> Loss | None:
     spent = seen.per_step(*_LEAVES)
     return unfused_elementwise.loss(
         f"{windowed.times(found.count)} kernels a step that only read and write memory take "
-        f"{windowed.ms(spent)} of each {windowed.ms(seen.step_ns or 0)} step.",
+        f"{windowed.of_step(seen, spent)}.",
         Scale(part(_POINTWISE, beside), leaves=_POINTS),
         Scale(part(_reduced(seen), beside), leaves=("busy.norm_reduce",)),
         evidence=(
             Measure("such kernels, a step", found.count, ""),
             Measure("their time, a step", spent, "ns"),
         ),
-        helps=("compile",) if facts is not None and facts.models else (),
-        no_remedy=None if facts is not None and facts.models else "torch.compile the model.",
+        helps=("compile",) if able else (),
+        no_remedy=None if able else "torch.compile the model.",
     )
 
 

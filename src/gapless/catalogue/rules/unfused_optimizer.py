@@ -87,7 +87,7 @@ def unfused_optimizer(seen: Seen) -> Loss | None:
     work = windowed.kernels(seen, "busy.optimizer")
     parts = f"{windowed.times(work.count)} kernels" if work.count else "operators"
     return unfused_optimizer.loss(
-        f"The optimizer takes {windowed.ms(lost)} of each {windowed.ms(step)} step in {parts}, "
+        f"The optimizer takes {windowed.of_step(seen, lost)} in {parts}, "
         "each of which reads and writes what the next one needs again.",
         *optimizing.faster(seen, "fused"),
         where=optimizing.place(seen),

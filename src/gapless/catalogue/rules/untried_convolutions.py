@@ -77,8 +77,8 @@ def untried_convolutions(seen: Seen, precision: Precision) -> Loss | None:
     if share(seen, spent) < _LEAST or len(rows) > _SHAPES:
         return None
     return untried_convolutions.loss(
-        f"Convolutions take {windowed.ms(per_step(seen, spent))} of each "
-        f"{windowed.ms(seen.step_ns or 0)} step, by kernels that cuDNN chose without measuring "
+        f"Convolutions take {windowed.of_step(seen, per_step(seen, spent))}, "
+        "by kernels that cuDNN chose without measuring "
         "them.",
         *chosen(seen.study.work),
         evidence=(
