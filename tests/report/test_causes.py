@@ -22,11 +22,12 @@ from gapless.model.finding import (
     Rehearsal,
     Remedy,
     ToTry,
+    Verdict,
 )
 from gapless.model.interval import Interval
 from gapless.model.study import Study
 from gapless.report import markdown, run_markdown, terminal
-from gapless.report.causes import first_line, harmless_lines, replay_lines, try_lines
+from gapless.report.causes import first_lines, harmless_lines, replay_lines, told, try_lines
 from gapless.report.document import StudyObject, schema, study_json
 from gapless.report.pen import pen_for
 from gapless.report.remedies import remedy_screen
@@ -108,10 +109,10 @@ what costs time, and what a step without it is worth
   G101 loader-in-training-process train.py:41: 4.60× [4.10 … 5.00]
        The training process makes each batch itself, 80.0 ms of a step of 100.0 ms
        as seen
-what would help                                        predicted step   is worth
-  1  num_workers 0 → 12       train.py:41  equivalent  22 ms [20 … 24]  4.60× [4.10 … 5.00]
-  2  pin_memory False → True  train.py:41  same        21 ms [19 … 24]  +3 % after 1
-  3  torch.compile                         equivalent                   not predicted: try it
+what would help                                                    is worth
+  1  more-workers: num_workers 0 → 12     train.py:41  equivalent  4.60× [4.10 … 5.00]
+  2  pin-memory: pin_memory False → True  train.py:41  same        +3 % after 1
+  3  compile: torch.compile                            equivalent  not predicted: try it
   ×  bf16: refused: it is the CPU
   –  read-back train.py:70: harmless here: worth at most 0.2 %
   –  odd train.py:70: not surely worth it: 1.10× [1.00 … 1.20]
@@ -129,10 +130,13 @@ what costs time, and what a step without it is worth
        The training process makes each batch itself, 80.0 ms
        of a step of 100.0 ms
        as seen
-what would help               is worth
-  1  num_workers 0 → 12       4.60× [4.10 … 5.00]
-  2  pin_memory False → True  +3 % after 1
-  3  torch.compile            not predicted: try it
+what would help                is worth
+  1  more-workers  equivalent  4.60× [4.10 … 5.00]
+     num_workers 0 → 12
+  2  pin-memory    same        +3 % after 1
+     pin_memory False → True
+  3  compile       equivalent  not predicted: try it
+     torch.compile
   ×  bf16: refused: it is the CPU
   –  read-back train.py:70: harmless here: worth at most
      0.2 %
@@ -147,12 +151,16 @@ prove it: gapless try     why: gapless explain G101
         assert all(cell_len(line) <= width for line in printed(study, width).splitlines()), width
 
 
-def test_without_findings_the_outlook_is_the_answer(study: Study) -> None:
-    none = Diagnosis(outlook="nothing to gain: compute-bound")
+WHY = Verdict("72 % of each step the GPU waits for data", "data", 0.72, named=True)
+
+
+def test_the_verdict_is_the_first_thing_that_is_said(study: Study) -> None:
+    none = Diagnosis(outlook="72 % of each step; no cause was found", verdict=WHY)
     healthy = replace(study, diagnosis=none, proposals=())
     assert printed(healthy) == ""  # of a run it is the first line of all
-    assert printed(replace(healthy, recorded=None)) == "nothing to gain: compute-bound\n"
-    assert first_line(none) == "nothing to gain: compute-bound"
+    assert printed(replace(healthy, recorded=None)) == f"{WHY.sentence}.\n"
+    assert list(first_lines(none)) == [f"{WHY.sentence}."]
+    assert list(first_lines(replace(none, verdict=None))) == [none.outlook]
     assert printed(replace(study, diagnosis=None)) == ""
 
 
@@ -183,13 +191,62 @@ def test_what_may_cost_something_is_not_harmless(worth: Interval, said: str) -> 
     assert list(harmless_lines(found)) == [f"read-back train.py:70: {said}"]
 
 
-def test_the_first_line_names_the_cause_its_line_and_its_worth() -> None:
-    assert first_line(DIAGNOSIS) == (
-        "cause: The training process makes each batch itself, 80.0 ms of a step of 100.0 ms "
-        "(G101 loader-in-training-process, train.py:41); without it 4.60× [4.10 … 5.00]"
-    )
+def test_the_first_lines_name_the_cause_its_line_and_its_worth() -> None:
+    assert list(first_lines(replace(DIAGNOSIS, verdict=WHY))) == [
+        "72 % of each step the GPU waits for data.",
+        "cause: G101 loader-in-training-process, train.py:41; without it 4.60× [4.10 … 5.00]",
+    ]
     both = replace(DIAGNOSIS, findings=DIAGNOSIS.findings * 3)
-    assert str(first_line(both)).endswith(" · 2 more causes below")
+    assert list(first_lines(both))[-1].endswith(" · 2 more causes below")
+
+
+FUSED = Remedy("fused", "fused", (), Applicability.EQUIVALENT)
+AT_STAKE = Finding(READ, Predicted(None, "sync", refused="no window"), None, 0.58, (FUSED,))
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (
+            AT_STAKE,
+            (
+                "58 % of each step is at stake, at most 2.4×; what the fix gives is not known "
+                "before it is tried: gapless try --fix fused"
+            ),
+        ),
+        (
+            replace(AT_STAKE, share=0.97, remedies=()),
+            (
+                "97.0 % of each step is at stake; what changing it gives is not known before it is "
+                "tried"
+            ),
+        ),
+        (
+            replace(AT_STAKE, predicted=Predicted(Interval(0.9, 1.3, 1.9), "sync"), remedies=()),
+            (
+                "likely 1.30× [0.90 … 1.90]; 58 % of each step is at stake, at most 2.4×; what "
+                "changing it gives is not known before it is tried"
+            ),
+        ),
+    ],
+)
+def test_what_is_named_without_a_sure_price_does_not_sound_like_a_gain(
+    one: Finding, words: str
+) -> None:
+    assert told(one) == words
+    (line,) = first_lines(Diagnosis(findings=(one,)))
+    assert line.endswith(words)
+    assert "without it" not in line
+
+
+def test_the_json_tells_what_is_at_stake_and_the_verdict(study: Study) -> None:
+    found = Diagnosis(findings=(AT_STAKE,), verdict=WHY)
+    page = json.loads(study_json(replace(study, diagnosis=found)))
+    jsonschema.validate(page, schema(StudyObject))
+    (one,) = page["findings"]
+    assert (one["share"], one["fixes"], one["speedup"]) == (0.58, ["fused"], None)
+    assert page["verdict"]["owner"] == "data"
+    assert f"**{WHY.sentence}.**" in run_markdown.page(replace(study, diagnosis=found), Wanted())
 
 
 def test_the_checks_of_the_replay_are_shown() -> None:
@@ -223,7 +280,7 @@ def test_reports_of_runs_and_traces_have_them_as_text_and_as_markdown(study: Stu
     text = stream.getvalue()
     assert text.count("what costs time") == 2
     assert text.count("replay   2 windows, replayed unchanged") == 2
-    assert text.splitlines()[3].startswith("cause: The training process makes")
+    assert text.splitlines()[3].startswith("cause: G101 loader-in-training-process, train.py:41;")
     for page in (run_markdown.page(study, Wanted()), markdown.page(foreign, Wanted())):
         assert "### What costs time" in page
         assert "| 1 | num\\_workers 0 → 12 | train.py:41 | equivalent |" in page

@@ -46,6 +46,31 @@ def test_a_first_step_that_came_late_stands_before_the_account() -> None:
     ) in " ".join(above.split())
 
 
+def test_processes_that_are_no_ranks_are_named_each_and_the_first_step_is_the_chosen_ones() -> None:
+    parent, *children = (Log(pid=pid, end=60_000) for pid in (1, 2, 3))
+    for at in range(30_000, 50_000, 50):
+        parent.mark("next", at, at + 5, value=0)
+    children[0].steps(*range(1000, 50_000, 100))
+    children[1].steps(*range(2000, 48_000, 100))
+    text = shown(study_recording(recording(parent, *children, ended=60_000), Options()))
+    said = " ".join(text.split())
+    for pid, steps in ((1, 400), (2, 490), (3, 460)):
+        assert f"process {pid} (train.py): {steps} steps of" in said
+    assert "process 2 (train.py): first step done after 1.00 s" in said
+    assert "rank 0" not in said
+    assert "the first step was done" not in said, "the parent's tests are no training"
+
+
+def test_ranks_of_a_world_that_began_again_stay_ranks() -> None:
+    first, second = Log(pid=1, world=2), Log(pid=2, world=2, start=500)
+    other = Log(pid=3, rank=1, world=2)
+    for log in (first, second, other):
+        log.steps(*range(600, 900, 100))
+    said = shown(study_recording(recording(first, second, other), Options()))
+    assert "rank 0: 3 steps" in said
+    assert "process 1" not in said
+
+
 def test_optimizers_beside_the_anchor_are_named() -> None:
     log = Log(end=2000)
     log.fact("optimizer", 0, ("gan.py", 9), **{"class": "torch.optim.Adam"})

@@ -45,11 +45,11 @@ def shown(study: Study) -> str:
 
 def test_the_page_says_where_a_step_goes_and_its_parts_sum() -> None:
     text = shown(in_process())
-    head, command, folder, outlook, _, title, *rest = text.splitlines()
+    head, command, folder, why, _, title, *rest = text.splitlines()
     assert head == "gapless · 60 steps of 100.0 ms · 80 samples/s"
     assert command == "python train.py · finished, exit code 0 after 7.00 s"
     assert folder == "run"
-    assert outlook.startswith("no cause was found")
+    assert why.startswith("80 % of each step goes to loading data, which the training")
     assert title == "where a step goes"
     assert rest[0].startswith("  waiting for data    80.0 ms  80.0 %")
     assert "decode 60.0" in rest[1]

@@ -5,7 +5,7 @@ from pathlib import PurePath
 from typing import Final
 
 from gapless.model.edit import Applicability, Where
-from gapless.model.finding import Diagnosis, Finding, Rehearsal, ToTry
+from gapless.model.finding import Diagnosis, Finding, Rehearsal, Remedy, ToTry, Verdict
 from gapless.model.interval import Interval
 from gapless.report.numbers import duration, percent
 from gapless.report.text import clean
@@ -15,29 +15,70 @@ _FEW: Final = 5  # harmless patterns that are listed
 _LITTLE: Final = 0.02  # of a step: who gains less has lost nothing
 _WIDE: Final = 3 * _LITTLE  # a pattern that may be worth more is not harmless
 ALLOWED: Final = {Applicability.RISKY: "--risky", Applicability.MANUAL: "--override"}
+NEARLY_ALL: Final = 0.9  # of a step: above it, what is left would be no bound that tells much
 _CHECKED: Final = 6  # codes of rules that could not be checked
 
 
-def first_line(found: Diagnosis) -> str | None:
-    """Give the diagnosis in one line: the most valuable cause, or what is left to gain."""
-    if not found.findings:
-        return found.outlook
-    first, *more = found.findings
-    worth = "" if first.predicted.speedup is None else f"; without it {told(first)}"
-    if first.predicted.at_most is not None:
-        worth = f"; {told(first)}"
-    rest = f" · {len(more)} more cause{'s' if len(more) > 1 else ''} below" if more else ""
-    return f"cause: {_sentence(first)} ({', '.join(_names(first))}){worth}{rest}"
+def why_line(found: Verdict) -> str:
+    """Say why a step takes as long as it does."""
+    return f"{clean(found.sentence)}."
+
+
+def first_lines(found: Diagnosis) -> Iterator[str]:
+    """Say why a step takes as long as it does, and name the most valuable cause."""
+    if found.verdict is not None:
+        yield why_line(found.verdict)
+    if found.findings:
+        first, *more = found.findings
+        rest = f" · {len(more)} more cause{'s' if len(more) > 1 else ''} below" if more else ""
+        yield f"cause: {', '.join(_names(first))}; {_worth_of(first)}{rest}"
+    elif found.verdict is None and found.outlook is not None:
+        yield clean(found.outlook)
+
+
+def _worth_of(one: Finding) -> str:
+    """Give what removing a cause is worth, as a clause."""
+    sure = one.share is None and one.predicted.speedup is not None
+    return f"without it {told(one)}" if sure else told(one)
 
 
 def told(one: Finding) -> str:
     """Give what removing a cause is worth."""
     speedup, most = one.predicted.speedup, one.predicted.at_most
+    if most is not None and one.loss.unsure is not None:
+        return f"{one.loss.unsure}: at most {most.mid:.2f}× without it"
     if most is not None:
         return f"to be tried: were all of it gone, {interval(most)}"
+    if one.share is not None:
+        return _at_stake(one, one.share)
     if speedup is None:
         return f"not predicted: {clean(one.predicted.refused or 'no reason is known')}"
     return interval(speedup)
+
+
+def at_most(share: float) -> str:
+    """Say what a share of the step is worth at the most; of nearly all of it that says nothing."""
+    if share > NEARLY_ALL:
+        return f"{percent(share)} of each step is at stake"
+    return f"{percent(share)} of each step is at stake, at most {1 / (1 - share):.1f}×"
+
+
+def _at_stake(one: Finding, share: float) -> str:
+    speedup = one.predicted.speedup
+    likely = "" if speedup is None else f"likely {interval(speedup)}; "
+    if one.remedies:
+        gives = (
+            f"what the fix gives is not known before it is tried: {try_command(one.remedies[0])}"
+        )
+    else:
+        gives = "what changing it gives is not known before it is tried"
+    return f"{likely}{at_most(share)}; {gives}"
+
+
+def try_command(remedy: Remedy) -> str:
+    """Give the command that tries a fix."""
+    allowed = ALLOWED.get(remedy.applicability)
+    return " ".join(("gapless try --fix", remedy.asked, *((allowed,) if allowed else ())))
 
 
 def place(where: Where | None) -> str:
@@ -62,28 +103,26 @@ def harmless_lines(found: Diagnosis) -> Iterator[str]:
     """Say of what else was seen that it costs nothing here, or that its price is not known."""
     priced = [(one, one.predicted.speedup) for one in found.present if one.predicted.speedup]
     for one, speedup in priced[:_FEW]:
-        yield f"{_label(one)}: {_worth(speedup)}"
+        yield f"{label(one)}: {_worth(speedup)}"
     if len(priced) > _FEW:
         yield f"{len(priced) - _FEW} more patterns that are worth less"
     for one in found.present:
         most = one.predicted.at_most
         if most is not None and most.high - 1 < found.least:
-            yield f"{_label(one)}: {_worth(most)}"
+            yield f"{label(one)}: {_worth(most)}"
         elif one.predicted.speedup is None:
             # What points at no line, and nothing of ours helps against, needs its sentence.
             alone = one.loss.where is None and one.loss.no_remedy and not one.loss.helps
-            yield f"{_label(one)}: {_sentence(one) if alone else 'seen'}; {told(one)}"
+            seen = "" if one.loss.unsure else "seen; "
+            yield f"{label(one)}: {f'{_sentence(one)}; ' if alone else seen}{told(one)}"
 
 
 def try_lines(found: Diagnosis) -> Iterator[str]:
     """Say of what is not sure to be worth it how likely it is, or what is at stake; and the try."""
     for one in found.to_try:
-        first = one.remedies[0]
-        allowed = ALLOWED.get(first.applicability)
-        command = " ".join(("gapless try --fix", first.asked, *((allowed,) if allowed else ())))
         yield (
             f"worth trying: {' '.join(_names(one.finding))}: {_sentence(one.finding)}; "
-            f"{_stake(one, found.least)}: {command}"
+            f"{_stake(one, found.least)}: {try_command(one.remedies[0])}"
         )
 
 
@@ -150,7 +189,8 @@ def _names(one: Finding) -> Iterator[str]:
         yield place(one.loss.where)
 
 
-def _label(one: Finding) -> str:
+def label(one: Finding) -> str:
+    """Name a cause and its line."""
     where = place(one.loss.where)
     return f"{one.loss.name}{f' {where}' if where else ''}"
 

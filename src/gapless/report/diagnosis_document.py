@@ -26,6 +26,19 @@ class FindingObject:
     no_remedy: str | None  # why none is named
     notes: tuple[str, ...]
     at_most: Interval | None  # what all of it is worth, where its remedies have to be tried
+    share: float | None = None  # of the step, at stake, where it is named by that; else null
+    fixes: tuple[str, ...] = ()  # of such a cause: those of ``helps`` that can be tried here
+
+
+@dataclass(frozen=True)
+class VerdictObject:
+    """Why a step takes as long as it does: what takes most of it beside computing."""
+
+    sentence: str
+    owner: str  # a group of the account; "compute": nothing else takes much
+    share: float  # of the step, that the owner has
+    named: bool  # a finding, or a likely cause, is about the owner
+    ceilings: tuple[str, ...]  # ablations that tell what the owner is worth at the most
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,7 @@ def diagnosis_keys(found: Diagnosis | None) -> dict[str, Any]:
         "to_try": tuple(map(_to_try, found.to_try)),
         "abstentions": found.abstentions,
         "outlook": found.outlook,
+        "verdict": None if found.verdict is None else VerdictObject(**vars(found.verdict)),
         "provisional": found.provisional,
         "least": found.least,
         "rehearsal": found.rehearsal,
@@ -90,6 +104,8 @@ def _finding(one: Finding) -> FindingObject:
         no_remedy=loss.no_remedy,
         notes=predicted.notes,
         at_most=predicted.at_most,
+        share=one.share,
+        fixes=tuple(remedy.asked for remedy in one.remedies),
     )
 
 

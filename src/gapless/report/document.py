@@ -15,6 +15,7 @@ from gapless.model.account import Account, RowAccount
 from gapless.model.comparison import Change, Comparison, Matched, Side
 from gapless.model.finding import Abstention, Rehearsal
 from gapless.model.footprint import AllocatorUse, CallUse, FileUse, SyncUse
+from gapless.model.host_code import HostCode
 from gapless.model.recording import Unseen
 from gapless.model.run import (
     Cost,
@@ -35,6 +36,7 @@ from gapless.report.diagnosis_document import (
     FindingObject,
     PresentObject,
     ToTryObject,
+    VerdictObject,
     diagnosis_keys,
 )
 from gapless.report.run_document import (
@@ -133,6 +135,7 @@ class StudyObject:
     energy: Energy | None = None
     cost: Cost | None = None
     hot_lines: tuple[HotLine, ...] | None = None
+    host_code: tuple[HostCode, ...] | None = None  # what training threads did themselves
     unseen: tuple[Unseen, ...] | None = None
     others: Others | None = None
     optimizers: tuple[OptimizerUse, ...] | None = None
@@ -153,6 +156,7 @@ class StudyObject:
     provisional: bool | None = None  # too few steps to know the noise
     least: float | None = None  # the gain from which on a cause is worth naming
     rehearsal: Rehearsal | None = None  # the unchanged windows, replayed
+    verdict: VerdictObject | None = None  # why a step takes as long as it does; null without steps
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ _BAR: Final = 28
 _MUCH: Final = 0.05  # of the sum: parts that are worth a second line
 _NARROW: Final = 24  # cells: with less beside it, the footing stands below the sum
 _DIM: Final = "bright_black"
-_STYLES: Final = {
+STYLES: Final = {
     "compute": "green",
     "copy": "cyan",
     "communication": "blue",
@@ -50,7 +50,7 @@ def account_lines(laid: Sheet, pen: Pen, words: Words) -> Iterator[Text]:
         text = Text(f"  {pad(line.name, wide)}  {value}")
         if room > 0 and line.digits:
             text.append("  ")
-            text.append(bar(line.share, room, pen.signs), _STYLES[line.group])
+            text.append(bar(line.share, room, pen.signs), STYLES[line.group])
         yield text
         yield from _parts(line, laid, pen, words.remarks.get(line.group, ""))
     yield from _total(laid, pen, wide + 4, words.footing)

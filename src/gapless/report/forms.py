@@ -3,7 +3,7 @@
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich.text import Text
 
@@ -38,7 +38,38 @@ def write_study(study: Study, arguments: Namespace) -> None:
         sys.stdout.write(page(study, wanted))
     else:
         pen = pen_for(sys.stdout, arguments.width)
-        pen.write(_screen(study, pen, wanted))
+        pen.write(_shown(study, pen, wanted, arguments))
+
+
+def tell_run(study: Study, arguments: Namespace, stream: TextIO) -> None:
+    """Print what was asked for of a run that has just ended; the next command comes last."""
+    from gapless.report.terminal import Wanted
+
+    pen = pen_for(stream)
+    pen.write(_shown(study, pen, Wanted(), arguments, ended=True))
+    if arguments.full or arguments.section:
+        from gapless.report.brief import next_line
+
+        pen.write(next_line(study, pen))
+
+
+def _shown(
+    study: Study, pen: Pen, wanted: "Wanted", arguments: Namespace, *, ended: bool = False
+) -> Iterator[Text]:
+    """Give the first screen, or as much as was asked for."""
+    from gapless.report.terminal import Wanted
+
+    sections: list[str] | None = getattr(arguments, "section", None)
+    if sections:
+        from gapless.report.chosen import chosen_screen
+
+        return chosen_screen(study, pen, wanted, sections)
+    tables = wanted != Wanted() or getattr(arguments, "by_shape", False)  # what these are about
+    if tables or study.leaf is not None or getattr(arguments, "full", False):
+        return _screen(study, pen, wanted)
+    from gapless.report.brief import brief_screen
+
+    return brief_screen(study, pen, ended=ended)
 
 
 def _screen(study: Study, pen: Pen, wanted: "Wanted") -> Iterator[Text]:

@@ -55,10 +55,11 @@ def remedies(study: Study) -> Iterator[str]:
     found = study.diagnosis
     if found is None:
         return
-    if found.findings:
-        yield from bullets("What costs time", cause_lines(found))
+    if found.verdict is not None:
+        yield from ("", f"**{plain(clean(found.verdict.sentence))}.**")
     elif found.outlook:
         yield from ("", f"**{plain(clean(found.outlook))}**")
+    yield from bullets("What costs time", cause_lines(found))
     rows = remedy_rows(study)
     if rows:
         yield from ("", "### What would help", "")

@@ -1,6 +1,9 @@
-"""What leaves are called in print; scripts and ``--leaf`` use those of ``model.leaf``."""
+"""What leaves and processes are called in print; ``--leaf`` uses names of ``model.leaf``."""
 
 from typing import Final
+
+from gapless.model.run import ProcessTime
+from gapless.report.text import clean
 
 _SHORT: Final[dict[str, str]] = {
     "busy.tc_math": "tensor cores",
@@ -44,7 +47,7 @@ _SHORT: Final[dict[str, str]] = {
     "idle.host.dispatch": "dispatch",
     "idle.host.engine": "autograd engine",
     "idle.host.python": "Python",
-    "idle.host.unframed": "host at something unrecorded",
+    "idle.host.unframed": "the script outside torch (inferred)",
     "idle.launch.api": "launch calls",
     "idle.launch.latency": "launch latency",
     "idle.device.gap": "between kernels",
@@ -69,3 +72,10 @@ TITLES: Final = {
 def short(leaf: str) -> str:
     """Give the few words for a leaf within its group: those of a data stage are its last word."""
     return _SHORT.get(leaf, leaf.rpartition(".")[2])
+
+
+def process_name(one: ProcessTime) -> str:
+    """Name a process by its rank; one that has none by its number and script."""
+    if one.rank is not None:
+        return f"rank {one.rank}"
+    return f"process {one.pid}{'' if one.script is None else f' ({clean(one.script)})'}"

@@ -11,8 +11,16 @@ from gapless.model.interval import Interval
 from gapless.model.leaf import PRINTED
 from gapless.model.seen import Seen
 from gapless.model.study import Study
-from gapless.report.causes import ALLOWED, cause_lines, harmless_lines, place, try_lines
+from gapless.report.causes import (
+    ALLOWED,
+    cause_lines,
+    first_lines,
+    harmless_lines,
+    place,
+    try_lines,
+)
 from gapless.report.numbers import unit_for
+from gapless.report.onward import typed
 from gapless.report.pen import Pen
 from gapless.report.text import clean, pad, shorten
 from gapless.report.trials import interval
@@ -25,7 +33,7 @@ _HEADS: Final = ("", "", "", "", "predicted step", "is worth")
 _DROPPED: Final = (4, 2, 3)  # columns that go where it is narrow, the first first
 _GROUPS: Final = 3  # of where a step would go
 _TOLD: Final = 0.01  # of a step, at least
-_NARROW: Final = 24  # cells of what would be changed
+_HEAD: Final = 10  # cells of a name at least: the title of the table stands above it
 _NAME: Final = 1
 _STYLE: Final = "bright_black"
 
@@ -35,6 +43,7 @@ class Row:
     """A proposal in print."""
 
     number: str
+    fix: str  # as ``gapless try --fix`` takes it
     summary: str
     where: str
     kind: str  # its class
@@ -52,6 +61,9 @@ def remedy_screen(study: Study, pen: Pen) -> Iterator[Text]:
     found = study.diagnosis
     if found is None:
         return
+    if study.recorded is None:  # of a run it stands above the account
+        for line in first_lines(found):
+            yield from fold(line, pen.width, style="bold")
     yield from _causes(study, pen)
     rows = remedy_rows(study)
     if rows:
@@ -74,8 +86,6 @@ def _causes(study: Study, pen: Pen) -> Iterator[Text]:
     lines = list(cause_lines(found))
     if lines:
         yield from fold("what costs time, and what a step without it is worth", pen.width, "bold")
-    elif found.outlook and study.recorded is None:  # of a run it is the first line of all
-        yield from fold(clean(found.outlook), pen.width, style="bold")
     for line in lines:
         deep = line.startswith("  ")
         for one in fold(line.strip(), pen.width - (7 if deep else 2)):
@@ -102,6 +112,7 @@ def remedy_rows(study: Study) -> tuple[Row, ...]:
         rows.append(
             Row(
                 number=number,
+                fix=typed(study, one),
                 summary=clean(_without_place(one)),
                 where=place(one.where),
                 kind=one.applicability.value,
@@ -204,15 +215,40 @@ def _folded(line: str, pen: Pen) -> Iterator[str]:
 
 
 def _table(rows: Sequence[Row], pen: Pen) -> Iterator[Text]:
-    """Lay rows out; where it is narrow, the figure that can be worked out goes first."""
-    cells = [_HEADS, *(row.cells for row in rows)]
+    """Lay rows out by the name that one types, with what it changes beside it, or else below.
+
+    Where it is narrow, the figure that can be worked out goes first. No name is cut.
+    """
+    beside = [_HEADS, *(_cells(row, f"{row.fix}: {row.summary}") for row in rows)]
+    kept = _kept(beside, _DROPPED[:1], pen)
+    if _room(beside, kept, pen) >= _wide(beside, _NAME):
+        yield from _laid(beside, kept, pen)
+        return
+    alone = [_HEADS, *(_cells(row, row.fix) for row in rows)]
+    lines = list(_laid(alone, _kept(alone, _DROPPED, pen), pen))
+    yield lines[0]
+    for line, row in zip(lines[1:], rows, strict=True):
+        yield line
+        yield from (Text("     ") + one for one in fold(row.summary, pen.width - 5, _STYLE))
+
+
+def _cells(row: Row, name: str) -> tuple[str, ...]:
+    return (row.number, name, *row.cells[2:])
+
+
+def _kept(cells: Sequence[tuple[str, ...]], dropped: Sequence[int], pen: Pen) -> list[int]:
+    """Give the columns that there is room for."""
     kept = list(range(len(_HEADS)))
-    for at in _DROPPED:
-        if _room(cells, kept, pen) >= min(_NARROW, _wide(cells, _NAME)):
+    for at in dropped:
+        if _room(cells, kept, pen) >= _wide(cells, _NAME):
             break
         kept.remove(at)
+    return kept
+
+
+def _laid(cells: Sequence[tuple[str, ...]], kept: Sequence[int], pen: Pen) -> Iterator[Text]:
     widths = {at: _wide(cells, at) for at in kept}
-    widths[_NAME] = max(8, min(widths[_NAME], _room(cells, kept, pen)))
+    widths[_NAME] = max(_HEAD, min(widths[_NAME], _room(cells, kept, pen)))
     for at, row in enumerate(cells):
         texts = [pad(shorten(row[one], widths[one]), widths[one]) for one in kept]
         line = f"  {'  '.join(texts)}".rstrip()

@@ -9,7 +9,7 @@ from rich.text import Text
 from gapless.model.run import Recorded, Series
 from gapless.model.study import Study
 from gapless.report.account import Sheet, sheet
-from gapless.report.causes import first_line, replay_lines
+from gapless.report.causes import first_lines, replay_lines
 from gapless.report.checks import check_lines
 from gapless.report.first import Words, account_lines
 from gapless.report.functions import function_lines
@@ -42,7 +42,7 @@ _INDENT: Final = 11
 
 
 def print_run(study: Study, stream: TextIO | None = None) -> None:
-    """Print the report of a run that has just ended, without tables; by default on stderr."""
+    """Print the whole report of a run, without tables; by default on stderr."""
     pen = pen_for(stream or sys.stderr)
     pen.write(run_screen(study, pen))
 
@@ -74,7 +74,7 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
     yield from fold(headline(study, recorded, laid), pen.width, style="bold")
     yield from fold(life_line(recorded), pen.width)
     yield from fold(place_of(recorded), pen.width)
-    if study.diagnosis is not None and (line := first_line(study.diagnosis)):
+    for line in () if study.diagnosis is None else first_lines(study.diagnosis):
         yield from fold(line, pen.width, style="bold")
     for line in notable_lines(recorded):
         yield from fold(line, pen.width)
@@ -84,7 +84,7 @@ def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator
     yield from remedy_screen(study, pen)
     for name, lines in sections(study, recorded):
         yield from section(name, lines, pen)
-    yield from _machine(recorded.machine, pen)
+    yield from machine_lines(recorded.machine, pen)
     yield from section("not seen", list(unseen_lines(study, recorded)), pen)
     if (recorded.windows or recorded.adopted) and wanted is not None:
         yield from section("windows", window_lines(study, recorded), pen)
@@ -126,7 +126,7 @@ def remarks(recorded: Recorded) -> dict[str, str]:
     return {"data": f"({told})"} if told else {}
 
 
-def _machine(every: Sequence[Series], pen: Pen) -> Iterator[Text]:
+def machine_lines(every: Sequence[Series], pen: Pen) -> Iterator[Text]:
     """Draw the sampled series, from the start of the command to its end."""
     name = min(_NAME, max((len(one.title) for one in every), default=0))
     room = pen.width - _INDENT - name - 30

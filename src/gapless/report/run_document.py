@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gapless.model.footprint import Footprint
+from gapless.model.rhythm import Unlike
 from gapless.model.run import Recorded, StepAccount
 from gapless.model.study import Steps
 
@@ -46,6 +47,7 @@ class StepAccountObject:
     backlog_ns: int | None
     excess_ns: int
     host_scale: float | None
+    unlike: Unlike | None = None  # steps of a kind that no window holds
 
 
 def recorded_keys(recorded: Recorded | None) -> dict[str, Any]:
@@ -61,6 +63,7 @@ def recorded_keys(recorded: Recorded | None) -> dict[str, Any]:
         "energy": recorded.energy,
         "cost": recorded.cost,
         "hot_lines": recorded.lines,
+        "host_code": recorded.host_code,
         "unseen": recorded.unseen,
         "others": recorded.others,
         "optimizers": recorded.optimizers,

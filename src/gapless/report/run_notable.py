@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from gapless.model.run import LoaderUse, ProcessTime, Recorded
-from gapless.report.numbers import percent, span
+from gapless.report.numbers import percent, span, unit_for
 from gapless.report.text import clean
 
 _TAKEN: Final = 0.1  # of the processors: less of others is only among the machine's series
 _STOLEN: Final = 0.02
+_UNSTEADY: Final = 0.25  # of the usual step: by so much the usual step itself is uncertain
+_KINDS: Final = 3  # times as long: steps of more than one kind
 _SLOW: Final = 10  # times what is usual
 _LONG: Final = 0.2  # of the life of the process
 _LEAST: Final = 1e10  # ns: imports and a device take seconds
@@ -19,8 +21,10 @@ _FEW: Final = 3  # optimizers, loaders that are named
 def notable_lines(recorded: Recorded) -> Iterator[str]:
     """Say what a reader must know before the account."""
     yield from _others(recorded)
-    for one in recorded.timeline.processes[:1]:
-        yield from _beginning(one, recorded)
+    yield from _varying(recorded)
+    first = recorded.timeline.leading()
+    if first is not None:
+        yield from _beginning(first, recorded)
     for one in recorded.loaders[:1]:
         yield from _first_batches(one)
 
@@ -44,6 +48,44 @@ def _others(recorded: Recorded) -> Iterator[str]:
             f"not alone: {', '.join(told)} on average; what ran on the CPU may be slower here than "
             "it has to be"
         )
+
+
+def _varying(recorded: Recorded) -> Iterator[str]:
+    """Say that steps vary, and whether that is the machine's doing or belongs to the training."""
+    steps = recorded.steps
+    if steps is None:
+        return
+    noise = steps.noise or 0.0
+    if noise < _UNSTEADY and steps.p90_ns < _KINDS * steps.p10_ns:
+        return
+    unit = unit_for(steps.p90_ns)
+    lengths = f"{unit.of(steps.p10_ns)} to {unit.of(steps.p90_ns)} {unit.name} (p10, p90)"
+    if any(True for _ in _others(recorded)) or _held(recorded):
+        yield f"steps take {lengths}, while the machine was not theirs alone: gains are rough"
+    elif recorded.others is None:
+        yield f"steps take {lengths}: whether others used the machine meanwhile was not recorded"
+    else:
+        yield (
+            f"steps take {lengths}, and nothing else used the machine: they differ by themselves "
+            f"({_why(recorded)})"
+        )
+
+
+def _why(recorded: Recorded) -> str:
+    """Say what steps of one training differ in as a rule."""
+    known = None if recorded.account is None else recorded.account.account
+    if known is not None and known.groups.get("data", 0) >= _LONG * known.wall_ns:
+        return "by how long they wait for data, at least"
+    return "lengths of samples or episodes, steps of several kinds"
+
+
+def _held(recorded: Recorded) -> bool:
+    """Tell whether others computed on a device, or something held its clock back."""
+    devices = recorded.devices_seen
+    return any(
+        (one.others or 0.0) >= _TAKEN or any(share >= _TAKEN for share in one.held.values())
+        for one in devices
+    )
 
 
 def _beginning(one: ProcessTime, recorded: Recorded) -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import Final
 
 from gapless.model.run import ProcessTime, Recorded
 from gapless.model.study import Study
+from gapless.report.names import process_name
 from gapless.report.numbers import percent, span, unit_for
 from gapless.report.run_words import PHASES
 
@@ -24,13 +25,13 @@ def rank_lines(study: Study, recorded: Recorded) -> Iterator[str]:
     slowest = sorted(ones, key=lambda one: -(one.mean_ns or 0))
     shown = ones if len(ones) <= _FEW else [*slowest[:3], slowest[-1]]
     for one in shown:
-        name = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
         yield (
-            f"{name}: {one.steps:,} steps of {unit.of(one.mean_ns or 0)} {unit.name} · "
-            f"{_makeup(one.stepping)}"
+            f"{process_name(one)}: {one.steps:,} steps of {unit.of(one.mean_ns or 0)} "
+            f"{unit.name} · {_makeup(one.stepping)}"
         )
     if len(ones) > len(shown):
-        yield f"{len(ones) - len(shown)} more ranks between the third slowest and the fastest"
+        kind = "processes" if any(one.rank is None for one in ones) else "ranks"
+        yield f"{len(ones) - len(shown)} more {kind} between the third slowest and the fastest"
     late = list(_late(study, ones))
     yield from late or _uneven(ones)
 

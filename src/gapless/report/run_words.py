@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from gapless.model.rhythm import Unlike
 from gapless.model.run import ProcessTime, Recorded, RunSteps, Slowed
 from gapless.model.study import Study
 from gapless.report.account import Sheet
+from gapless.report.names import process_name
 from gapless.report.numbers import count, duration, percent, span, unit_for
 from gapless.report.text import clean
 
@@ -29,7 +31,7 @@ PHASES: Final = {  # run leaves as they are printed, in order
 }
 
 
-def headline(study: Study, recorded: Recorded, laid: Sheet | None) -> str:
+def headline(study: Study, recorded: Recorded, laid: Sheet | None, *, busy: bool = True) -> str:
     """Say in one line how many steps there were, how long, on what, and how much it worked."""
     if recorded.steps is None or laid is None:
         return f"gapless · {_stepless(recorded)}"
@@ -38,7 +40,7 @@ def headline(study: Study, recorded: Recorded, laid: Sheet | None) -> str:
     if recorded.steps.samples_per_s is not None:
         parts.append(f"{count(_rounded(recorded.steps.samples_per_s))} samples/s")
     account = recorded.account
-    if account is not None and account.refined_by:
+    if busy and account is not None and account.refined_by:
         share = percent(account.account.busy_ns() / account.account.wall_ns)
         many = "GPUs" if (recorded.devices or 1) > 1 else "GPU"
         who = f"the {many} worked" if account.on_device else "operators ran"
@@ -121,11 +123,8 @@ def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
     if steps.noise is None and steps.noted < _PROVISIONAL <= steps.regular:
         yield f"fewer than {_PROVISIONAL} of them: how much they vary by chance is not known"
     elif steps.noise is None:
-        few = (
-            f"{steps.regular:,} steps are"
-            if steps.regular < _PROVISIONAL
-            else "each rank's steps are"
-        )
+        many = steps.regular < _PROVISIONAL
+        few = f"{steps.regular:,} steps are" if many else "each rank's steps are"
         yield (f"{few} fewer than {_PROVISIONAL}: how much they vary by chance is not known yet")
     if steps.slowed is not None:
         yield from _slowed(steps.slowed)
@@ -160,6 +159,8 @@ def _joined(recorded: Recorded) -> Iterator[str]:
         yield f"no window was recorded: what lies within a step is not known{_longer(recorded)}"
     elif recorded.adopted:
         yield _adopted(recorded)
+    if account.unlike is not None:
+        yield _unlike(account.unlike)
     if account.host_scale is not None and account.host_scale < 0.9:  # noqa: PLR2004
         yield (
             "the profiler slows the host: outside the windows what it costs is "
@@ -177,6 +178,14 @@ def _joined(recorded: Recorded) -> Iterator[str]:
         )
 
 
+def _unlike(some: Unlike) -> str:
+    """Say of which steps no window tells anything."""
+    return (
+        f"no window holds a step like {percent(some.steps)} of them ({span(some.mean_ns)} each, "
+        f"waits aside): of {percent(some.time)} of the time only sampled lines tell what it went to"
+    )
+
+
 def _longer(recorded: Recorded) -> str:
     """Say how long a check has to be whose steps were too long for it."""
     steps = recorded.steps
@@ -192,8 +201,7 @@ def _check_s(steps: RunSteps) -> int:
 def _adopted(recorded: Recorded) -> str:
     """Say which files of the training's own profiler stand where there is no window of ours."""
     which, more = from_here(recorded.adopted[0]), len(recorded.adopted) - 1
-    many = f" (and {more} more)" if more else ""
-    what = "traces" if more else "trace"
+    many, what = (f" (and {more} more)", "traces") if more else ("", "trace")
     where = "windows and, of processes without any, " if recorded.windows else ""
     return (
         f"what lies within a step is from {where}the {what} that the training's own profiler "
@@ -209,10 +217,10 @@ def command_lines(recorded: Recorded) -> Iterator[str]:
     several = len(line.processes) > 1
     whose = f"{len(line.processes)} training processes, " if several else ""
     yield f"{whose}{span(line.wall_ns)}{' together' if several else ''}: {phases(line.leaves)}"
-    first = min(line.processes, key=lambda one: one.rank if one.rank is not None else -1)
+    first = line.leading() or line.processes[0]
     told = list(_firsts(first))
     if told:
-        yield f"{'rank ' + str(first.rank) + ': ' if several else ''}{' · '.join(told)}"
+        yield f"{process_name(first) + ': ' if several else ''}{' · '.join(told)}"
     killed = sum(one.killed for one in line.processes)
     if killed:
         yield (

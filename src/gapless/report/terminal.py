@@ -50,7 +50,7 @@ def screen(study: Study, pen: Pen, wanted: Wanted) -> Iterator[Text]:
 def tables(study: Study, pen: Pen, wanted: Wanted) -> Iterator[Text]:
     """Give the tables of what a trace holds. Raises ``UsageError`` for a sort key that is none."""
     for name in NAMES:
-        yield from _table(study, name, pen, wanted)
+        yield from table(study, name, pen, wanted)
 
 
 def section(title: str, lines: Sequence[str], pen: Pen) -> Iterator[Text]:
@@ -61,7 +61,7 @@ def section(title: str, lines: Sequence[str], pen: Pen) -> Iterator[Text]:
             yield Text.assemble((pad(head, 9), "bold"), ("  " if deep else ""), text)
 
 
-def _table(study: Study, name: str, pen: Pen, wanted: Wanted) -> Iterator[Text]:
+def table(study: Study, name: str, pen: Pen, wanted: Wanted) -> Iterator[Text]:
     """Give one table, nothing if it is empty."""
     laid = grid(study, name, wanted.top, wanted.sort)
     if not laid.cells:

@@ -31,7 +31,7 @@ _STYLE: Final = {
 }
 _AGREEMENT: Final = {Agreement.WITHIN: "green", Agreement.NEAR: "green", Agreement.BESIDE: "red"}
 _BROKEN: Final = (Verdict.DOES_NOT_FIT, Verdict.REFUSED)
-_FASTER: Final = (Verdict.CONFIRMED, Verdict.LARGER, Verdict.SMALLER)
+FASTER: Final = (Verdict.CONFIRMED, Verdict.LARGER, Verdict.SMALLER)
 _VERDICT: Final = 12  # cells
 _NARROW: Final = 20  # cells of a name: below that the last column goes
 _HEADS: Final = ("", "", "a step", "predicted", "is worth", "a whole job")
@@ -91,7 +91,7 @@ def _headline(trial: Trial) -> str:
     checks = [side.check for side in trial.sides if side.check is not None]
     if checks:
         return f"gapless try · {command} · {check_headline(checks)}"
-    better = [side for side in trial.sides if side.verdict in _FASTER and side.speedup]
+    better = [side for side in trial.sides if side.verdict in FASTER and side.speedup]
     if not better:
         return f"gapless try · {command} · nothing tried is proven to help"
     fixes = [side for side in better if not _is_ceiling(side)]
