@@ -4,6 +4,8 @@
     study = gapless.open("trace.json.gz")
     study.account.groups["data"], study.tables.kernels[0], study.account.to_frame()
 
+In a training: ``record()`` records a block, ``step()`` ends a step of a loop that nothing marks.
+
 ``GaplessError`` is all that is raised for bad input.
 """
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["GaplessError", "Study", "__version__", "compare", "open", "record"]
+__all__ = ["GaplessError", "Study", "__version__", "compare", "open", "record", "step"]
 
 
 def open(  # noqa: A001, PLR0913 - it is called gapless.open; the options are the command's
@@ -77,6 +79,24 @@ def record(out: "str | os.PathLike[str] | None" = None) -> "AbstractContextManag
     from gapless.launch.here import record as record_here
 
     return record_here(None if out is None else Path(out))
+
+
+def step() -> None:
+    """Tell that a step of the loop ends here, where gapless finds none by itself.
+
+        for batch in batches:
+            work(batch)
+            gapless.step()
+
+    It leads before all that gapless would go by (optimizer steps, backward passes, batches,
+    forward passes). Without a recording it does nothing. Below ``gapless run`` and ``check`` it is
+    there even if the training's own Python has no gapless; else guard the import.
+    """
+    import sys
+
+    marking = sys.modules.get("_gapless.payload.marking")
+    if marking is not None:
+        marking.step()
 
 
 def __getattr__(name: str) -> object:

@@ -185,6 +185,8 @@ def _unknown(command: str) -> str:
     close = get_close_matches(command, COMMANDS, n=1)
     if close:
         return f"there is no command {command!r}; did you mean {close[0]!r}?"
+    if command.endswith(".py"):
+        return f"{command!r} is no command of gapless; to record it: gapless run python {command}"
     if os.path.exists(command):  # noqa: PTH110 - pathlib takes a third of what --help may take
         return f"{command!r} is no command; to open it: gapless open {command}"
     return f"there is no command {command!r}; there are: {', '.join(COMMANDS)}"
@@ -193,7 +195,7 @@ def _unknown(command: str) -> str:
 def _refuse(error: GaplessError) -> int:
     from gapless.report.text import clean
 
-    print(f"gapless: {clean(str(error))} (docs/errors.md#{error.slug})", file=sys.stderr)  # noqa: T201
+    print(f"gapless: {clean(str(error))} (gapless explain {error.slug})", file=sys.stderr)  # noqa: T201
     return 2
 
 

@@ -1,34 +1,89 @@
-"""Everything that gapless raises for bad input: one class, a few children, each with a slug."""
+"""Everything that gapless raises for bad input: one class, a few children, each with a slug.
+
+``page`` of a class is its page: what ``gapless explain SLUG`` prints, and docs/errors.md shows.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar
 
 
 class GaplessError(Exception):
     """Say what is wrong, with the values, and then what to do.
 
-    ``slug`` names the page ``docs/errors.md#<slug>`` that explains the error at length.
+    ``slug`` names the error for ``gapless explain``, ``page`` is what that prints.
     """
 
-    slug = "error"
+    slug: ClassVar[str] = "error"
+    page: ClassVar[str] = """\
+The kind that all others are special cases of. What it says is all there is to say.
+"""
 
 
 class NotFoundError(GaplessError):
     """A path, a pattern or a rank that names nothing."""
 
     slug = "not-found"
+    page = """\
+A path, a pattern or a rank names nothing.
+
+- Look at the path as the message prints it. A pattern in quotes is expanded by gapless,
+  without them by the shell.
+- A folder is searched for traces (`*.json`, `*.json.gz`, `*.json.zst`) at any depth.
+- `--rank` takes numbers of ranks that are among the files; the message lists those that are.
+- `account.to_frame()` needs narwhals and one of polars, pandas and pyarrow:
+  `pip install 'gapless[frame]'`.
+"""
 
 
 class NotATraceError(GaplessError):
     """A file that holds no trace that gapless can read."""
 
     slug = "not-a-trace"
+    page = """\
+The file was read, and holds no trace events: it is empty, or something else.
+
+- gapless reads the JSON that `torch.profiler` writes (`export_chrome_trace`,
+  `tensorboard_trace_handler`), not `.pt.trace` folders of other tools, memory snapshots (`.pickle`)
+  or Nsight Systems files.
+- A file that `torch.profiler` is still writing can be empty. Wait until the training has closed it.
+- A cut file is no error: what is whole in it is used, and the health lines say so.
+"""
 
 
 class RunFolderError(GaplessError):
     """A run folder, or a packed one, that cannot be read, or must not be touched."""
 
     slug = "run-folder"
+    page = """\
+A folder holds no run, or one that must be left alone.
+
+- `gapless runs` lists the runs of `.gapless/runs` in the current folder; `--in DIR` looks
+  elsewhere, for example where `gapless run --out DIR` put them.
+- *is of version …*: a later gapless recorded the run. Upgrade, or look at it with the version that
+  `run.json` names; nothing was changed.
+- A run that goes on is not deleted. End it first, or insist with `--force`.
+- A packed run (`.tar.zst`, `.zip`) that is damaged, or holds anything but a run, is not unpacked.
+- A damaged log is no error: every whole frame in it is used, and the recording says what is
+  missing.
+"""
 
 
 class UsageError(GaplessError):
     """An option or a combination of options that cannot be followed."""
 
     slug = "usage"
+    page = """\
+An option, its value, or a combination cannot be followed. The message says which values can;
+`gapless COMMAND --help` lists all options.
+
+- `--fix` takes the names that `gapless try --list` prints, `--set` any setting in one of the forms
+  that the page of fixes lists ("Settings without a name").
+- *arms may touch …*: a trial would write where no private view covers it. Name the places with
+  `--allow-writes PATH`, or say `--yes`.
+"""
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Return the slug and the page of each kind of error."""
+    for kind in (GaplessError, *GaplessError.__subclasses__()):
+        yield kind.slug, kind.page

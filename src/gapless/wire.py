@@ -60,7 +60,11 @@ MARK_FIELDS = ("kind", "flags", "subject", "thread", "start", "end", "value")
     DEVICE_STEP,  # value: ns on the device between this step's end and the one before
     OBSERVER,  # our own work; value: OBSERVER_*
     USER_PROFILER,  # the user's own profiler is on
-) = range(14)
+    DEVICE_EDGE,  # a point, where a step ended; value: ns on the device since the first such mark
+    BACKWARD,  # a backward pass, while none of the optimizers ends the steps; subject: site
+    FORWARD,  # of an outermost module, while nothing trains; subject: module
+    USER_STEP,  # gapless.step(), a point; subject: site
+) = range(18)
 MARKS_NAMES = (
     "step",
     "next",
@@ -76,6 +80,10 @@ MARKS_NAMES = (
     "device-step",
     "observer",
     "user-profiler",
+    "device-edge",
+    "backward",
+    "forward",
+    "user-step",
 )
 EXHAUSTED = 1  # flag of NEXT: it raised StopIteration
 RAISED = 2  # flag of any mark: the call raised

@@ -6,6 +6,7 @@ from gapless import cli
 from gapless.catalogue import rule_pages
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.rules import RULES
+from gapless.errors import pages
 
 
 @pytest.mark.parametrize("name", [RULES[0].code, RULES[0].code.lower(), RULES[0].name])
@@ -24,7 +25,16 @@ def test_an_edit_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
 def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "}
-    assert listed == {one.code for one in RULES} | {one.name for one in FIXES}
+    slugs = {slug for slug, _ in pages()}
+    assert listed == {one.code for one in RULES} | {one.name for one in FIXES} | slugs
+
+
+@pytest.mark.parametrize("slug", [slug for slug, _ in pages()])
+def test_an_error_is_explained_where_no_docs_are_installed(
+    slug: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["explain", slug]) == 0
+    assert capsys.readouterr().out.startswith(f"# {slug}\n\n")
 
 
 def test_a_name_that_is_none_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

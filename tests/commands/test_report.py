@@ -38,8 +38,22 @@ def test_the_last_run_is_reported(runs: Path, capsys: pytest.CaptureFixture[str]
     assert main(["report"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("gapless · 11 steps of 10.00 ms")
-    assert ".gapless/runs/2026-11-21T10-00-00-bbbb" in out
+    assert "2026-11-21T10-00-00-bbbb" in out
     assert "4.00 ms  40.0 %" in out
+    assert main(["report", "--full"]) == 0
+    assert ".gapless/runs/2026-11-21T10-00-00-bbbb" in capsys.readouterr().out
+    assert main(["report", str(runs)]) == 0  # a folder of runs: its last
+    assert capsys.readouterr().out == out
+
+
+def test_parts_of_a_report_are_asked_for_by_name(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    assert main(["report", "--section", "steps", "--section", "unseen"]) == 0
+    assert capsys.readouterr().out.startswith("steps    median 10.00 ms")
+    assert main(["report", "--section", "nonsense"]) == 2
+    assert "a report has no section 'nonsense'; it has: account, causes" in capsys.readouterr().err
 
 
 def test_a_run_is_named_by_the_beginning_of_its_id_or_its_folder(
@@ -64,7 +78,7 @@ def test_a_window_parts_the_step(runs: Path, capsys: pytest.CaptureFixture[str])
     assert made["on_device"]
     assert "step" not in made["leaves"]
     assert sum(made["leaves"].values()) == made["wall_ns"] == 100 * MS
-    assert main(["report"]) == 0
+    assert main(["report", "--full"]) == 0
     assert "operators, a step" in capsys.readouterr().out
 
 
@@ -74,7 +88,7 @@ def test_a_window_that_cannot_be_read_is_said_and_the_rest_reported(
     folder = run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
     (folder / "windows").mkdir()
     (folder / "windows" / "rank0-step1.json").write_text("no trace")
-    assert main(["report"]) == 0
+    assert main(["report", "--full"]) == 0
     out = capsys.readouterr().out
     assert "a window cannot be read" in out
     assert "the step itself" in out
@@ -96,9 +110,10 @@ def test_samples_are_drawn_and_paid_for(runs: Path, capsys: pytest.CaptureFixtur
     run(runs / "a", logs, ended=150 * MS)
     assert main(["report", "--price", "2.5"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "GPU 0 power" in out
     assert "energy 28 J (sampled power), 14 J of it (50 %) while no kernel ran" in out
     assert "(1 GPU at 2.5 an hour)" in out
+    assert main(["report", "--section", "machine"]) == 0
+    assert "GPU 0 power" in capsys.readouterr().out
     assert main(["report", "--price", "-1"]) == 2
 
 

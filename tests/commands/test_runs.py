@@ -195,7 +195,7 @@ def test_a_packed_run_is_listed_and_comes_back(
     assert (told["path"], told["left_out"]) == ("x.zip", ["windows/rank0-step1.json.gz"])
     assert told["bytes"] == (here / "x.zip").stat().st_size
     assert run("unpack", "x.zip", "--in", "there") == 2
-    assert "(docs/errors.md#run-folder)" in capsys.readouterr().err
+    assert "(gapless explain run-folder)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -219,4 +219,4 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     assert out == ""
     assert said in err
     assert err.count("\n") == 1
-    assert "(docs/errors.md#" in err
+    assert "(gapless explain " in err

@@ -220,6 +220,31 @@ def test_a_run_that_cannot_be_tried_is_told(
     assert asked == []
 
 
+def test_a_later_run_that_did_not_train_is_passed_over(run: Path, asked: Asked) -> None:
+    drawing.run(run.parent / "2026-b", {}, folder=str(run.parents[2]))
+    assert cli.main(["try", "--yes"]) == 0
+    assert [one.home for one in asked] == [run.parent]
+
+
+def test_a_folder_of_runs_stands_for_its_last(run: Path, asked: Asked) -> None:
+    moved = run.parents[2] / "elsewhere"
+    run.parent.rename(moved)
+    assert cli.main(["try", "elsewhere", "--yes"]) == 0
+    assert len(asked) == 1
+
+
+@pytest.mark.usefixtures("run")
+def test_interrupted_before_arms_could_be_compared_it_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> trying.Tried:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trying, "attempt", interrupted)
+    assert cli.main(["try", "--yes"]) == 130
+    assert "interrupted before two arms could be compared" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "brief"),
     [

@@ -4,14 +4,24 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gapless import wire
+from tests import waiting
 
+PATIENCE_S, until = waiting.PATIENCE_S, waiting.until
 GAPLESS = (sys.executable, "-m", "gapless")
+# A program that goes on until gapless has looked around twice. Its argument: what `LOOKS` is.
+SEEN = """import os, sys, time
+def looks():
+    return open(sys.argv[1], 'rb').read().count(b'"values"') if os.path.exists(sys.argv[1]) else 0
+enough = looks() + 2
+while looks() < enough:
+    time.sleep(0.02)
+"""
+LOOKS = '"$GAPLESS_SPOOL/samples.log"'
 _OURS = re.compile(rb"gapless(?:: | \xc2\xb7 )")  # how what we print begins
 
 
@@ -29,7 +39,7 @@ def plain(
         input=given,
         capture_output=True,
         process_group=0,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -81,14 +91,6 @@ def unseen(path: Path) -> dict[str, str]:
     frames, _ = wire.frames((path / "logs" / "samples.log").read_bytes())
     told = [frame.text() for frame in frames if frame.kind == wire.UNSEEN]
     return {one["what"]: one["why"] for one in told}
-
-
-def until(true: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
 
 
 def text(path: Path) -> str:

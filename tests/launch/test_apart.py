@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,13 +16,14 @@ from gapless.launch.apart import Apart, Ended, run
 from gapless.launch.environment import Settings
 from gapless.launch.order import Order
 from gapless.store.recordings import load
+from tests.waiting import PATIENCE_S, until
 
 HERE = Path(__file__).parent
 STAGES = ("before_torch", "in_the_first_batch", "in_steps", "at_exit")
 PLAN = {"stop": 10, "seconds": 60, "seed": 0, "losses": 4, "batches": 4, "close": True}
 
 
-def apart(folder: Path, *command: str, deadline_s: float = 60.0, **plan: object) -> Ended:
+def apart(folder: Path, *command: str, deadline_s: float = 240.0, **plan: object) -> Ended:
     settings = Settings(windows=False, trial={**PLAN, **plan})
     order = Order(command, folder / "runs", settings)
     return run(Apart(order, folder / "output", deadline_s, variables={"ONE": "1", "HOME": None}))
@@ -46,7 +48,7 @@ def alive(mark: str) -> list[int]:
     return found
 
 
-def wait_for(what: str, paths: list[Path], seconds: float = 180.0) -> None:
+def wait_for(what: str, paths: list[Path], seconds: float = PATIENCE_S) -> None:
     until = time.monotonic() + seconds
     while not all(path.exists() for path in paths):
         assert time.monotonic() < until, what
@@ -82,7 +84,7 @@ def test_what_a_command_leaves_in_the_background_is_ended(tmp_path: Path, mark: 
 
 
 def test_what_is_not_done_at_the_deadline_is_ended(tmp_path: Path, mark: str) -> None:
-    ended = apart(tmp_path, "sh", "-c", "trap '' TERM; setsid sleep 1000", deadline_s=0.5)
+    ended = apart(tmp_path, "sh", "-c", "trap '' TERM; setsid sleep 1000", deadline_s=3.0)
     assert (ended.code, ended.late) == (-signal.SIGKILL, True)
     assert alive(mark) == []
 
@@ -92,7 +94,14 @@ def test_its_processes_end_where_we_are_interrupted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 1.0)
+    begun = (tmp_path / "begun").exists
+
+    def interrupt() -> None:
+        until(begun)
+        time.sleep(1.0)  # the command may have begun before what starts it has returned
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         apart(tmp_path, "sh", "-c", "touch begun; setsid sleep 1000; touch went-on")
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -109,7 +118,7 @@ def test_at_each_stage_its_processes_end_where_we_are_killed(tmp_path: Path, mar
         wait_for("every stage is reached", stages)
         assert len(alive(mark)) > len(STAGES) + 3, "trainings, workers, keeper, launcher"
         launcher.kill()
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE_S
     while alive(mark) and time.monotonic() < until:
         time.sleep(0.05)
     assert alive(mark) == []

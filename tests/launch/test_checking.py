@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -31,11 +30,10 @@ GOES_ON = TRAINS + "time.sleep(300)\n"
 
 def check(
     tmp_path: Path, program: str, *words: str, seconds: str = "20"
-) -> tuple[subprocess.CompletedProcess[bytes], float]:
-    began = time.monotonic()
+) -> subprocess.CompletedProcess[bytes]:
+    """Check a program; a check that does not end by itself is an error."""
     command = [*starting.GAPLESS, "check", "--seconds", seconds, sys.executable, "-c", program]
-    done = starting.plain([*command, *words], tmp_path)
-    return done, time.monotonic() - began
+    return starting.plain([*command, *words], tmp_path)
 
 
 def manifest(tmp_path: Path) -> dict[str, object]:
@@ -43,7 +41,7 @@ def manifest(tmp_path: Path) -> dict[str, object]:
 
 
 def test_a_training_that_leaves_by_itself_is_well(tmp_path: Path) -> None:
-    done, _ = check(tmp_path, TRAINS, "window", "end")
+    done = check(tmp_path, TRAINS, "window", "end")
     assert done.returncode == 0
     told = manifest(tmp_path)
     assert (told["status"], told["stopped_by"], told["exit_code"]) == ("finished", "check", 0)
@@ -51,7 +49,7 @@ def test_a_training_that_leaves_by_itself_is_well(tmp_path: Path) -> None:
 
 def test_a_training_that_comes_to_its_own_end_is_let_end(tmp_path: Path) -> None:
     program = TRAINS.replace("'how': 'check'", "'how': 'exit'") + "time.sleep(1.5)\nsys.exit(0)\n"
-    done, _ = check(tmp_path, program, "window", "end")
+    done = check(tmp_path, program, "window", "end")
     assert done.returncode == 0
     told = manifest(tmp_path)
     assert (told["status"], told["stopped_by"], told["exit_code"]) == ("finished", None, 0)
@@ -67,23 +65,21 @@ def test_a_script_that_goes_on_after_its_training_is_ended(tmp_path: Path) -> No
 
 
 def test_without_a_window_the_time_ends_it(tmp_path: Path) -> None:
-    done, took = check(tmp_path, GOES_ON, seconds="2")
+    done = check(tmp_path, GOES_ON, seconds="2")
     assert done.returncode == 0  # it stepped
-    assert took < 100
     assert not starting.alive(int(done.stdout))
 
 
 def test_a_command_in_which_nothing_is_seen_ends_with_2(tmp_path: Path) -> None:
-    done, took = check(tmp_path, "import time; time.sleep(300)", seconds="1")
+    done = check(tmp_path, "import time; time.sleep(300)", seconds="1")
     assert done.returncode == 2
     assert b"nothing was recorded: no Python process was seen to load PyTorch" in done.stderr
-    assert took < 100
 
 
 def test_a_command_that_fails_before_keeps_its_code(tmp_path: Path) -> None:
-    done, _ = check(tmp_path, "raise SystemExit(7)")
+    done = check(tmp_path, "raise SystemExit(7)")
     assert done.returncode == 7
-    assert check(tmp_path, "pass")[0].returncode == 2
+    assert check(tmp_path, "pass").returncode == 2
 
 
 def test_what_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +91,11 @@ def test_what_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.Monk
     stubborn = subprocess.Popen(["/bin/bash", "-c", script], env=given, stdout=subprocess.PIPE)
     assert stubborn.stdout is not None
     stubborn.stdout.readline()
-    hidden = subprocess.Popen(["/bin/sleep", "60"], env={})
-    stranger = subprocess.Popen(["/bin/sleep", "60"])
+    hidden = subprocess.Popen(["/bin/sleep", "300"], env={})
+    stranger = subprocess.Popen(["/bin/sleep", "300"])
     checking.end_tree(spool, lambda: [hidden.pid])
-    assert stubborn.wait(5) == -signal.SIGKILL
-    assert hidden.wait(5) == -signal.SIGTERM
+    assert stubborn.wait(starting.PATIENCE_S) == -signal.SIGKILL
+    assert hidden.wait(starting.PATIENCE_S) == -signal.SIGTERM
     assert stranger.poll() is None
     stranger.kill()
     stranger.wait()
@@ -121,7 +117,7 @@ def test_workers_are_left_to_their_training(tmp_path: Path) -> None:
         patch.setattr(checking, "_GRACE_S", 0.3)
         checking.end_tree(spool, list)
     assert worker.stdout.read() == b""
-    assert worker.wait(5) == -signal.SIGKILL
+    assert worker.wait(starting.PATIENCE_S) == -signal.SIGKILL
     worker.stdout.close()
 
 

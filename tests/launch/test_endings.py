@@ -52,10 +52,12 @@ def test_a_command_ends_as_it_would_have(command: list[str], tmp_path: Path) -> 
     ("command", "code", "said"),
     [
         (["no-such-command"], 127, b"gapless: no-such-command: command not found\n"),
+        (["plain.py"], 127, b"not found; a script needs its interpreter: python plain.py\n"),
+        (["python plain.py"], 127, b"not found; leave out the quotes around the command\n"),
         (["./gone"], 127, b"gapless: ./gone: No such file or directory\n"),
         (["./plain.txt"], 126, b"gapless: ./plain.txt: Permission denied\n"),
         (["."], 126, b"gapless: .: Permission denied\n"),
-        ([], 2, b"docs/errors.md#usage"),
+        ([], 2, b"gapless explain usage"),
         (["--nonsense", "true"], 2, b"--nonsense"),
     ],
 )
@@ -63,6 +65,7 @@ def test_what_cannot_start_is_said_in_one_line(
     command: list[str], code: int, said: bytes, tmp_path: Path
 ) -> None:
     (tmp_path / "plain.txt").write_text("text")
+    (tmp_path / "plain.py").write_text("text")
     spools = tmp_path / "spools"
     spools.mkdir()
     done = starting.run(command, tmp_path, env={**os.environ, "TMPDIR": str(spools)})
@@ -144,10 +147,10 @@ def test_a_closed_output_stays_closed(tmp_path: Path) -> None:
 
 def test_output_that_outlives_the_command_is_not_waited_for(tmp_path: Path) -> None:
     """A script that ends by ``os._exit`` leaves workers that hold its standard output."""
-    with starting.start(["bash", "-c", "sleep 20 & echo $!"], tmp_path) as process:
+    with starting.start(["bash", "-c", "sleep 300 & echo $!"], tmp_path) as process:
         assert process.stdout is not None
         sleeper = int(process.stdout.readline())
-        assert process.wait(10) == 0
+        assert process.wait(starting.PATIENCE_S) == 0
         assert starting.alive(sleeper)
         os.kill(sleeper, signal.SIGKILL)
 
@@ -169,7 +172,7 @@ def test_the_folder_is_hidden_from_version_control(tmp_path: Path) -> None:
 def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
     both = [starting.start(["sleep", "0.5"], tmp_path) for _ in range(2)]
     for process in both:
-        process.communicate(timeout=30)
+        process.communicate(timeout=starting.PATIENCE_S)
         assert process.returncode == 0
     runs = list((tmp_path / ".gapless" / "runs").iterdir())
     assert len({json.loads((path / "run.json").read_text())["id"] for path in runs}) == 2

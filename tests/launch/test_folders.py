@@ -50,7 +50,8 @@ def test_a_working_folder_that_was_removed_is_no_fault(tmp_path: Path) -> None:
     done = starting.plain(["bash", "-c", script], tmp_path)
     assert done.returncode == 4
     assert b"mistake" not in done.stderr
-    assert b"gapless: recorded in /" in done.stderr
+    assert b"gapless: what was seen is in /" in done.stderr
+    assert b"the command failed with exit code 4; nothing was recorded" in done.stderr
 
 
 def test_a_training_left_in_the_background_is_still_recorded(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from gapless.launch import keeper
+from tests.waiting import PATIENCE_S
 
 HERE = Path(__file__).parent
 
@@ -17,12 +18,12 @@ def test_the_spool_of_an_arm_goes_with_its_launcher(tmp_path: Path) -> None:
     words = (sys.executable, str(HERE / "apart.py"), str(tmp_path), "{}", "sh", "-c")
     wait = f"echo >{tmp_path}/begun; exec sleep 1000"
     with subprocess.Popen((*words, wait), env={**os.environ, "TMPDIR": str(places)}) as launcher:
-        until = time.monotonic() + 30
+        until = time.monotonic() + PATIENCE_S
         while not (tmp_path / "begun").exists() and time.monotonic() < until:
             time.sleep(0.02)
         assert [one.name.startswith("gapless-spool-") for one in places.iterdir()] == [True]
         launcher.kill()
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE_S
     while list(places.iterdir()) and time.monotonic() < until:
         time.sleep(0.02)
     assert list(places.iterdir()) == []

@@ -171,18 +171,31 @@ def test_lines_of_others_are_passed_over(tmp_path: Path) -> None:
     assert "a line of the probe was not understood" in found.notes
 
 
+# The probe, whose disk never comes to an end: it is at it when it is killed.
+ENDLESS = """
+import os, runpy, sys, time
+os.fsync = lambda _: time.sleep(1000)
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 def test_a_probe_that_is_killed_keeps_what_it_had_measured(tmp_path: Path) -> None:
     def kill(what: str) -> None:
         if what.endswith("storage"):
             (probe,) = psutil.Process().children()
             os.kill(probe.pid, signal.SIGKILL)
 
-    asked = Asked(path=str(tmp_path), parts=("cpu", "storage"), scale=0.05, seconds=60)
-    found = probing.measure(sys.executable, asked, kill)
+    data = tmp_path / "data"
+    data.mkdir()
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    python = interpreter(tmp_path, f'exec {sys.executable} {tmp_path}/endless.py "$@"')
+    asked = Asked(path=str(data), parts=("cpu", "storage"), scale=0.05, seconds=60)
+    found = probing.measure(python, asked, kill)
     assert found.why == "the probe was ended by signal 9, while it measured: storage"
     assert found.parts == ("cpu",)
     assert found.value("cpu.memory.triad", 1)
-    assert list(tmp_path.iterdir()) == []
+    assert list(data.iterdir()) == []
 
 
 def test_a_probe_that_hangs_is_ended_with_all_it_started(
@@ -199,7 +212,7 @@ def test_a_probe_that_hangs_is_ended_with_all_it_started(
 
 def test_stdout_holds_lines_of_the_probe_alone(tmp_path: Path) -> None:
     command = [sys.executable, str(probing.PROBE), *storage(tmp_path).options()]
-    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=240)
     assert done.stderr == ""
     assert all('"gapless_probe": 1' in line for line in done.stdout.splitlines())
 

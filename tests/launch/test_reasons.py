@@ -56,14 +56,15 @@ def test_what_was_seen_becomes_one_sentence(
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("exec {} -I -c 'import time; time.sleep(1.5)'", "-I (isolated)"),
-        ("env -i {} -c 'import time; time.sleep(1.5)'", "without the environment"),
-        ("{} -c 'import time; time.sleep(1.5)'", "to load PyTorch"),
-        ("sleep 1.5", "no Python process"),
+        ("exec {} -I seen.py {}", "-I (isolated)"),
+        ("env -i {} seen.py {}", "without the environment"),
+        ("{} seen.py {}", "to load PyTorch"),
+        ("sleep 0.5", "no Python process"),
     ],
 )
 def test_it_is_seen_through_a_shell_script(script: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text(script.format(sys.executable))
+    (tmp_path / "seen.py").write_text(starting.SEEN)
+    (tmp_path / "run.sh").write_text(script.format(sys.executable, starting.LOOKS))
     done = starting.run(["bash", "run.sh"], tmp_path, env={**os.environ, "HOME": str(tmp_path)})
     assert said in done.stderr.decode()
     assert said in starting.unseen(starting.folder(tmp_path))["training"]

@@ -32,7 +32,7 @@ def within(
     with sandbox.view(folder) as view:
         words = (*sandbox.prefix(view), *command)
         done = subprocess.run(
-            words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=60
+            words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=240
         )
     assert not view.place.exists()
     return done
@@ -76,7 +76,7 @@ def test_no_way_of_writing_into_the_folder_gets_out(private: Path, how: str) -> 
     before = content(private)
     with sandbox.view(private) as view:
         words = (*sandbox.prefix(view), *python(_WRITING[how]))
-        subprocess.run(words, cwd=private, capture_output=True, check=False, timeout=60)
+        subprocess.run(words, cwd=private, capture_output=True, check=False, timeout=240)
         assert (view.place / "upper" / "last.pt").exists()
     assert content(private) == before
 
@@ -102,7 +102,7 @@ def test_the_process_is_the_command_itself(private: Path) -> None:
     with sandbox.view(private) as view:
         words = (*sandbox.prefix(view), "sh", "-c", "echo $$; kill -TERM $$")
         child = subprocess.Popen(words, cwd=private, stdout=subprocess.PIPE, text=True)
-        told, _ = child.communicate(timeout=30)
+        told, _ = child.communicate(timeout=240)
         assert int(told) == child.pid
         assert child.returncode == -signal.SIGTERM
 

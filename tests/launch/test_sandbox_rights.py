@@ -39,7 +39,7 @@ def asked(how: str, folder: Path, command: Sequence[str], *written: Path) -> lis
     """Ask for a view under fewer rights; give the reason why not, the exit code, what is left."""
     words = (*CONFINED, how, sys.executable, "-c", _ASK, str(folder), json.dumps(command))
     done = subprocess.run(
-        (*words, *map(str, written)), capture_output=True, text=True, check=True, timeout=60
+        (*words, *map(str, written)), capture_output=True, text=True, check=True, timeout=240
     )
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -100,7 +100,7 @@ def test_what_is_mounted_inside_is_seen_as_it_is_or_there_is_no_view(private: Pa
         script = "test there = $(cat old/data) && echo x > old/more && echo x > more"
         with sandbox.view(private) as view:
             words = (*sandbox.prefix(view), "sh", "-c", script)
-            subprocess.run(words, cwd=private, check=True, timeout=60)
+            subprocess.run(words, cwd=private, check=True, timeout=240)
         assert sorted(content(private)) == ["model.pt", "old", "old/data", "old/more"]
         why, code, _ = asked("no-mounts", private, ("true",))
         assert isinstance(why, str)

@@ -18,13 +18,14 @@ heard = []
 for number in (1, 2, 3, 10, 12, 15, 18, 28):
     signal.signal(number, lambda number, frame: heard.append(number))
 open('ready', 'w').close()
-end = time.monotonic() + 20
+end = time.monotonic() + 200
 while not heard and time.monotonic() < end:
     time.sleep(0.01)
 time.sleep(0.5)
 print(*heard)
 sys.exit(5)
 """
+GOES = "while test ! -e go; do sleep 0.05; done"  # waits for a file
 SIGNALS = [
     signal.SIGHUP,
     signal.SIGINT,
@@ -47,7 +48,7 @@ def counting(tmp_path: Path) -> subprocess.Popen[bytes]:
 def test_a_signal_to_us_alone_is_passed_on(number: int, tmp_path: Path) -> None:
     with counting(tmp_path) as process:
         process.send_signal(number)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=starting.PATIENCE_S)
     assert output.split() == [str(int(number)).encode()]
     assert process.returncode == 5
 
@@ -57,16 +58,16 @@ def test_a_signal_to_the_group_comes_once(number: int, tmp_path: Path) -> None:
     """A second SIGUSR1 would have a training requeue twice."""
     with counting(tmp_path) as process:
         os.killpg(process.pid, number)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=starting.PATIENCE_S)
     assert output.split() == [str(int(number)).encode()]
     assert process.returncode == 5
 
 
 def test_a_signal_that_ends_the_command_ends_us(tmp_path: Path) -> None:
-    with starting.start(["sleep", "30"], tmp_path) as process:
+    with starting.start(["sleep", "300"], tmp_path) as process:
         starting.until(lambda: list(tmp_path.glob(".gapless/runs/*/run.json")))
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=starting.PATIENCE_S)
     assert process.returncode == -signal.SIGTERM
 
 
@@ -76,20 +77,24 @@ def test_a_signal_of_the_commands_own_is_not_sent_back(tmp_path: Path) -> None:
 
 
 def test_a_command_that_stands_still_does_not_stop_us_unasked(tmp_path: Path) -> None:
-    with starting.start(["bash", "-c", "echo $$; sleep 1; exit 6"], tmp_path) as process:
+    with starting.start(["bash", "-c", f"echo $$; {GOES}; exit 6"], tmp_path) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
         os.kill(child, signal.SIGSTOP)
         time.sleep(0.3)
-        assert b") S " in Path(f"/proc/{process.pid}/stat").read_bytes()
+        assert b") T " not in Path(f"/proc/{process.pid}/stat").read_bytes()
         os.kill(child, signal.SIGCONT)
-        process.communicate(timeout=30)
+        (tmp_path / "go").touch()
+        process.communicate(timeout=starting.PATIENCE_S)
     assert process.returncode == 6
 
 
 def test_we_stop_and_go_on_with_the_command(tmp_path: Path) -> None:
     alone = (  # a child of its own would be stopped with it, and nobody told to go on
-        "import os, sys, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(1); sys.exit(6)"
+        "import os, sys, time\n"
+        "os.write(1, b'%d\\n' % os.getpid())\n"
+        "while not os.path.exists('go'): time.sleep(0.05)\n"
+        "sys.exit(6)"
     )
     with starting.start([sys.executable, "-c", alone], tmp_path) as process:
         assert process.stdout is not None
@@ -99,17 +104,15 @@ def test_we_stop_and_go_on_with_the_command(tmp_path: Path) -> None:
         starting.until(lambda: all(b") T " in stat.read_bytes() for stat in stats))
         process.send_signal(signal.SIGCONT)  # to us alone
         starting.until(lambda: all(b") T " not in stat.read_bytes() for stat in stats))
-        process.communicate(timeout=30)
+        (tmp_path / "go").touch()
+        process.communicate(timeout=starting.PATIENCE_S)
     assert process.returncode == 6
 
 
 def test_the_training_goes_on_when_we_are_killed(tmp_path: Path) -> None:
     spools = tmp_path / "spools"
     spools.mkdir()
-    script = (
-        'echo $PPID $$; printf kept > "$GAPLESS_SPOOL/rank0.log"; '
-        "while test ! -e go; do sleep 0.05; done; echo done > ended"
-    )
+    script = f'echo $PPID $$; printf kept > "$GAPLESS_SPOOL/rank0.log"; {GOES}; echo done > ended'
     given = {**os.environ, "TMPDIR": str(spools)}
     with starting.start(["bash", "-c", script], tmp_path, env=given) as process:
         assert process.stdout is not None
@@ -117,7 +120,7 @@ def test_the_training_goes_on_when_we_are_killed(tmp_path: Path) -> None:
         assert launcher == process.pid
         starting.until(lambda: list(tmp_path.glob(".gapless/runs/*/logs/rank0.log")))
         process.kill()
-        process.wait(10)
+        process.wait(starting.PATIENCE_S)
         assert starting.alive(child)
         (tmp_path / "go").touch()
         starting.until(lambda: starting.text(tmp_path / "ended"))
@@ -130,8 +133,8 @@ def test_the_training_goes_on_when_we_are_killed(tmp_path: Path) -> None:
 
 def test_nothing_of_ours_is_left_running(tmp_path: Path) -> None:
     with starting.start(["sleep", "0.5"], tmp_path) as process:
-        process.communicate(timeout=30)
-    assert not _in_group(process.pid)
+        process.communicate(timeout=starting.PATIENCE_S)
+    starting.until(lambda: not _in_group(process.pid))
 
 
 def _in_group(group: int) -> list[Path]:

@@ -38,7 +38,7 @@ def jitter(order: Order) -> float:
 
 
 def wide(order: Order) -> float:
-    return 1 + (order.order * 7 % 5 - 2) * 0.05
+    return 1 + (order.order * 7 % 5 - 2) * 0.025
 
 
 # ── The ordinary course ─────────────────────────────────────────────────────────────────────────
@@ -93,6 +93,31 @@ def test_noise_prolongs_a_trial_until_the_budget_is_spent() -> None:
     assert found.sides[0].verdict is Verdict.UNDECIDED
     assert said[-1].startswith(f"arm {len(machine.orders)} · at most ")
     assert said[-1].endswith(" left · window, B, num_workers 0 → 4")
+
+
+def wild(order: Order) -> float:
+    return 1 + (order.order * 7 % 5 - 2) * 0.25
+
+
+def test_noise_that_hides_any_likely_gain_ends_a_trial_after_four_arms() -> None:
+    machine = Machine({"A": 20, "B": 19.5}, slow=wild)
+    found = trial(machine, windows=False)
+    assert found.order == "ABBA"
+    assert found.sides[0].verdict is Verdict.UNDECIDED
+    assert found.notes[-1].startswith("no more arms of B after 4: arms of the same command differ")
+
+
+def test_noise_does_not_end_a_trial_of_a_gain_that_stands_out_of_it() -> None:
+    machine = Machine({"A": 20, "B": 4}, slow=wild)
+    found = trial(machine, windows=False)
+    assert len(found.order) > 4
+    assert found.sides[0].verdict is Verdict.CONFIRMED
+
+
+def test_only_the_sides_that_noise_hides_are_given_up() -> None:
+    machine = Machine({"A": 20, "B": 19.5, "C": 4}, slow=wild)
+    found = trial(machine, candidate("one"), candidate("two"), windows=False)
+    assert found.order.count("B") < found.order.count("C")
 
 
 def test_several_sides_share_unedited_neighbours_and_go_when_they_are_decided() -> None:
@@ -424,11 +449,28 @@ def test_interrupted_it_judges_what_was_measured() -> None:
     assert found.sides[0].verdict is Verdict.CONFIRMED
 
 
-def test_interrupted_before_anything_is_known_it_ends_at_once() -> None:
+def test_interrupted_after_one_pair_it_prints_the_steps_and_no_interval() -> None:
     machine = Machine({"A": 20, "B": 10})
 
     def run(order: Order) -> Ran:
         if order.order == 3:
+            raise KeyboardInterrupt
+        return machine.run(order)
+
+    asked = TrialSettings("t1", (), clock=machine.clock)
+    found = conduct((candidate(),), asked, run, lambda _: None)
+    (side,) = found.sides
+    assert (found.step_ns, side.step_ns) == (20_000_000, 10_000_000)
+    assert side.speedup is None
+    assert side.verdict is Verdict.UNDECIDED
+    assert side.why == "1 pair of arms: no interval"
+
+
+def test_interrupted_before_anything_can_be_compared_it_ends_at_once() -> None:
+    machine = Machine({"A": 20, "B": 10})
+
+    def run(order: Order) -> Ran:
+        if order.order == 2:
             raise KeyboardInterrupt
         return machine.run(order)
 

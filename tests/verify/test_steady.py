@@ -13,6 +13,7 @@ from gapless.verify.steady import (
     settling_ns,
     step_time,
     stepped,
+    timed_on_device,
     warm_up,
 )
 from tests.study.recording import MS, Log, recording
@@ -261,3 +262,39 @@ def test_what_starting_took_beyond_its_steps_is_known() -> None:
 def test_steps_without_a_loader_are_rounds_of_one() -> None:
     one = arm(*[10] * 50)
     assert (one.round, one.samples, one.epoch, one.first_batch_ns) == (1, None, None, None)
+
+
+def on_device(host: list[float], device: list[float], *, marked: int | None = None) -> Recording:
+    """Steps whose device ends lie elsewhere than the host's, marked up to one of them."""
+    log = Log(end=None)
+    at, begun = 500.0, 0.0
+    log.mark("step", at - 0.1, at)
+    log.mark("device-edge", at, at, value=0)
+    for number, (length, took) in enumerate(zip(host, device, strict=True)):
+        at += length
+        begun += took
+        log.mark("step", at - 0.1, at)
+        if marked is None or number < marked:
+            log.mark("device-edge", at, at, value=round(begun * 1e6))
+    log.end = at
+    return recording(log, ended=at)
+
+
+def test_a_host_that_runs_ahead_is_timed_by_its_device() -> None:
+    steps = stepped(on_device([2.0] * 100, [45.0] * 100))
+    assert steps is not None
+    assert set(steps.lengths.tolist()) == {2_000_000}
+    assert set(timed_on_device(steps).lengths.tolist()) == {45_000_000}
+
+
+def test_a_device_still_at_work_when_the_process_ended_times_nothing() -> None:
+    steps = stepped(on_device([2.0] * 100, [45.0] * 100, marked=60))
+    assert steps is not None
+    assert steps.device_lengths is None
+    assert timed_on_device(steps) is steps
+
+
+def test_the_last_unmarked_steps_go_on_as_the_others() -> None:
+    steps = stepped(on_device([2.0] * 100, [45.0] * 100, marked=99))
+    assert steps is not None
+    assert timed_on_device(steps).lengths[-1] == 45_000_000

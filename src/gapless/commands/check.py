@@ -1,8 +1,9 @@
 """Run a training until its first windows are recorded, stop it, and print where the time went.
 
 The answer comes within the first minute; where steps take longer than four seconds, after about
-fifteen of them (at most a quarter of an hour; it says so). The training is ended in the middle:
-with SIGTERM, and after ten seconds with SIGKILL; do not check a command that must not be ended so.
+fifteen of them (at most a quarter of an hour; it says so). Where nothing steps, it ends a minute
+after PyTorch was loaded, with what it saw. The training is ended in the middle: with SIGTERM, and
+after ten seconds with SIGKILL; do not check a command that must not be ended so.
 
 Exit code: 0, or the command's own if it failed before; 2 if nothing was seen.
 
@@ -27,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         metavar="S",
         type=positive,
-        help="to wait for a window, from the first batch or step on (60; for long steps up to 900)",
+        help="to wait for a first step, and from it on for a window (60; for long steps up to 900)",
     )
     add_recording(parser)
 

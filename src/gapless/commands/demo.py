@@ -52,8 +52,19 @@ def main(arguments: argparse.Namespace) -> int:
     if code == 0 and not arguments.no_try:
         code = _prove(folder)
     if code == 0:
-        print(f"gapless: to go on: cd {folder}; gapless report; gapless try", file=sys.stderr)
+        ours = own_command()
+        print(f"gapless: to go on: cd {folder}; {ours} report; {ours} try", file=sys.stderr)
     return code
+
+
+def own_command() -> str:
+    """Return how a shell starts this program: by its name where that is on PATH."""
+    import shutil
+
+    script = Path(sys.argv[0])
+    if shutil.which("gapless"):
+        return "gapless"
+    return f"{sys.executable} -m gapless" if script.name == "__main__.py" else str(script)
 
 
 def _prove(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Tell what a cause or an edit is: why it costs time, how it is found, what helps, what it risks.
+"""Tell what a cause, an edit or an error is: why, how it is found, what helps, what it risks.
 
 A cause is named by its code or its name, as the report has them; an edit as `gapless try --fix`
 takes it. The same pages are in docs/rules.md and docs/fixes.md. Without a name it lists all.
@@ -7,18 +7,19 @@ Examples:
   gapless explain G102
   gapless explain too-few-workers
   gapless explain more-workers
+  gapless explain usage             an error, by the name at the end of its message
   gapless explain | grep worker
 
 """
 
 import argparse
 
-SUMMARY = "tell what a cause or an edit is, how it is found, and what helps"
+SUMMARY = "tell what a cause, an edit or an error is, how it is found, and what helps"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument of ``gapless explain``."""
-    parser.add_argument("name", metavar="NAME", nargs="?", help="a code, a cause or an edit")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a cause, an edit, an error")
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ SUMMARY = "print where the GPU's time went, from traces of torch.profiler"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless open``."""
-    from gapless.commands.options import add_forms, add_selection
+    from gapless.commands.options import add_depth, add_forms, add_selection
 
     parser.add_argument("paths", metavar="PATH", nargs="+", help="file, folder, pattern, or -")
     add_selection(parser)
@@ -33,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--leaf", help="show the longest pieces of a leaf, or of all below a prefix"
     )
+    add_depth(parser)
     add_forms(parser, of_study=True)
 
 

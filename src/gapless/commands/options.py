@@ -37,6 +37,17 @@ def add_forms(parser: argparse.ArgumentParser, *, of_study: bool = False) -> Non
     parser.add_argument("--width", metavar="N", type=positive, help="columns (of the terminal)")
 
 
+def add_depth(parser: argparse.ArgumentParser) -> None:
+    """Add how much is printed: the first screen, all of it, or parts by name."""
+    parser.add_argument("--full", action="store_true", help="print all, not the first screen alone")
+    parser.add_argument(
+        "--section",
+        metavar="NAME",
+        action="append",
+        help="print this part: causes, steps, loaders, ranks, replay, machine, kernels …",
+    )
+
+
 def positive(text: str) -> int:
     """Read a positive number. Raises what argparse turns into a usage error."""
     if not text.isascii() or not text.isdigit() or not int(text[:10]) > 0:

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gapless.commands.options import positive, progress
+from gapless.commands.options import add_depth, positive, progress
 from gapless.errors import GaplessError, UsageError
 
 _NOTHING_SEEN: Final = 2
@@ -21,7 +21,7 @@ _LATER: Final = (  # what the end of a run imports
     "gapless.launch.homecoming",
     "gapless.store.recordings",
     "gapless.study.recorded.making",
-    "gapless.report.run",
+    "gapless.report.brief",
     "gapless.commands.heap",
 )
 
@@ -40,6 +40,7 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--window-steps", metavar="N", type=positive, default=6, help="steps of a window (6)"
     )
+    add_depth(parser)
     parser.add_argument("--price", metavar="P", type=float, help="what an hour of one GPU costs")
     parser.add_argument(
         "command_line", metavar="COMMAND", nargs=argparse.REMAINDER, help="any command, as it is"
@@ -122,7 +123,7 @@ def _settle(beside: "Beside") -> None:
 
 def _fault(error: Exception) -> str:
     if isinstance(error, GaplessError):
-        return f"{error} (docs/errors.md#{error.slug})"
+        return f"{error} (gapless explain {error.slug})"
     if os.environ.get("GAPLESS_DEBUG"):
         raise error
     return f"this is a mistake of gapless, not yours: {type(error).__name__}: {error}"
@@ -155,7 +156,10 @@ def _tell(ended: "Ended", arguments: argparse.Namespace) -> "Outcome | None":
     elif outcome.kept is not None:
         speak(f"not all fits in {outcome.folder}; the rest is in {outcome.kept}", arguments)
     if outcome.why is not None:
-        speak(f"nothing was recorded: {outcome.why}", arguments)
+        failed = f"the command failed with exit code {ended.code}; " if ended.code > 0 else ""
+        speak(f"{failed}nothing was recorded: {outcome.why}", arguments)
+        for sentence in outcome.instead:
+            speak(sentence, arguments)
     _report(outcome, arguments)
     return outcome
 
@@ -163,17 +167,22 @@ def _tell(ended: "Ended", arguments: argparse.Namespace) -> "Outcome | None":
 def _report(outcome: "Outcome", arguments: argparse.Namespace) -> None:
     """Derive what is asked later, and print the report."""
     from gapless.commands.heap import settle_heap
-    from gapless.report.run import print_run
+    from gapless.report.forms import tell_run
     from gapless.store.recordings import finish
     from gapless.study import Options, study_recording
 
     settle_heap()
     recording = finish(outcome.folder)
-    if outcome.recorded and not arguments.quiet:
-        with progress() as say:
-            study = study_recording(recording, Options(price=arguments.price), say)
-        print_run(study, sys.stderr)
+    if not outcome.recorded or arguments.quiet:
+        what = "recorded" if outcome.recorded else "what was seen is"
+        speak(f"{what} in {_short(outcome.folder)}", arguments)
+        return
+    with progress() as say:
+        study = study_recording(recording, Options(price=arguments.price), say)
+    with suppress(OSError):  # a progress bar may have left the cursor in the middle of a line
+        sys.stderr.write("\n")
     speak(f"recorded in {_short(outcome.folder)}", arguments)
+    tell_run(study, arguments, sys.stderr)
 
 
 def _short(path: Path) -> str:

@@ -1,10 +1,12 @@
 """Print where the time of a recorded run went: its steps, the whole command, loaders, machine.
 
-RUN is the folder of a run, its id, the beginning of it, or "last", which is what is printed without
-one. A run that goes on is reported as far as it is recorded.
+RUN is the folder of a run, a folder of runs (its last one), an id, the beginning of it, or "last",
+which is what is printed without one. A run that goes on is reported as far as it is recorded.
 
 Examples:
-  gapless report
+  gapless report                               the first screen: why, where, three causes, what next
+  gapless report --full
+  gapless report --section loaders --section machine
   gapless report 2026-11-21 --price 2.5        an hour of one GPU costs 2.5
   gapless report last --rank 3
   gapless report --json | jq .timeline
@@ -20,7 +22,7 @@ SUMMARY = "print where the time of a recorded run went"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless report``."""
-    from gapless.commands.options import add_forms, add_selection
+    from gapless.commands.options import add_depth, add_forms, add_selection
 
     parser.add_argument("run", metavar="RUN", nargs="?", default="last", help="folder or id (last)")
     parser.add_argument(
@@ -29,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--price", metavar="P", type=float, help="what an hour of one GPU costs")
     add_selection(parser)
     parser.add_argument("--sort", metavar="KEY", help="order tables by self-host, calls …")
+    add_depth(parser)
     add_forms(parser, of_study=True)
 
 
@@ -43,7 +46,10 @@ def main(arguments: argparse.Namespace) -> int:
 
     given = Path(arguments.run)
     place = arguments.place or runs.home()
-    folder = given if given.is_dir() else runs.find(place, arguments.run)
+    if given.is_dir():
+        folder = given if runs.is_run(given) else runs.find(given, "last")
+    else:
+        folder = runs.find(place, arguments.run)
     with progress() as say:
         study = open_run(folder, replace(asked(arguments), price=arguments.price), say)
     write_study(study, arguments)

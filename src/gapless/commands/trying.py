@@ -85,7 +85,12 @@ def tried(arguments: argparse.Namespace) -> int:
         steps=arguments.steps,
     )
     with progress() as say:
-        found = trying.attempt(asked, recording, say)
+        try:
+            found = trying.attempt(asked, recording, say)
+        except KeyboardInterrupt:
+            say("")  # the line of progress goes
+            print("gapless: interrupted before two arms could be compared", file=sys.stderr)
+            return _INTERRUPTED
     _print(found, arguments)
     cut = found.trial is not None and plan.INTERRUPTED in found.trial.notes
     return _INTERRUPTED if cut else 0
@@ -125,7 +130,6 @@ def _subject(
 
     A command is known if it was recorded here before. Raises ``GaplessError``.
     """
-    from gapless.store import runs
     from gapless.store.recordings import load
 
     home = _home(arguments)
@@ -134,12 +138,8 @@ def _subject(
             raise UsageError("a RUN has its own command; leave out RUN, or what follows --")
         command = arguments.command_line
         return _known(home, command), command, Path.cwd()
-    given = Path(arguments.run or runs.LAST)
-    try:
-        path = given if given.is_dir() else runs.find(home, str(given))
-    except NotFoundError as error:
-        raise NotFoundError(f"{error}; or name a command: gapless try -- python train.py") from None
-    recording = load(path)
+    recording = load(_path(home, arguments.run))
+    path = recording.path
     if not trained(recording):
         raise UsageError(f"{path} has no steps: there is nothing to try; record another run")
     if not recording.manifest.command:
@@ -148,6 +148,35 @@ def _subject(
     if not folder.is_dir():
         raise UsageError(f"the run's working folder {folder} is not here; go there, and use --")
     return recording, recording.manifest.command, folder
+
+
+def _path(home: Path, name: str | None) -> Path:
+    """Return the folder of the run that is asked for; without a name, of the last that trained.
+
+    A folder of runs stands for the last of them that trained. Raises ``NotFoundError``.
+    """
+    from gapless.store import runs
+    from gapless.store.recordings import is_run
+
+    given = Path(name or runs.LAST)
+    if given.is_dir() and is_run(given):
+        return given
+    try:
+        if name not in {None, runs.LAST} and not given.is_dir():
+            return runs.find(home, str(given))
+        return _last_trained(given if given.is_dir() else home)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}; or name a command: gapless try -- python train.py") from None
+
+
+def _last_trained(home: Path) -> Path:
+    """Return the last run of a folder that trained; where none did, the last. Raises as above."""
+    from gapless.store import runs
+    from gapless.store.recordings import load
+
+    last = runs.find_here(home, runs.LAST)
+    paths = [entry.path for entry in islice(runs.listed(home), _LOOKED_AT)]
+    return next((path for path in paths if trained(load(path))), last)
 
 
 def _known(home: Path, command: tuple[str, ...]) -> "Recording | None":

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gapless.launch import beside as threads
-from gapless.launch import carrying, checking, homecoming, keeper, tree
+from gapless.launch import carrying, checking, homecoming, keeper, search_path, tree
 from gapless.launch.environment import environment, make_spool
 from gapless.launch.order import Order
 from gapless.launch.unseen import Journal
@@ -165,9 +165,10 @@ def _kept(apart: Apart, spool: Path) -> Generator[_Kept]:
     """Start the keeper, which starts the command; close what connects us at the end."""
     unset = {name: value for name, value in os.environ.items() if name not in apart.variables}
     more = {name: value for name, value in apart.variables.items() if value is not None}
-    variables = environment({**unset, **more}, spool, apart.order.settings)
+    ours = environment({**unset, **more}, spool, apart.order.settings)
+    command, variables = search_path.kept(apart.order.command, ours, spool, apart.folder or Path())
     python = (sys.executable, "-I", "-S", "-B", str(_KEEPER))
-    words = *apart.prefix, *apart.order.command
+    words = *apart.prefix, *command
     scratch = json.dumps([str(one) for one in (spool, *apart.scratch)])
     ours, theirs = os.pipe(), os.pipe()  # its life, what it tells
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gapless import wire
-from gapless.launch import tree
+from gapless.launch import tree, unstepped
 from gapless.launch.pacing import Pace, Patience
 
 _PROC: Final = Path("/proc")
@@ -73,11 +73,11 @@ class Progress:
 def wait_for_enough(stop: threading.Event, spool: Path, patience: Patience) -> bool:
     """Wait until enough is recorded or the time is over; ``False`` if told to stop meanwhile.
 
-    The time for a window counts from the first batch or step: what a training does before (imports,
-    a model from a slow disk) may take longer than that, and holds no answer.
+    The time for a window counts from the first batch or step. As long as there is none it counts
+    from when PyTorch was loaded.
     """
     progress = Progress()
-    began, wait = time.monotonic(), patience.before_any()
+    began, wait = time.monotonic(), 0.0
     while not stop.wait(_LOOK_S):
         windows, begun = progress.windows, bool(progress.training)
         progress.look(spool)
@@ -87,6 +87,8 @@ def wait_for_enough(stop: threading.Event, spool: Path, patience: Patience) -> b
             wait = patience.after_window(progress.pace)
         elif progress.training:
             wait = patience.before_window(progress.pace, several=len(progress.training) > 1)
+        else:
+            wait = patience.before_any(began, unstepped.newest_load_s(spool))
         if progress.done() or time.monotonic() > began + wait:
             return True
     return False

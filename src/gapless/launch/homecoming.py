@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gapless.launch import beside as threads
-from gapless.launch import carrying, checking, exports, folder, reasons, tree
+from gapless.launch import carrying, checking, exports, folder, reasons, tree, unstepped
 from gapless.launch.beside import Beside
 from gapless.model.recording import Unseen
 
@@ -41,6 +41,7 @@ class Outcome:
     stopped: bool  # by us, as ``check`` is asked to
     recorded: bool  # whether any process stepped or loaded
     why: str | None  # why none did
+    instead: tuple[str, ...]  # what was seen of processes with PyTorch where none did
     goes_on: bool  # a training that the command left in the background
     kept: Path | None  # the spool, if something is still in it
     unseen: tuple[Unseen, ...]
@@ -53,9 +54,7 @@ def bring_home(beside: Beside, end: End, say: Say) -> Outcome:
     recorded = threads.recorded(beside)
     awaited = not recorded and _may_step_yet(beside.spool)
     quiet = recorded or awaited
-    why = None if quiet else reasons.why_nothing(beside.order.command, beside.sightings)
-    if why is not None:
-        beside.journal.note("training", why)
+    why, instead = (None, ()) if quiet else _why_nothing(beside)
     carrier = _carrier(beside, held)
     _sign(beside, end, carrier.folder, beside.spool)
     _wait_for_windows(beside, say)
@@ -71,8 +70,20 @@ def bring_home(beside: Beside, end: End, say: Say) -> Outcome:
         with beside.journal.guard("spool"):
             carrying.remove(beside.spool)
     return Outcome(
-        carrier.folder, end.stopped, recorded, why, goes_on, kept, beside.journal.noted()
+        carrier.folder, end.stopped, recorded, why, instead, goes_on, kept, beside.journal.noted()
     )
+
+
+def _why_nothing(beside: Beside) -> tuple[str, tuple[str, ...]]:
+    """Say why nothing was recorded, and what was seen instead; write both down."""
+    reports = unstepped.reports(beside.spool)
+    beside.sightings.torch = beside.sightings.torch or bool(reports)
+    why = reasons.why_nothing(beside.order.command, beside.sightings)
+    beside.journal.note("training", why)
+    instead = list(unstepped.sentences(reports))
+    for name, sentence in instead:
+        beside.journal.note(name, sentence)
+    return why, tuple(f"{name}: {sentence}" for name, sentence in instead)
 
 
 def _end_check(beside: Beside) -> bool:

@@ -87,7 +87,7 @@ def touched(recording: Recording, environment: Mapping[str, str] = os.environ) -
 
 def nothing_known(folder: Path) -> Outside:
     """Give what is known of a command that was never recorded."""
-    unknown = ("what it writes (it was never recorded)", "whom it talks to (likewise)")
+    unknown = ("files and hosts that nobody knows before it was recorded (gapless run)",)
     return Outside(folder.resolve(), (), (), (), (), unknown)
 
 
@@ -129,7 +129,7 @@ def refusal(needed: Collection[str]) -> tuple[str, ...]:
     paths = [one for one in needed if one.startswith("/")]
     flags = " ".join(f"--allow-writes {one}" for one in paths)
     return (
-        f"not started: it would touch {', '.join(needed)}",
+        f"not started: a trial runs the command several times, and may touch {', '.join(needed)}",
         f"allow it with {flags + ', or all of it with ' if flags else ''}--yes",
     )
 

@@ -12,36 +12,41 @@ from gapless import wire
 USUAL_S: Final = 60.0  # to wait for a window, from the first batch or step on
 LONGEST_S: Final = 900.0  # likewise, where steps are long
 _FIRST: Final = 5  # times as long while no two steps have ended
+_UNSEEN_S: Final = 20.0  # that a process has torch before it says that nothing steps
 _UNTIL_WINDOW: Final = 11, 18  # steps until it is in: one process, several
 _AFTER_WINDOW_S: Final = 30.0  # for the window of stacks, and for the other ranks
 _AFTER_WINDOW: Final = 8  # and so many steps
 _SPARE: Final = 1.5  # times as long as it should take
 _QUICK: Final = 64  # steps after which nobody asks how long they are
 _KEPT: Final = 4
+# Kinds of calls that end steps: the first of which there are two ends them.
+_KINDS: Final = (wire.USER_STEP, wire.STEP, wire.BACKWARD, wire.FORWARD)
+
+
+_Thing = tuple[int, str, int]  # place of its kind, log, subject
 
 
 @dataclass
 class Pace:
     """The steps that the logs of trainings tell of."""
 
-    ends: dict[tuple[str, int], deque[int]] = field(
-        default_factory=dict[tuple[str, int], deque[int]]
-    )
-    counts: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    ends: dict[_Thing, deque[int]] = field(default_factory=dict[_Thing, deque[int]])
+    counts: dict[_Thing, int] = field(default_factory=dict[_Thing, int])
 
     def take(self, log: str, body: bytes) -> None:
         """Read the steps among packed marks, as long as they are few."""
         if max(self.counts.values(), default=0) > _QUICK:
             return
         for kind, flags, subject, _, _, end, _ in wire.MARK.iter_unpack(body):
-            if kind == wire.STEP and not flags & wire.RAISED:
-                one = log, subject
+            if kind in _KINDS and not flags & wire.RAISED:
+                one = _KINDS.index(kind), log, subject
                 self.ends.setdefault(one, deque(maxlen=_KEPT)).append(end)
                 self.counts[one] = self.counts.get(one, 0) + 1
 
     def step_s(self) -> float | None:
-        """Give how long a step takes by the optimizer called most; ``None`` before two ended."""
-        one = max(self.counts, key=lambda one: self.counts[one], default=None)
+        """Give how long a step takes by what is called most; ``None`` before two ended."""
+        many = [one for one, count in self.counts.items() if count > 1]
+        one = max(many, key=lambda one: (-one[0], self.counts[one]), default=None)
         ends = () if one is None else tuple(self.ends[one])
         if len(ends) < 2:  # noqa: PLR2004 - between two lies one
             return None
@@ -55,10 +60,24 @@ class Patience:
     asked: float | None
     tell: Callable[[str], None] | None = None
     _told: float = 0.0
+    _reported: bool = False
 
-    def before_any(self) -> float:
-        """Give the seconds until the first batch or step: imports, a model from a slow disk."""
-        return _FIRST * (self.asked or USUAL_S)
+    def before_any(self, began: float, loaded: float | None) -> float:
+        """Give the seconds from the beginning until the first batch or step, and say so.
+
+        ``began``, and when PyTorch was last ``loaded`` where nothing stepped in the twenty seconds
+        since (``None``: nowhere), both in seconds on the monotonic clock.
+        """
+        usual = self.asked or USUAL_S
+        if loaded is None:
+            return _FIRST * self.asked if self.asked else USUAL_S + _UNSEEN_S
+        wait = min(max(0.0, loaded - began) + usual, _FIRST * usual)
+        if self.tell is not None and not self._reported:
+            self._reported = True
+            until = f"the check ends {usual:.0f} s after PyTorch was loaded"
+            longer = f"--seconds {_FIRST * usual:.0f} waits longer"
+            self.tell(f"nothing has ended a step yet; {until} ({longer})")
+        return wait
 
     def before_window(self, pace: Pace, *, several: bool) -> float:
         """Give the seconds from the first batch or step on until a window is in."""

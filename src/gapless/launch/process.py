@@ -121,8 +121,17 @@ def _refused(name: str, error: OSError) -> StartError:
         lacking = (
             f"{name}: No such file or directory" if "/" in name else f"{name}: command not found"
         )
-        return StartError(lacking, _NOT_FOUND)
+        return StartError(f"{lacking}{_hint(name)}", _NOT_FOUND)
     return StartError(f"{name}: {error.strerror}", _NOT_EXECUTABLE)
+
+
+def _hint(name: str) -> str:
+    """Say what was probably meant by a command that does not exist; empty where nothing is near."""
+    if name.endswith(".py") and os.path.exists(name):  # noqa: PTH110 - pathlib: 5 ms
+        return f"; a script needs its interpreter: python {name}"
+    if " " in name:
+        return "; leave out the quotes around the command"
+    return ""
 
 
 @dataclass

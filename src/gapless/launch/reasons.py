@@ -1,5 +1,6 @@
 """Why a run recorded nothing, as far as that can be known from outside."""
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from gapless import wire
+from gapless.launch.environment import SITE
 from gapless.launch.tree import Tree
 
 _PROC: Final = Path("/proc")
@@ -15,6 +17,15 @@ _SHUT: Final = {  # options of Python that keep the recorder out
     "E": "-E: it ignores PYTHONPATH",
     "S": "-S: it does not import site",
 }
+_OTHER_PATH: Final = (
+    "the command starts Python with PYTHONPATH={!r} of its own, in place of the one that leads to "
+    "the recorder; let it add to what is there (PYTHONPATH=FOLDER:$PYTHONPATH), or set it before "
+    "gapless (PYTHONPATH=FOLDER gapless run …)"
+)
+_NO_STEPS: Final = (
+    "PyTorch was loaded, but no optimizer stepped, no backward pass or module was called and no "
+    "DataLoader was read; a loop of another kind says where its steps end: gapless.step()"
+)
 _WITH_VALUE: Final = "WX"  # options that take a value, in the same word or in the next
 _ENTRANCE: Final = str(Path(__file__).with_name("enter_view.py"))  # ours: becomes the command
 _LAST: Final = "cm"  # what follows is the program's
@@ -30,6 +41,7 @@ class Sightings:
     torch: bool = False
     shut: set[str] = field(default_factory=set[str])
     without: set[str] = field(default_factory=set[str])  # names of those that lack our variables
+    path: str | None = None  # a PYTHONPATH that lacks our entry
     _lines: dict[int, str] = field(default_factory=dict[int, str])
     _looks: dict[int, int] = field(default_factory=dict[int, int])
 
@@ -55,8 +67,18 @@ class Sightings:
         if argv and is_python(argv[0]) and _ENTRANCE not in argv[1:6]:
             self.python = True
             self.shut |= shut_out(argv)
-            if f"{wire.SPOOL}=".encode() not in (folder / "environ").read_bytes():
+            variables = _variables((folder / "environ").read_bytes())
+            path = variables.get("PYTHONPATH", "")
+            if wire.SPOOL not in variables:
                 self.without.add(PurePath(argv[0]).name)
+            elif str(SITE) not in path.split(os.pathsep):
+                self.path = path
+
+
+def _variables(environ: bytes) -> dict[str, str]:
+    """Read the environment of a process, as the kernel shows it."""
+    pairs = (each.partition("=") for each in os.fsdecode(environ).split("\0"))
+    return {name: value for name, given, value in pairs if given}
 
 
 def is_python(name: str) -> bool:
@@ -98,8 +120,10 @@ def why_nothing(command: Sequence[str], seen: Sightings) -> str:
         return f"Python was started with {_SHUT[min(shut)]}"
     if seen.without or (PurePath(command[0]).name == "env" and "-i" in command[1:2]):
         return "Python was started without the environment (env -i, sudo, a container)"
+    if seen.path is not None:
+        return _OTHER_PATH.format(seen.path)
     if seen.torch:
-        return "PyTorch was loaded, but no optimizer stepped and no DataLoader was read"
+        return _NO_STEPS
     if seen.python or is_python(command[0]):
         return "no Python process was seen to load PyTorch"
     return "no Python process was seen"

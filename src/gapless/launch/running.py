@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapless.launch import process, witness
+from gapless.launch import process, search_path, witness
 from gapless.launch.environment import environment, make_spool
 from gapless.launch.order import Order
 from gapless.launch.unseen import Journal, border, said
@@ -33,14 +33,15 @@ class Ended:
 def run(order: Order) -> Ended:
     """Run a command to its end. Raises ``StartError``."""
     spool, why = _spool()
-    variables = (
-        dict(os.environ) if spool is None else environment(os.environ, spool, order.settings)
-    )
+    command, variables = order.command, dict(os.environ)
+    if spool is not None:
+        ours = environment(os.environ, spool, order.settings)
+        command, variables = search_path.kept(order.command, ours, spool, Path())
     with process.watched_signals() as signals:
         group = witness.call(signals.watched)
         try:
             started = time.monotonic_ns(), time.time_ns()
-            child = process.start(order.command, variables, signals)
+            child = process.start(command, variables, signals)
             beside = None
             if spool is not None:
                 with border() as failures:
@@ -50,6 +51,7 @@ def run(order: Order) -> Ended:
             return Ended(code, time.monotonic_ns(), beside, why)
         except process.StartError:
             if spool is not None:
+                search_path.remove(spool)
                 with suppress(OSError):
                     spool.rmdir()
             raise

@@ -8,7 +8,14 @@ from gapless.errors import UsageError
 from gapless.model.recording import Recording
 from gapless.verify import lengths
 from gapless.verify.lengths import Known
-from gapless.verify.steady import Stepped, blocks, measured, step_time, stepped
+from gapless.verify.steady import (
+    Stepped,
+    blocks,
+    measured,
+    step_time,
+    stepped,
+    timed_on_device,
+)
 from gapless.verify.wanted import UNEDITED, Candidate, TrialSettings
 
 _NS: Final = 1e-9
@@ -45,7 +52,8 @@ def too_short(needed_s: float, budget_s: float) -> UsageError:
 
 def step_ns(steps: Stepped) -> float:
     """Give the step time of one arm by itself."""
-    return step_time(blocks(steps, measured([(UNEDITED, steps)])))
+    timed = timed_on_device(steps)
+    return step_time(blocks(timed, measured([(UNEDITED, timed)])))
 
 
 def spoken(seconds: float) -> str:

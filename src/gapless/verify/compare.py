@@ -135,6 +135,27 @@ def _against(found: Interval, predicted: Interval | None) -> Verdict:
     return Verdict.CONFIRMED
 
 
+def least_shown(
+    pairs: Sequence[Pair], same: Sequence[float], count: int
+) -> tuple[float, float] | None:
+    """Return the smallest gain that ``count`` pairs are likely to prove, and what may be there.
+
+    Both as logarithms; the spread of the arms so far is taken to stay. What may be there: the
+    median so far and its standard error. ``None`` while there are fewer than two pairs, and where
+    so many pairs would tell that there is nothing.
+    """
+    if len(pairs) < 2:  # noqa: PLR2004 - one pair has no spread
+        return None
+    ratios = np.array([math.log(step_time(a) / step_time(b)) for a, b in pairs])
+    squares = np.concatenate(((ratios - ratios.mean()) ** 2, np.square(same)))
+    spread = math.sqrt(float(squares.sum()) / (len(ratios) - 1 + len(same)))
+    half = student(2 * (count - 1)) * _error(spread, count)
+    if half <= math.log1p(RESOLVED):
+        return None
+    maybe = abs(float(np.median(ratios))) + _error(spread, len(ratios))
+    return bar(noise(same, count)) + half, maybe
+
+
 def narrow(found: Interval | None, half: float = LEAST) -> bool:
     """Tell whether an interval is so narrow that more arms would add nothing."""
     return found is not None and (found.high - found.low) / 2 <= half * found.mid

@@ -1,12 +1,12 @@
 """The loop of a trial: which arm is run next, until the intervals are narrow or time is over."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gapless.errors import GaplessError
 from gapless.model.trial import Trial
-from gapless.verify import disturbance, lengths
+from gapless.verify import disturbance, lengths, reach
 from gapless.verify.budget import enough, spoken, step_ns, too_short
 from gapless.verify.disturbance import DISTURBED, disturbed, hopeless
 from gapless.verify.judging import judged
@@ -23,6 +23,7 @@ from gapless.verify.wanted import (
     TrialSettings,
 )
 
+ON_DEVICE: Final = "steps are timed on the device: the host may run ahead of it"
 INTERRUPTED: Final = "interrupted: judged by what had been measured until then"
 _NS: Final = 1e-9
 _FASTER: Final = 2.0  # times as fast as the first arm: others must be longer than it said
@@ -52,9 +53,10 @@ def conduct(
         _run(course, first)
     except KeyboardInterrupt:
         course.notes.append(INTERRUPTED)
-        if all(course.now.speedup(side) is None for side in sides):
-            raise  # nothing is known yet
+        if not any(course.now.pairs(side) for side in sides):
+            raise  # nothing can be compared yet
     found = standing(course.taken)
+    course.notes.extend([ON_DEVICE] * found.on_device)
     course.notes.extend(disturbance.told(found))
     return judged(found, sides, settings, course.notes, settings.clock() - begun)
 
@@ -71,6 +73,7 @@ class _Course:
     taken: list[Taken]
     notes: list[str]
     budgets: list[float]  # the last one holds
+    hidden: set[str] = field(default_factory=set[str])  # sides whose gain the noise would hide
 
     @property
     def budget_s(self) -> float:
@@ -91,12 +94,16 @@ class _Course:
     def open(self) -> tuple[str, ...]:
         """Give the sides that need more arms."""
         now, pairs = self.now, self.settings.pairs
-        return tuple(name for name, one in self.sides.items() if not now.over(name, one, pairs))
+        return tuple(
+            name
+            for name, one in self.sides.items()
+            if name not in self.hidden and not now.over(name, one, pairs)
+        )
 
 
 def _run(course: _Course, first: Ran | None) -> None:
     planned = _first(course, first) if course.sides else None
-    planned = None if planned is None else _turns(course, planned)
+    planned = planned and _turns(course, planned)
     if planned is not None and course.settings.windows:
         _windows(course, planned)
 
@@ -193,7 +200,19 @@ def _turns(course: _Course, planned: Length, *, anew: bool = True) -> Length | N
                     return _turns(course, _checked(course, one), anew=False)
                 anew = False
         number += 1
+        _give_up(course, planned)
     return planned
+
+
+def _give_up(course: _Course, planned: Length) -> None:
+    """Take no more arms of sides that the noise so far will hide for as long as time is left."""
+    now, sides = course.now, course.open()
+    turn_s = sum(now.arm_s(side, planned.arm_s) for side in (UNEDITED, *sides))
+    judged_by_verdict = [name for name in sides if course.sides[name].resolve is None]
+    hidden = reach.hidden(now, judged_by_verdict, int(course.left_s / turn_s))
+    if hidden:
+        course.hidden.update(hidden)
+        course.notes.append(reach.explained(hidden, len(now.counted), course.budget_s))
 
 
 def _fits(course: _Course, planned: Length, arms: Sequence[str], over_s: float = 0.0) -> bool:
@@ -202,19 +221,13 @@ def _fits(course: _Course, planned: Length, arms: Sequence[str], over_s: float =
     Until then they may take ``over_s`` more: those before have perhaps taken a little longer.
     """
     now = course.now
-    needed = sum(_cost(now, planned, side) for side in arms)
+    needed = sum(now.arm_s(side, planned.arm_s) for side in arms)
     live = [side for side in course.sides if not now.lost(side)]
     if any(len(now.pairs(side)) < planned.pairs for side in live):
         return needed <= course.left_s + over_s
     if course.settings.windows:
-        needed += sum(_cost(now, planned, side) for side in (UNEDITED, *live))
+        needed += sum(now.arm_s(side, planned.arm_s) for side in (UNEDITED, *live))
     return needed <= course.left_s
-
-
-def _cost(now: Standing, planned: Length, side: str) -> float:
-    """Give what an arm of a side takes: the mean of those that were run, else as planned."""
-    known = [one.took_s for one in now.of(side)]
-    return sum(known) / len(known) if known else planned.arm_s
 
 
 def _arm(course: _Course, planned: Length, side: str, turn: int) -> Taken:
@@ -232,15 +245,15 @@ def _arm(course: _Course, planned: Length, side: str, turn: int) -> Taken:
 
 def _spares(course: _Course, planned: Length, side: str) -> bool:
     """Tell whether an arm can be repeated and the pairs that are wanted are still run."""
-    return _missing_s(course, planned) + _cost(course.now, planned, side) <= course.left_s
+    return _missing_s(course, planned) + course.now.arm_s(side, planned.arm_s) <= course.left_s
 
 
 def _missing_s(course: _Course, planned: Length) -> float:
     """Give what the turns take that are still needed."""
     now = course.now
     missing = max((planned.pairs - len(now.pairs(side)) for side in course.open()), default=0)
-    sides = (UNEDITED, *course.sides)
-    return max(0, missing) * sum(_cost(now, planned, side) for side in sides if not now.lost(side))
+    live = [side for side in (UNEDITED, *course.sides) if not now.lost(side)]
+    return max(0, missing) * sum(now.arm_s(side, planned.arm_s) for side in live)
 
 
 def _attempt(course: _Course, planned: Length, side: str, turn: int | None) -> Taken:
@@ -252,15 +265,15 @@ def _attempt(course: _Course, planned: Length, side: str, turn: int | None) -> T
     course.say(_sentence(course, planned, order))
     before = course.settings.clock()
     ran = course.run_arm(order)
-    one = _taken(order, turn, ran, course.settings.clock() - before)
-    course.taken.append(one)
-    return one
+    course.taken.append(_taken(order, turn, ran, course.settings.clock() - before))
+    return course.taken[-1]
 
 
 def _windows(course: _Course, planned: Length) -> None:
     """Run an arm more of each side that was measured, which takes a window."""
     now = course.now
-    cost = {side: _cost(now, planned, side) for side in (UNEDITED, *course.sides) if now.of(side)}
+    run = [side for side in (UNEDITED, *course.sides) if now.of(side)]
+    cost = {side: now.arm_s(side, planned.arm_s) for side in run}
     fits = sum(cost.values()) <= course.left_s
     if not fits:
         course.notes.append("no time was left for windows: there are no accounts to compare")
@@ -278,11 +291,10 @@ def _sentence(course: _Course, planned: Length, order: Order) -> str:
     missing_s = least = _missing_s(course, planned)
     if course.settings.windows:
         now = course.now
-        least += sum(_cost(now, planned, side) for side in (UNEDITED, *course.sides))
+        least += sum(now.arm_s(side, planned.arm_s) for side in (UNEDITED, *course.sides))
     left = (
         f"at most {spoken(course.left_s)} left"
         if least > course.left_s or not missing_s
         else f"about {spoken(least)} left, {spoken(course.left_s)} at most"
     )
-    what = "window, " if order.window else ""
-    return f"arm {order.order + 1} · {left} · {what}{order.side}, {name}"
+    return f"arm {order.order + 1} · {left} · {'window, ' * order.window}{order.side}, {name}"

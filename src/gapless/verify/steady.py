@@ -4,7 +4,7 @@ Which steps count is decided once for all arms of a trial, so that the same are 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import numpy as np
@@ -22,6 +22,7 @@ _SHARE: Final = 3  # and at most one step in so many
 _MEDIANS: Final = 5  # steps of each median that tells whether the warm-up is over
 _ALIKE: Final = 0.02
 _BLOCKS: Final = 4  # from which their median is taken: fewer have a mean
+_UNMARKED: Final = 0.02  # of all steps, behind the device's last mark
 _CPU: Final = 100.0  # per cent: how samplers count one processor
 Float = npt.NDArray[np.float64]
 
@@ -43,6 +44,7 @@ class Stepped:
     turned: Int64  # in each length's place, what an epoch turn took there
     exit_ns: int | None
     foreign: float | None
+    device_lengths: Int64 | None = None  # as ``lengths``, at the device's own step ends
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def _stepped(training: Training, recording: Recording) -> Stepped | None:
         return None
     found = feed(training, ends)
     lengths = np.diff(ends) - found.turned
+    device_ends = _device_ends(training, ends)
     return Stepped(
         lengths=lengths,
         ends=ends,
@@ -85,7 +88,51 @@ def _stepped(training: Training, recording: Recording) -> Stepped | None:
         turned=found.turned,
         exit_ns=_exit(training, int(ends[-1])),
         foreign=_foreign(training, recording),
+        device_lengths=None if device_ends is None else _less_turns(device_ends, found.turned),
     )
+
+
+def timed_on_device(steps: Stepped) -> Stepped:
+    """Return the same steps with the device's lengths as those that count, where it has them."""
+    if steps.device_lengths is None:
+        return steps
+    return replace(steps, lengths=steps.device_lengths, warm=warm_up(steps.device_lengths))
+
+
+def _device_ends(training: Training, ends: Int64) -> Int64 | None:
+    """Return when the device came to the end of each step; ``None`` where that was not marked.
+
+    A host that runs ahead ends its steps long before its device does, so its times are those of
+    launches. Edges between two marks lie in equal parts between them; before the first mark the
+    host's ends stand. ``None``, too, where steps behind the last mark are more than a few: their
+    device was still at work when the process ended.
+    """
+    marks = training.process.marks
+    rows = np.flatnonzero(marks.kind == wire.DEVICE_EDGE)
+    places = np.searchsorted(ends, marks.start[rows])
+    if len(rows) < 2 or _unmarked(ends, places):  # noqa: PLR2004
+        return None
+    first = int(places[0])
+    elapsed = cast("Float", np.interp(np.arange(first, len(ends)), places, marks.value[rows]))
+    behind = int(places[-1]) - first  # the last link goes on as the mean of all
+    mean = (int(marks.value[rows][-1]) - int(marks.value[rows][0])) / max(1, behind)
+    elapsed[behind:] += mean * np.arange(len(elapsed) - behind)
+    return np.concatenate((ends[:first], ends[first] + np.rint(elapsed).astype(np.int64)))
+
+
+def _unmarked(ends: Int64, places: Int64) -> bool:
+    """Tell whether more steps lie behind the last mark than the spacing of marks explains."""
+    return len(ends) - 1 - int(places[-1]) > max(1.0, _UNMARKED * len(ends))
+
+
+def _less_turns(device_ends: Int64, turned: Int64) -> Int64:
+    """Return the device's step lengths without the epoch turns that it waited for.
+
+    What it still had to do hides a part of a turn, so no step gets shorter than the usual one.
+    """
+    lengths = np.diff(device_ends)
+    beyond = np.maximum(0, lengths - int(np.median(lengths)))
+    return lengths - np.minimum(turned, beyond)
 
 
 def _each(training: Training) -> Int64:

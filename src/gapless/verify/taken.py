@@ -1,5 +1,6 @@
 """The arms that were run: which count, which pair up, what their side's interval is."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from gapless.model.interval import Interval
 from gapless.model.trial import Verdict
 from gapless.verify import compare
 from gapless.verify.compare import Float, Pair
-from gapless.verify.steady import Range, Stepped, blocks, measured
+from gapless.verify.steady import Range, Stepped, blocks, measured, timed_on_device
 from gapless.verify.wanted import OUT_OF_MEMORY, UNEDITED, Candidate, Order, Ran
 
 _FAILURES: Final = 2  # of a side, from which it is refused
@@ -52,9 +53,25 @@ class Standing:
         return tuple(one for one in self.taken if one.counts)
 
     @cached_property
+    def on_device(self) -> bool:
+        """Tell whether every arm that counts knows when its device came to the ends of steps."""
+        stepped = [arm.stepped for arm in self.counted]
+        return bool(stepped) and all(
+            steps is not None and steps.device_lengths is not None for steps in stepped
+        )
+
+    def timed(self, steps: Stepped) -> Stepped:
+        """Return steps with the lengths that count here: all arms' on the device, or the host."""
+        return timed_on_device(steps) if self.on_device else steps
+
+    @cached_property
     def range(self) -> Range | None:
         """Give the steps that count in all of them."""
-        known = [(one.order.side, one.stepped) for one in self.counted if one.stepped is not None]
+        known = [
+            (one.order.side, self.timed(one.stepped))
+            for one in self.counted
+            if one.stepped is not None
+        ]
         return measured(known) if known else None
 
     @cached_property
@@ -76,7 +93,7 @@ class Standing:
         """Give the mean step time of each block of an arm that counts, in ns."""
         if one.stepped is None or self.range is None:
             return np.empty(0)
-        return blocks(one.stepped, self.range)
+        return blocks(self.timed(one.stepped), self.range)
 
     def pairs(self, side: str) -> tuple[Pair, ...]:
         """Give the neighbours of an unedited arm and one of a side; times are for equal samples."""
@@ -103,6 +120,22 @@ class Standing:
     def speedup(self, side: str) -> Interval | None:
         """Give what a side gains for each step of the unedited runs."""
         return compare.speedup(self.pairs(side), self.alike(UNEDITED) + self.alike(side))
+
+    def out_of_reach(self, side: str, count: int) -> float | None:
+        """Return the smallest gain that ``count`` pairs would show, if a side's is likely smaller.
+
+        As a speed-up; ``None``: so many pairs may decide it, or it is too early to tell.
+        """
+        same = self.alike(UNEDITED) + self.alike(side)
+        reach = compare.least_shown(self.pairs(side), same, max(2, count))
+        if reach is None or reach[1] >= reach[0] or math.isinf(reach[0]):
+            return None
+        return math.exp(reach[0])
+
+    def arm_s(self, side: str, planned_s: float) -> float:
+        """Return what an arm of a side takes: the mean of those that were run, else as planned."""
+        known = [arm.took_s for arm in self.of(side)]
+        return sum(known) / len(known) if known else planned_s
 
     def verdict(self, side: str, candidate: Candidate) -> Verdict:
         """Give what is proven of a side, its failures included."""

@@ -94,7 +94,11 @@ def _attempted(asked: Asked, known: Recording, scouted: Scouted | None, say: Say
     else:
         settings = replace(settings, begun=scouted.begun)
     first = None if scouted is None else scouted.ran
-    offline.make(place / "offline")
+    try:
+        offline.make(place / "offline")
+    except OSError as error:
+        msg = f"{place} cannot be written: {error.strerror}; name another place with --out DIR"
+        raise UsageError(msg) from error
     try:
         trial = conduct(chosen.candidates, settings, _logged(plan), say, first)
     except (UsageError, KeyboardInterrupt):

@@ -1,0 +1,141 @@
+"""Keep the recorder's way in where the command sets ``PYTHONPATH`` itself.
+
+``export PYTHONPATH=.`` in a script shuts the recorder out: that variable is its way in. So where a
+command, or a script that it names, speaks of that variable, a folder is put in front of ``PATH``
+for this run, with a small program by the name of each Python and each Python script that occurs
+there. It adds our entry to ``PYTHONPATH`` again, takes the folder out of ``PATH`` again, and
+becomes (``exec``) what would have been started without it: same process, same arguments.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from gapless.launch.environment import SITE
+
+VARIABLE: Final = "PYTHONPATH"
+_FOLDER: Final = "programs"  # of the spool
+_LARGEST: Final = 1 << 18  # bytes of a script that is looked into
+_MOST: Final = 40  # scripts
+_HEAD: Final = 200  # bytes of a program that tell who reads it
+_APART: Final = str.maketrans(dict.fromkeys("\"'`$(){}[];,&|<>=", " "))  # beside words of scripts
+_MADE: Final = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
+_RUNNERS: Final = frozenset({"uv", "poetry", "pdm", "pixi", "conda", "mamba", "micromamba"})
+_USUAL: Final = ("python", "python3")
+_PROGRAM: Final = """#!/bin/sh
+# Of gapless, for one run: add its entry to PYTHONPATH again, and become the program meant.
+own={own}
+site={site}
+case "$PATH" in *"$own:"*) PATH="${{PATH%%"$own:"*}}${{PATH#*"$own:"}}" ;; esac
+case ":$PYTHONPATH:" in
+  *":$site:"*) ;;
+  *) PYTHONPATH="$site${{PYTHONPATH:+:$PYTHONPATH}}" ;;
+esac
+export PATH PYTHONPATH
+exec "${{0##*/}}" "$@"
+"""
+
+
+def kept(
+    command: Sequence[str], variables: Mapping[str, str], spool: Path, folder: Path
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Give a command to be run in a folder, and its environment, such that the way in is kept.
+
+    They are as they were where nothing in the command speaks of ``PYTHONPATH``.
+    """
+    words, found = _with_entry(command), dict(variables)
+    with suppress(OSError, ValueError):
+        texts = list(_texts(command, folder))[words != tuple(command) :]
+        names = _programs(texts, variables.get("PATH", os.defpath), folder)
+        if names and not os.statvfs(spool).f_flag & os.ST_NOEXEC:
+            own = _fill(spool / _FOLDER, names)
+            found["PATH"] = f"{own}{os.pathsep}{variables.get('PATH', os.defpath)}"
+    return words, found
+
+
+def remove(spool: Path) -> None:
+    """Remove the programs that were put into a spool."""
+    with suppress(OSError):
+        for each in (spool / _FOLDER).iterdir():
+            each.unlink()
+        (spool / _FOLDER).rmdir()
+
+
+def _with_entry(command: Sequence[str]) -> tuple[str, ...]:
+    """Add our entry where ``env`` is told the variable."""
+    words = list(command)
+    if Path(command[0]).name == "env":
+        for at, word in enumerate(words[1:], 1):
+            name, given, value = word.partition("=")
+            if not given and not word.startswith("-"):
+                break
+            if name == VARIABLE:
+                words[at] = f"{VARIABLE}={SITE}{os.pathsep * bool(value)}{value}"
+    return tuple(words)
+
+
+def _programs(texts: Sequence[str], path: str, folder: Path) -> list[str]:
+    """Name the programs that may be started without our entry; none where nothing sets it."""
+    if not any(VARIABLE in text for text in texts):
+        return []
+    words = {word for text in texts for word in _words(text)} | {*_USUAL}
+    places = [Path(folder, each) for each in path.split(os.pathsep)]
+    return sorted(word for word in words if "/" not in word and _is_pythons(word, places))
+
+
+def _texts(command: Sequence[str], folder: Path) -> Iterator[str]:
+    """Give the words of a command, and the scripts that they name, and what those name."""
+    yield "\n".join(command)
+    waiting = [*command, *(word for each in command for word in _words(each))]
+    waiting += _MADE.get(Path(command[0]).name, ())
+    known = set[Path]()
+    while waiting and len(known) < _MOST:
+        path = Path(folder, waiting.pop(0))
+        text = None if path in known else _text(path)
+        if text is not None:
+            known.add(path)
+            yield text
+            waiting += [word for word in _words(text) if Path(word).suffix in {".sh", ".bash"}]
+
+
+def _text(path: Path) -> str | None:
+    """Give what a small file of text holds."""
+    with suppress(OSError, ValueError):
+        if path.is_file() and path.stat().st_size <= _LARGEST:
+            held = path.read_bytes()
+            return None if b"\0" in held else held.decode(errors="replace")
+    return None
+
+
+def _words(text: str) -> Iterator[str]:
+    yield from text.translate(_APART).split()
+
+
+def _is_pythons(name: str, places: Sequence[Path]) -> bool:
+    """Tell whether the program that a name leads to is Python, is read by it or starts it."""
+    if name in {".", ".."}:
+        return False
+    for place in places:
+        path = place / name
+        if os.access(path, os.X_OK) and path.is_file():
+            if name.startswith("python") or name in _RUNNERS:
+                return True
+            with path.open("rb") as file:
+                head = file.read(_HEAD)
+            return head.startswith(b"#!") and b"python" in head.partition(b"\n")[0]
+    return False
+
+
+def _fill(folder: Path, names: Sequence[str]) -> Path:
+    """Make the folder of programs. Raises ``OSError``."""
+    import shlex  # 3 ms that only this takes
+
+    folder.mkdir(0o700)
+    text = _PROGRAM.format(own=shlex.quote(str(folder)), site=shlex.quote(str(SITE)))
+    for name in names:
+        path = folder / name
+        path.write_text(text)
+        path.chmod(0o700)
+    return folder
