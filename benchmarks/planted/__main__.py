@@ -1,0 +1,266 @@
+"""Plant faults in trainings of others, measure what they cost, and ask gapless.
+
+    python -m benchmarks.planted smoke --out DIR                 # which scripts run here
+    python -m benchmarks.planted run --half both --out DIR       # truths and recordings, resumable
+    python -m benchmarks.planted same --only NAME --out DIR      # a script against itself: 1.00
+    python -m benchmarks.planted ask --half both --out DIR       # what gapless says of them
+    python -m benchmarks.planted judge --half unseen --out DIR   # benchmarks/results/planted.json
+    python -m benchmarks.planted carry --sources CLONES --out DIR   # only the files of the scripts
+
+``--sources DIR`` reads the scripts from clones (``DIR/owner/name`` or git directories
+``DIR/owner+name/repo``) where there is no network. Of the unseen half only counts are printed.
+
+``run --total-seconds N`` is done after about N seconds: no case is begun that would not be done by
+then. Cases of both halves take turns, and in each half faults, pairs, decoys and controls do, so
+that whatever is done by then is a fair sample; the same command goes on where it ended.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.machine import keep, machine
+from benchmarks.planted import judging
+from benchmarks.planted.asking import ask
+from benchmarks.planted.cases import HALVES, Case, Half, cases
+from benchmarks.planted.running import Lane, RunError
+from benchmarks.planted.scripts import FetchError, Script, carry, scripts
+from benchmarks.planted.working import Wanted, compare_with_itself, in_lanes, smoke, work
+
+_WRITING = threading.Lock()  # by several lanes
+RESULT = Path(__file__).parents[1] / "results" / "planted.json"
+
+
+def main() -> int:
+    """Do one of the six."""
+    options = _options()
+    halves: tuple[Half, ...] = HALVES if options.half == "both" else (options.half,)
+    if options.act == "carry":
+        print(carry(options.sources, options.out), "files")
+    elif options.act == "smoke":
+        _smoke(options)
+    elif options.act == "same":
+        _same(options)
+    elif options.act == "run":
+        _run(options, halves)
+    elif options.act == "ask":
+        _ask(options, halves)
+    else:
+        keep(judging.result(options.out, halves, options.result, machine()), options.result)
+        if "open" in halves:
+            print("\n".join(judging.listing(options.out, "open")))
+        print(options.result.read_text() if options.half == "open" else "written")
+    return 0
+
+
+_THREADS: Final = (
+    "of a tensor operation (default: as many as a lane has processors); one fewer leaves others\n"
+    "a processor where a machine is shared: one that takes a thread's makes all of them wait"
+)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    add = parser.add_argument
+    add("act", choices=("smoke", "same", "run", "ask", "judge", "carry"))
+    add("--half", choices=("open", "unseen", "both"), default="open")
+    add("--device", choices=("cpu", "cuda", "both"), default="cpu")
+    add("--lanes", type=int, default=1, help="cases at a time; of both devices one is the GPU's")
+    add("--cores-per-lane", type=int, default=2)
+    add("--threads", type=int, default=0, help=_THREADS)
+    add("--sources", type=Path, help="clones to read the scripts from")
+    add("--out", type=Path, required=True)
+    add("--work", type=Path, help="where scripts are laid out (a temporary folder)")
+    add("--seconds", type=float, default=3.0, help="of counted steps, to see whether it runs")
+    add("--limit-seconds", type=float, default=60.0, help="of the truth of one case")
+    add("--total-seconds", type=float, default=1e9, help="by which cases are done")
+    add("--pairs", type=int, default=40, help="of turns, at most")
+    add("--again", nargs="*", default=[], choices=("failed", "undecided"), help="is done anew")
+    add("--only", default="", help="cases or scripts whose name holds this")
+    add("--result", type=Path, default=RESULT, help="of judge")
+    add("--count", type=int, default=200, help="cases of a half on a device")
+    options = parser.parse_args()
+    options.work = options.work or Path(tempfile.mkdtemp(prefix="gapless-planted-"))
+    options.end = time.monotonic() + options.total_seconds
+    return options
+
+
+def _wanted(options: argparse.Namespace) -> Wanted:
+    return Wanted(
+        sources=options.sources and options.sources.resolve(),
+        out=options.out.resolve(),
+        seconds=options.seconds,
+        limit_s=options.limit_seconds,
+        pairs=max(4, options.pairs),
+        end=options.end,
+        again=frozenset(options.again),
+    )
+
+
+def _lanes(options: argparse.Namespace) -> list[Lane]:
+    cores = sorted(os.sched_getaffinity(0))
+    each = options.cores_per_lane
+    lanes: list[Lane] = []
+    for number in range(options.lanes):
+        mine = tuple(cores[number * each : (number + 1) * each])
+        gpu = options.device == "cuda" or (options.device == "both" and number == 0)
+        place = options.work.resolve() / f"lane{number}"
+        place.mkdir(parents=True, exist_ok=True)
+        lanes.append(Lane(number, mine, "cuda" if gpu else "cpu", place, options.threads))
+    return lanes
+
+
+def _devices(options: argparse.Namespace) -> tuple[str, ...]:
+    return ("cuda", "cpu") if options.device == "both" else (options.device,)
+
+
+def _smoke(options: argparse.Namespace) -> None:
+    wanted, shown = _wanted(options), _read(options.out)
+
+    def act(script: Script, device: str) -> Callable[[Lane], str]:
+        def smoked(lane: Lane) -> str:
+            shown[f"{script.name} {device}"] = one = smoke(script, lane, wanted)
+            _write(options.out, shown)
+            said = one.get("failed") or f"{1e3 * one['step_s']:.2f} ms, {one['kind']}"
+            return f"{script.name}: {said}"
+
+        return smoked
+
+    in_lanes(_lanes(options), _each_script(options, act), options.end)
+    print(sum("step_s" in one for one in shown.values()), "of", len(shown), "run")
+
+
+def _each_script(
+    options: argparse.Namespace, act: Callable[[Script, str], Callable[[Lane], str]]
+) -> list[tuple[str, Callable[[Lane], str]]]:
+    return [
+        (device, act(script, device))
+        for script in scripts().values()
+        for device in _devices(options)
+        if device in script.devices and options.only in script.name
+    ]
+
+
+def _same(options: argparse.Namespace) -> None:
+    """Measure scripts against themselves: what is far from 1.00 is a fault of the measurement."""
+    wanted = _wanted(options)
+
+    def act(script: Script, _: str) -> Callable[[Lane], str]:
+        def compared(lane: Lane) -> str:
+            try:
+                found = compare_with_itself(script, lane, wanted)
+            except (RunError, FetchError, OSError) as error:
+                return f"{script.name}: {str(error)[-300:]}"
+            return f"{script.name}: {_figures(found.plain())}"
+
+        return compared
+
+    in_lanes(_lanes(options), _each_script(options, act), options.end)
+
+
+def _read(out: Path) -> dict[str, dict[str, Any]]:
+    path = out / "smoke.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _write(out: Path, shown: dict[str, dict[str, Any]]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    part = out / "smoke.json.part"
+    with _WRITING:
+        part.write_text(json.dumps(dict(shown), indent=1) + "\n")
+        part.replace(out / "smoke.json")
+
+
+def _run(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
+    wanted, shown = _wanted(options), _read(options.out)
+
+    def act(case: Case) -> Callable[[Lane], str]:
+        def worked(lane: Lane) -> str:
+            healthy = shown.get(f"{case.script} {case.device}") or smoke(
+                scripts()[case.script], lane, wanted
+            )
+            shown[f"{case.script} {case.device}"] = healthy
+            _write(options.out, shown)
+            if "failed" in healthy:
+                return ""
+            kept = work(case, lane, wanted, healthy["step_s"])
+            return _said(case, kept)
+
+        return worked
+
+    tasks = [
+        (device, act(case))
+        for device in _devices(options)
+        for case in _both(options, halves, device)
+    ]
+    in_lanes(_lanes(options), tasks, wanted.last_start)
+
+
+def _both(options: argparse.Namespace, halves: tuple[Half, ...], device: str) -> list[Case]:
+    """Give the cases of all halves asked for, in turns."""
+    sources = options.sources and options.sources.resolve()
+    rows = [cases(side, device, sources, options.count) for side in halves]
+    longest = max(map(len, rows))
+    mixed = [row[at] for at in range(longest) for row in rows if at < len(row)]
+    return [one for one in mixed if options.only in one.name]
+
+
+def _said(case: Case, kept: dict[str, Any]) -> str:
+    """Tell of a case; of an unseen one no more than that it is done."""
+    if case.half == "unseen":
+        return f"an unseen case {'failed' if 'failed' in kept else 'is done'}"
+    if "failed" in kept:
+        return f"{case.name}: {kept['failed'][-300:]}"
+    found = kept.get("truth")
+    return f"{case.name}: {'recorded' if found is None else _figures(found)}"
+
+
+def _figures(found: dict[str, Any]) -> str:
+    return (
+        f"{found['mid']:.3f}× [{found['low']:.3f}, {found['high']:.3f}] {found['verdict']}, "
+        f"{len(found['healthy_s'])} pairs of {found.get('steps', '?')} steps"
+    )
+
+
+def _ask(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
+    done: Counter[str] = Counter()
+
+    def act(recording: Path) -> str:
+        if time.monotonic() > options.end:
+            return "left for want of time"
+        path = _answers(recording)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(ask(recording), indent=1) + "\n", encoding="utf-8")
+        return f"{recording.parents[1].name} answered"
+
+    with ThreadPoolExecutor(options.lanes) as pool:
+        for side in halves:
+            recordings = (options.out / side / "recordings").glob("*.tar.zst")
+            mine = [one for one in recordings if options.only in one.name]
+            done.update(pool.map(act, sorted(mine, key=lambda one: (_asked(one), one.name))))
+    print(", ".join(f"{number} {what}" for what, number in done.items()) or "none")
+
+
+def _answers(recording: Path) -> Path:
+    return recording.parents[1] / "answers" / f"{recording.name.removesuffix('.tar.zst')}.json"
+
+
+def _asked(recording: Path) -> float:
+    """Give when a recording was asked about last: what has waited longest comes first."""
+    path = _answers(recording)
+    return path.stat().st_mtime if path.exists() else 0.0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

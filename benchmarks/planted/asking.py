@@ -1,0 +1,82 @@
+"""Record a planted script with ``gapless check``, and ask gapless what it says of a recording."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.planted.running import Lane, RunError, run
+from benchmarks.planted.scripts import Script
+
+_GAPLESS: Final = (sys.executable, "-m", "gapless")
+_KEPT: Final = ("code", "name", "summary", "speedup", "share", "unpredicted", "at_most", "odds")
+_ASKING_S: Final = 120.0
+
+
+def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float) -> None:
+    """Check a script and pack what was recorded. Raises ``RunError``."""
+    runs = lane.place / "runs"
+    shutil.rmtree(runs, ignore_errors=True)
+    check = [*_GAPLESS, "check", "--quiet", "--out", str(runs), "--seconds", f"{seconds:.0f}"]
+    command = [*check, sys.executable, *script.command(lane.device)]
+    held = lane.environment(script, root), lane.cores
+    said = run(command, root / script.cwd, held, seconds + 40)
+    if not runs.exists() or not any(runs.iterdir()):
+        raise RunError(f"nothing was recorded: {said}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pack = [*_GAPLESS, "runs", "--in", str(runs), "pack", "last", "-o", str(target)]
+    said = run(pack, lane.place, held, _ASKING_S)
+    shutil.rmtree(runs, ignore_errors=True)
+    if not target.exists():
+        raise RunError(f"the recording was not packed: {said}")
+
+
+def ask(recording: Path) -> dict[str, Any]:
+    """Give what gapless says of a packed recording: its findings, what it would try, its step.
+
+    ``refused`` holds the end of what it printed where it could not report.
+    """
+    with tempfile.TemporaryDirectory(prefix="gapless-planted-") as place:
+        for words in (
+            ["runs", "--in", place, "unpack", str(recording)],
+            ["report", "--in", place, "--json", "--no-cache", "last"],
+        ):
+            try:
+                done = subprocess.run(
+                    [*_GAPLESS, *words],
+                    capture_output=True,
+                    encoding="utf-8",
+                    errors="replace",
+                    check=False,
+                    timeout=_ASKING_S,
+                )
+            except subprocess.TimeoutExpired:
+                return {"refused": f"gapless {words[0]} took more than {_ASKING_S:.0f} s"}
+            if done.returncode:
+                return {"refused": (done.stdout + done.stderr)[-600:]}
+    return answer(json.loads(done.stdout))
+
+
+def answer(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Take out of a report what is judged."""
+    return {
+        "findings": [_finding(one) for one in report.get("findings") or ()],
+        "to_try": [_finding(one) for one in report.get("to_try") or ()],
+        "outlook": report.get("outlook"),
+        "rehearsal": (report.get("rehearsal") or {}).get("refused"),
+        "steps": (report.get("step_account") or {}).get("steps"),
+    }
+
+
+def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
+    where = row.get("where")
+    place = None
+    if where is not None:
+        place = {"file": Path(where["file"]).name, "line": where["line"]}
+    helps = row.get("helps") or row.get("fixes") or ()
+    kept = {name: row.get(name) for name in _KEPT}
+    return kept | {"where": place, "helps": [one.partition("=")[0] for one in helps]}

@@ -1,0 +1,210 @@
+"""Data in the formats that the scripts read: made from a seed, small, the same on each machine."""
+
+import gzip
+import json
+import pickle
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+_WORDS: Final = 2_000
+
+
+def make(entry: str, root: Path) -> None:
+    """Make what ``KIND:PATH[:COUNT]`` asks for, the path below a folder, unless it is there."""
+    kind, path, *count = entry.split(":")
+    target = root / path
+    if not target.exists():
+        MAKERS[kind](target, int(count[0]) if count else 0)
+
+
+def mnist(folder: Path, count: int) -> None:
+    """Write MNIST's four files of pictures and labels, as they are published, unpacked."""
+    for owner in ("MNIST", "FashionMNIST"):
+        raw = folder / owner / "raw"
+        raw.mkdir(parents=True, exist_ok=True)
+        for name, number in (("train", count or 4000), ("t10k", 500)):
+            rng = np.random.default_rng(number)
+            pictures = rng.integers(0, 255, (number, 28, 28), dtype=np.uint8)
+            labels = rng.integers(0, 10, number, dtype=np.uint8)
+            labels[:10] = np.arange(10)
+            head = struct.pack(">IIII", 2051, number, 28, 28)
+            _both(raw / f"{name}-images-idx3-ubyte", head + pictures.tobytes())
+            _both(
+                raw / f"{name}-labels-idx1-ubyte",
+                struct.pack(">II", 2049, number) + labels.tobytes(),
+            )
+
+
+def _both(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(data, 1))
+
+
+def cifar10(folder: Path, count: int) -> None:
+    """Write the pickled batches of CIFAR-10."""
+    base = folder / "cifar-10-batches-py"
+    base.mkdir(parents=True, exist_ok=True)
+    each = (count or 2500) // 5
+    for at, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+        rng = np.random.default_rng(at)
+        number = each if at < 5 else 300  # noqa: PLR2004  five of training
+        batch = {
+            "data": rng.integers(0, 255, (number, 3072), dtype=np.uint8),
+            "labels": rng.integers(0, 10, number).tolist(),
+        }
+        (base / name).write_bytes(pickle.dumps(batch))
+    meta = {"label_names": [str(i) for i in range(10)]}
+    (base / "batches.meta").write_bytes(pickle.dumps(meta))
+
+
+def text(path: Path, count: int) -> None:
+    """Write a text of made-up sentences that holds every printable sign."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    signs = "".join(map(chr, range(32, 127)))
+    path.write_text(f"{signs}\n{_text(count or 20_000, 1)}", encoding="utf-8")
+
+
+def corpus(folder: Path, count: int) -> None:
+    """Write ``train.txt``, ``valid.txt`` and ``test.txt``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    number = count or 40_000
+    for at, name in enumerate(("train", "valid", "test")):
+        words = _text(number if at == 0 else max(1500, number // 40), at + 1)
+        (folder / f"{name}.txt").write_text(words, encoding="utf-8")
+
+
+def _text(count: int, seed: int) -> str:
+    rng = np.random.default_rng(seed)
+    letters = np.array(list("etaoinshrdlucmfwypvbgkqjxz"))
+    vocabulary = ["".join(rng.choice(letters, rng.integers(2, 9))) for _ in range(_WORDS)]
+    picks = np.minimum(rng.zipf(1.3, count), _WORDS) - 1
+    words = [vocabulary[i] for i in picks]
+    rows = [" ".join(words[i : i + 12]).capitalize() + " ." for i in range(0, count, 12)]
+    return " \n".join(rows) + " \n"
+
+
+def names(path: Path, count: int) -> None:
+    """Write one made-up name a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = [word for word in _text(4 * (count or 5000), 3).lower().split() if word.isalpha()]
+    path.write_text("\n".join(words[: count or 5000]) + "\n", encoding="utf-8")
+
+
+def tokens(folder: Path, count: int) -> None:
+    """Write ``train.bin``, ``val.bin`` (16-bit tokens) and ``meta.pkl``, as nanoGPT reads them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(4)
+    for name, number in (("train", count or 400_000), ("val", 40_000)):
+        rng.integers(0, 65, number).astype(np.uint16).tofile(folder / f"{name}.bin")
+    signs = [chr(32 + i) for i in range(65)]
+    meta = {
+        "vocab_size": 65,
+        "itos": dict(enumerate(signs)),
+        "stoi": {s: i for i, s in enumerate(signs)},
+    }
+    (folder / "meta.pkl").write_bytes(pickle.dumps(meta))
+
+
+def cora(folder: Path, count: int) -> None:
+    """Write ``cora.content`` and ``cora.cites``: words and citations of made-up papers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng, number = np.random.default_rng(5), count or 2708
+    labels = [
+        "Case_Based",
+        "Theory",
+        "Neural_Networks",
+        "Rule_Learning",
+        "Genetic",
+        "Methods",
+        "RL",
+    ]
+    words = (rng.random((number, 400)) < 0.03).astype(int)  # noqa: PLR2004  few words each
+    words[:, 0] = 1
+    rows = [
+        "\t".join([str(i), *map(str, words[i]), labels[i % len(labels)]]) for i in range(number)
+    ]
+    (folder / "cora.content").write_text("\n".join(rows) + "\n")
+    links = {(int(a), int(b)) for a, b in rng.integers(0, number, (2 * number, 2)) if a != b}
+    (folder / "cora.cites").write_text("\n".join(f"{a}\t{b}" for a, b in sorted(links)) + "\n")
+
+
+def pictures(folder: Path, count: int) -> None:
+    """Write a folder of JPEG files by class, for training and validation."""
+    from PIL import Image
+
+    rng = np.random.default_rng(6)
+    for split, number in (("train", count or 400), ("val", 60)):
+        for at in range(number):
+            place = folder / split / f"class{at % 4}"
+            place.mkdir(parents=True, exist_ok=True)
+            small = rng.integers(0, 255, (12, 12, 3), dtype=np.uint8)
+            Image.fromarray(small).resize((96, 96)).save(place / f"{at}.jpg", quality=85)
+
+
+def bsds(folder: Path, count: int) -> None:
+    """Write pictures for training and testing, as BSDS300 lies unpacked."""
+    from PIL import Image
+
+    rng = np.random.default_rng(10)
+    for split, number in (("train", count or 60), ("test", 8)):
+        (folder / split).mkdir(parents=True, exist_ok=True)
+        for at in range(number):
+            small = rng.integers(0, 255, (40, 30, 3), dtype=np.uint8)
+            Image.fromarray(small).resize((481, 321)).save(folder / split / f"{at}.jpg")
+
+
+def masks(folder: Path, count: int) -> None:
+    """Write pictures (``imgs``) and their masks of two classes (``masks``)."""
+    from PIL import Image
+
+    rng = np.random.default_rng(7)
+    for name in ("imgs", "masks"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for at in range(count or 120):
+        small = rng.integers(0, 255, (12, 12, 3), dtype=np.uint8)
+        Image.fromarray(small).resize((96, 96)).save(folder / "imgs" / f"{at}.png")
+        mask = (rng.random((12, 12)) < 0.5).astype(np.uint8)  # noqa: PLR2004  half of it
+        Image.fromarray(mask).resize((96, 96), 0).save(folder / "masks" / f"{at}.png")
+
+
+def table(path: Path, count: int) -> None:
+    """Write a CSV of numbers with a label in the last column."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=(count or 5000, 20))
+    rows = [",".join(f"{v:.4f}" for v in row) + f",{int(row[0] > 0)}" for row in values]
+    path.write_text("\n".join([",".join([*(f"x{i}" for i in range(20)), "y"]), *rows]) + "\n")
+
+
+def folder(path: Path, _count: int) -> None:
+    """Make an empty folder that a script writes into."""
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def json_lines(path: Path, count: int) -> None:
+    """Write one object a line: a sentence and its label."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sentences = _text(12 * (count or 2000), 9).splitlines()
+    rows = [json.dumps({"text": row, "label": len(row) % 2}) for row in sentences]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+MAKERS: Final[Mapping[str, Callable[[Path, int], None]]] = {
+    "mnist": mnist,
+    "cifar10": cifar10,
+    "text": text,
+    "corpus": corpus,
+    "names": names,
+    "tokens": tokens,
+    "cora": cora,
+    "pictures": pictures,
+    "bsds": bsds,
+    "masks": masks,
+    "table": table,
+    "folder": folder,
+    "lines": json_lines,
+}

@@ -1,0 +1,49 @@
+"""Name the machine that records: what figures of planted faults depend on."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Any, Final
+
+from benchmarks.machine import PACKAGES, machine, versions
+from benchmarks.planted.running import Lane
+
+_TRAINED_WITH: Final = ("torch", "torchvision")
+_ASKING_S: Final = 20.0
+
+
+def recorder(lane: Lane) -> dict[str, Any]:
+    """Describe the machine of a lane, the versions that its trainings use, and its device."""
+    return machine() | {
+        "packages": versions((*PACKAGES, *_TRAINED_WITH)),
+        "lane_cores": len(lane.cores),
+        "lane_threads": lane.threads or len(lane.cores),
+        "device": _gpu() if lane.device == "cuda" else "cpu",
+    }
+
+
+def _gpu() -> str:
+    asked = shutil.which("nvidia-smi")
+    if asked is None:
+        return "cuda"
+    command = [asked, "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", check=False, timeout=_ASKING_S
+        )
+    except subprocess.TimeoutExpired:
+        return "cuda"
+    return done.stdout.strip().partition("\n")[0] or "cuda"
+
+
+def counted(machines: list[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
+    """Give each machine once, with the number of its recordings; those of none named last."""
+    rows: list[dict[str, Any]] = []
+    for one in sorted(machines, key=lambda row: row is None):
+        plain = {"unknown": True} if one is None else dict(one)
+        row = next((row for row in rows if row["machine"] == plain), None)
+        if row is None:
+            rows.append({"recordings": 1, "machine": plain})
+        else:
+            row["recordings"] += 1
+    return rows

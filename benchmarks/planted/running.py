@@ -1,0 +1,225 @@
+"""Run a script of others in a folder of its own: laid out, with its data, on some processors.
+
+Measuring is done without gapless: ``counting/sitecustomize.py`` notes the steps.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.planted.data import make
+from benchmarks.planted.scripts import STANDINS, Script, lay_out
+
+COUNTING: Final = Path(__file__).with_name("counting")
+_LEAST_STEPS: Final = 20
+
+
+class RunError(Exception):
+    """A script ended, or took too long, before enough of its steps were counted."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Where cases run one after the other: its processors, its device, its folder."""
+
+    number: int
+    cores: tuple[int, ...]
+    device: str
+    place: Path
+    threads: int = 0  # of a tensor operation; 0: as many as processors
+
+    def environment(self, script: Script, root: Path) -> dict[str, str]:
+        """Give the environment that a script runs in."""
+        threads = str(self.threads or len(self.cores))
+        paths = [str(root / one) for one in script.paths]
+        given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        paths += [str(stand_ins(self.place)), *(str(Path(one).resolve()) for one in given if one)]
+        own = {
+            "PYTHONPATH": os.pathsep.join(paths),  # absolute: scripts run in folders of their own
+            "OMP_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONHASHSEED": "0",  # arms differ by what is planted alone
+            "MPLBACKEND": "Agg",
+            "HF_HUB_OFFLINE": "1",
+            "WANDB_MODE": "disabled",
+            "TMPDIR": str(self.place),
+        }
+        if self.device == "cpu":
+            own["CUDA_VISIBLE_DEVICES"] = ""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("GAPLESS")}
+        return kept | own
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What one process showed: seconds a step, how many were counted, and which marks."""
+
+    step_s: float
+    steps: int
+    kind: str
+
+
+def stand_ins(place: Path) -> Path:
+    """Give a folder of the stand-ins for modules that are not installed here."""
+    target = place / "stand-ins"
+    if not target.exists():
+        part = place / "stand-ins.part"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        for source in sorted(STANDINS.iterdir()):
+            if source.name != "__pycache__" and importlib.util.find_spec(source.stem) is None:
+                copy = shutil.copytree if source.is_dir() else shutil.copy
+                copy(source, part / source.name)
+        part.rename(target)
+    return target
+
+
+def prepare(script: Script, place: Path, sources: Path | None) -> None:
+    """Lay a script out in a new folder, with its data. Raises ``FetchError``."""
+    if not place.exists():
+        part = place.with_name(f"{place.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        lay_out(script, part, sources)
+        for entry in script.data:
+            make(entry, part)
+        part.rename(place)
+
+
+def arm(script: Script, root: Path, lane: Lane, seconds: float, limit_s: float) -> Arm:
+    """Run a script for some seconds of steps and give what its steps take.
+
+    Raises ``RunError`` with the end of what it printed.
+    """
+    steps = lane.place / f"steps-{root.name}.json"
+    steps.unlink(missing_ok=True)
+    environment = lane.environment(script, root)
+    environment["PYTHONPATH"] = f"{COUNTING}{os.pathsep}{environment['PYTHONPATH']}"
+    environment |= {
+        "PLANTED_STEPS": str(steps),
+        "PLANTED_SECONDS": str(seconds),
+        "PLANTED_LEAST": str(_LEAST_STEPS),
+    }
+    command = [sys.executable, *script.command(lane.device)]
+    said = run(command, root / script.cwd, (environment, lane.cores), limit_s)
+    if not steps.exists():
+        raise RunError(f"{script.name} was over before its steps were counted: {said}")
+    noted = json.loads(steps.read_text())
+    marks = noted["marks"]
+    return Arm((marks[-1] - marks[0]) / (len(marks) - 1), len(marks) - 1, noted["kind"])
+
+
+class Live:
+    """A script that runs until it is ended, its steps in ``stream``; it can be stopped meanwhile.
+
+    With it stops all that it started.
+    """
+
+    def __init__(self, script: Script, root: Path, lane: Lane, name: str) -> None:
+        """Start it."""
+        self.cores = lane.cores
+        self.stream = lane.place / f"stream-{name}"
+        self.stream.unlink(missing_ok=True)
+        environment = lane.environment(script, root)
+        environment["PYTHONPATH"] = f"{COUNTING}{os.pathsep}{environment['PYTHONPATH']}"
+        environment["PLANTED_STREAM"] = str(self.stream)
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed where it is ended
+        self._process = subprocess.Popen(
+            [*_pinned(lane.cores), sys.executable, *script.command(lane.device)],
+            cwd=root / script.cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Give its number, which is that of its session."""
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether it has ended by itself."""
+        return self._process.poll() is not None
+
+    @property
+    def said(self) -> str:
+        """Give the end of what it printed; nothing once it was ended."""
+        if self._output.closed:
+            return ""
+        self._output.seek(max(0, self._output.seek(0, os.SEEK_END) - 1500))
+        return self._output.read().decode(errors="replace").strip()
+
+    def stop(self) -> None:
+        """Let it stand still."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def end(self) -> None:
+        """End it, and what it started."""
+        _end(self._process)
+        self._output.close()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+
+def _pinned(cores: tuple[int, ...]) -> list[str]:
+    taskset = shutil.which("taskset") if cores else None
+    return [taskset, "-c", ",".join(map(str, cores))] if taskset else []
+
+
+def run(
+    command: Sequence[str],
+    cwd: Path,
+    held: tuple[Mapping[str, str], tuple[int, ...]],
+    limit_s: float,
+) -> str:
+    """Run a command in an environment, on some processors; give the end of what it printed.
+
+    All that it started is ended with it, and after ``limit_s`` seconds at the latest.
+    """
+    environment, cores = held
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            [*_pinned(cores), *command],
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            process.wait(limit_s)
+            late = ""
+        except subprocess.TimeoutExpired:
+            late = f" (ended after {limit_s:.0f} s)"
+        finally:
+            _end(process)
+        output.seek(max(0, output.tell() - 3000))
+        return output.read().decode(errors="replace").strip()[-1500:] + late
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and what it started: workers outlive a training that left by ``_exit``."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,161 @@
+"""The training scripts of others: which, by commit and SHA-256, and how each is laid out to run.
+
+Their text is never kept here: it is downloaded, or read from local clones, when it is asked for.
+"""
+
+import hashlib
+import importlib.util
+import subprocess
+import tomllib
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+LIST: Final = Path(__file__).with_name("scripts.toml")
+STANDINS: Final = Path(__file__).with_name("standins")
+_RAW: Final = "https://raw.githubusercontent.com/{repo}/{commit}/{path}"
+
+
+class FetchError(Exception):
+    """A file of a script cannot be had, or is another than the one that is meant."""
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A piece of a file that is replaced before anything else, and how often it must occur."""
+
+    file: str
+    old: str
+    new: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Script:
+    """One training: its files, its command line, the data it expects."""
+
+    name: str
+    repo: str
+    commit: str
+    entry: str
+    files: Mapping[str, str]  # path in the repository: SHA-256
+    cwd: str = ""
+    arguments: tuple[str, ...] = ()
+    on_gpu: tuple[str, ...] | None = None  # arguments there; None: the same
+    targets: tuple[str, ...] = ()  # files that faults may be planted in; none: the entry
+    needs: tuple[str, ...] = ()  # modules without which it does not run
+    data: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  # folders that its users have on PYTHONPATH
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    mended: tuple[Mended, ...] = field(default=())
+
+    def command(self, device: str) -> tuple[str, ...]:
+        """Give what follows the interpreter on a command line in the working directory."""
+        arguments = self.arguments if device == "cpu" or self.on_gpu is None else self.on_gpu
+        return (self.entry.removeprefix(f"{self.cwd}/") if self.cwd else self.entry, *arguments)
+
+    @property
+    def planted_in(self) -> tuple[str, ...]:
+        """Give the files that faults may be planted in."""
+        return self.targets or (self.entry,)
+
+
+@cache
+def scripts() -> Mapping[str, Script]:
+    """Read the list."""
+    rows = tomllib.loads(LIST.read_text(encoding="utf-8"))["script"]
+    return {row["name"]: _script(row) for row in rows}
+
+
+def _script(row: Mapping[str, Any]) -> Script:
+    plain: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
+    }
+    plain["mended"] = tuple(Mended(**one) for one in row.get("mended", ()))
+    return Script(**plain)
+
+
+def missing(script: Script) -> tuple[str, ...]:
+    """List the modules that a script needs and that are neither here nor have a stand-in."""
+    stand_ins = {path.stem for path in STANDINS.iterdir()}
+    return tuple(name for name in script.needs if not _there(name) and name not in stand_ins)
+
+
+def _there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # what it is a part of is not there either
+        return False
+
+
+def content(script: Script, path: str, sources: Path | None) -> bytes:
+    """Give the bytes of a file. Raises ``FetchError`` if they are not those of its SHA-256."""
+    data = _downloaded(script, path) if sources is None else _local(script, path, sources)
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != script.files[path]:
+        raise FetchError(
+            f"{script.repo}/{path} at {script.commit[:12]} has other bytes: SHA-256 {digest[:16]}…,"
+            f" not {script.files[path][:16]}…"
+        )
+    return data
+
+
+def _downloaded(script: Script, path: str) -> bytes:
+    address = _RAW.format(repo=script.repo, commit=script.commit, path=path)
+    try:
+        with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310  https
+            return answer.read()
+    except OSError as error:
+        raise FetchError(f"{address} cannot be read: {error}") from error
+
+
+def _local(script: Script, path: str, sources: Path) -> bytes:
+    """Read from ``SOURCES/owner/name/path``, or from a git directory ``SOURCES/owner+name``."""
+    plain = sources / script.repo / path
+    if plain.exists():
+        return plain.read_bytes()
+    clone = sources / script.repo.replace("/", "+") / "repo"
+    if (clone / ".git").exists():
+        clone /= ".git"
+    done = subprocess.run(
+        ["git", "--git-dir", clone, "show", f"{script.commit}:{path}"],  # noqa: S607
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise FetchError(f"{script.repo}/{path} is not below {sources}")
+    return done.stdout
+
+
+def lay_out(script: Script, place: Path, sources: Path | None) -> None:
+    """Write the files of a script below a folder, mended. Raises ``FetchError``."""
+    for path in script.files:
+        target = place / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(mended(script, path, content(script, path, sources)))
+
+
+def mended(script: Script, path: str, data: bytes) -> bytes:
+    """Give a file with the declared pieces replaced. Raises ``FetchError`` where counts differ."""
+    for one in script.mended:
+        if one.file == path:
+            times = data.count(one.old.encode())
+            if times != one.count:
+                raise FetchError(f"{path} holds {one.old!r} {times} times, not {one.count}")
+            data = data.replace(one.old.encode(), one.new.encode())
+    return data
+
+
+def carry(sources: Path, target: Path) -> int:
+    """Copy the files of all scripts from local clones into a folder; give their number."""
+    number = 0
+    for script in scripts().values():
+        for path in script.files:
+            place = target / script.repo / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content(script, path, sources))
+            number += 1
+    return number

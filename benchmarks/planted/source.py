@@ -1,0 +1,233 @@
+"""Read the source of a training and splice statements into it, keeping all else to the letter.
+
+Places are found in the syntax tree, changes are made in the text, so that line numbers of what was
+planted are known exactly and the rest of the script stays as its authors wrote it.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+Block = list[ast.stmt]
+_SCHEDULES: Final = ("sched", "scaler", "warmup", "env", "writer", "prof")
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """Whole lines put in before line ``line`` (1-based) of the original, indented by ``indent``."""
+
+    line: int
+    text: str
+    indent: int = 0
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Text of one expression (by its place in the original) replaced by another of one line."""
+
+    node: ast.expr | ast.keyword
+    text: str
+
+
+Change = Insertion | Replacement
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A changed source, its lines that hold what was planted, and where each old line is now."""
+
+    text: str
+    lines: tuple[int, ...]  # 1-based
+    moved: tuple[int, ...]  # by old line, from that of line 1 on
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The text of a script with its syntax tree."""
+
+    text: str
+    tree: ast.Module
+    rows: tuple[str, ...]
+
+    def segment(self, node: ast.AST) -> str:
+        """Give the text of a node."""
+        first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        if not isinstance(first, int) or not isinstance(last, int):
+            return ""
+        rows = [row.encode() for row in self.rows[first - 1 : last]]
+        rows[-1] = rows[-1][: getattr(node, "end_col_offset", None)]
+        rows[0] = rows[0][getattr(node, "col_offset", 0) :]
+        return b"\n".join(rows).decode()
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The place at which a training steps: the backward pass, and the optimizer's statement."""
+
+    backward: ast.stmt
+    loss: str  # text of what is differentiated
+    optimizer: str | None  # text of what steps; None where parameters are updated by hand
+    after: ast.stmt  # the last of both
+    loop: ast.For | ast.While | None  # the innermost loop around it, if it is in this function
+    function: ast.FunctionDef | None
+
+
+@cache
+def parse(text: str) -> Source:
+    """Parse a source. Raises ``SyntaxError``."""
+    return Source(text, ast.parse(text), tuple(text.splitlines()))
+
+
+def apply(source: Source, changes: Sequence[Change]) -> Edited:
+    """Give the source with all changes made, and the lines at which they lie."""
+    lines = source.text.splitlines()
+    spans = _spans(changes)
+    for line, first, last, text in sorted(spans, reverse=True):
+        raw = lines[line - 1].encode()
+        lines[line - 1] = (raw[:first] + text.encode() + raw[last:]).decode()
+    result: list[str] = []
+    planted: list[int] = []
+    moved: list[int] = []
+    insertions = [one for one in changes if isinstance(one, Insertion)]
+    touched = {line for line, *_ in spans}
+    for number in range(1, len(lines) + 2):
+        for one in insertions:
+            if one.line == number:
+                added = [f"{' ' * one.indent}{row}".rstrip() for row in one.text.splitlines()]
+                planted += range(len(result) + 1, len(result) + len(added) + 1)
+                result += added
+        if number <= len(lines):
+            result.append(lines[number - 1])
+            moved.append(len(result))
+            if number in touched:
+                planted.append(len(result))
+    return Edited("\n".join(result) + "\n", tuple(planted), tuple(moved))
+
+
+def _spans(changes: Iterable[Change]) -> list[tuple[int, int, int, str]]:
+    """Give line, first and last byte, and new text of each replacement, line by line."""
+    spans: list[tuple[int, int, int, str]] = []
+    for one in changes:
+        if isinstance(one, Replacement):
+            node = one.node
+            end_line, end = node.end_lineno or node.lineno, node.end_col_offset or 0
+            if end_line == node.lineno:
+                spans.append((node.lineno, node.col_offset, end, one.text))
+                continue
+            spans.append((node.lineno, node.col_offset, 1 << 30, one.text))
+            spans += [(line, 0, 1 << 30, "") for line in range(node.lineno + 1, end_line)]
+            spans.append((end_line, 0, end, ""))
+    return spans
+
+
+def blocks(tree: ast.AST) -> Iterator[tuple[ast.AST, Block]]:
+    """Give each list of statements with the node that it belongs to."""
+    for node in ast.walk(tree):
+        for block in own_blocks(node):
+            yield node, block
+
+
+def own_blocks(node: ast.AST) -> Iterator[Block]:
+    """Give the lists of statements of a node itself."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+            yield block
+
+
+def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
+    """Give the parent of each node."""
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
+def method_call(statement: ast.stmt, name: str) -> ast.Call | None:
+    """Give the call if a statement is ``something.name(...)``, its value kept or not."""
+    value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        return value if value.func.attr == name else None
+    return None
+
+
+@cache
+def step_of(source: Source) -> Step | None:
+    """Find the step of a training: the last backward pass, one with an optimizer preferred."""
+    above = parents(source.tree)
+    steps: list[Step] = []
+    for _, block in blocks(source.tree):
+        for at, statement in enumerate(block):
+            call = method_call(statement, "backward")
+            if call is not None:
+                rest = [*block[at + 1 :], *_later(above, statement)]
+                steps.append(_step(source, above, statement, rest))
+    steps.sort(key=lambda one: (one.optimizer is not None, one.backward.lineno))
+    return steps[-1] if steps else None
+
+
+def _step(source: Source, above: dict[ast.AST, ast.AST], statement: ast.stmt, rest: Block) -> Step:
+    call = method_call(statement, "backward")
+    loss = _loss(source, call) if call is not None else "0"
+    optimizer, after = None, statement
+    for one in rest:
+        stepping = method_call(one, "step")
+        if stepping is None or not isinstance(stepping.func, ast.Attribute):
+            continue
+        owner = source.segment(stepping.func.value)
+        if stepping.args and "scaler" in owner:
+            optimizer, after = source.segment(stepping.args[0]), one
+        elif not any(word in owner.lower() for word in _SCHEDULES):
+            optimizer, after = owner, one
+    loop, function = _around(above, statement)
+    return Step(statement, loss, optimizer, after, loop, function)
+
+
+def _later(above: dict[ast.AST, ast.AST], statement: ast.stmt) -> Block:
+    """Give the statements behind the blocks that a statement is nested in, in its function."""
+    rest: Block = []
+    node: ast.AST = statement
+    while node in above and not isinstance(above[node], ast.FunctionDef | ast.Module):
+        child, node = node, above[node]
+        if child is not statement:
+            rest += _behind(node, child)
+    if node is not statement and node in above:
+        rest += _behind(above[node], node)
+    return rest
+
+
+def _behind(owner: ast.AST, child: ast.AST) -> Block:
+    for block in own_blocks(owner):
+        if child in block:
+            return block[block.index(child) + 1 :] if isinstance(child, ast.stmt) else []
+    return []
+
+
+def _loss(source: Source, call: ast.Call) -> str:
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call
+    if isinstance(owner, ast.Call) and owner.args:  # scaler.scale(loss).backward()
+        return source.segment(owner.args[0])
+    return source.segment(owner)
+
+
+def _around(
+    above: dict[ast.AST, ast.AST], node: ast.AST
+) -> tuple[ast.For | ast.While | None, ast.FunctionDef | None]:
+    loop: ast.For | ast.While | None = None
+    while node in above:
+        node = above[node]
+        if isinstance(node, ast.For | ast.While) and loop is None:
+            loop = node
+        if isinstance(node, ast.FunctionDef):
+            return loop, node
+    return loop, None
+
+
+def header(source: Source) -> int:
+    """Give the line before which module-level code may be put: after the imports at the top."""
+    last = 0
+    for statement in source.tree.body:
+        docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not docstring and not isinstance(statement, ast.Import | ast.ImportFrom):
+            break
+        last = statement.end_lineno or statement.lineno
+    return last + 1

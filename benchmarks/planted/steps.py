@@ -1,0 +1,91 @@
+"""Read when a process stepped, on a clock that stands still with it, and what others took."""
+
+import itertools
+import os
+import statistics
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+_RECORD: Final = struct.Struct("<Bd")  # kind (0: optimizer, 1: backward), seconds
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_SESSION: Final = 3  # fields of /proc/PID/stat behind the name
+_OWN_TICKS: Final = slice(11, 15)  # in user and system mode, and of children that have ended
+_IDLE: Final = (3, 4)  # fields of a processor in /proc/stat: idle, waiting for a disk
+
+
+class Stream:
+    """The steps of a process as it appends them to a file: by its optimizer, and by backward."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what is there."""
+        self.marks: tuple[list[float], list[float]] = ([], [])
+        self._path = path
+        self._read = 0
+        self.refresh()
+
+    def refresh(self, kind: int = 0) -> int:
+        """Read on; give how many marks of a kind there are now."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+            data = data[: len(data) // _RECORD.size * _RECORD.size]
+            self._read += len(data)
+            for which, at in _RECORD.iter_unpack(data):
+                self.marks[which].append(at)
+        return len(self.marks[kind])
+
+    def stepping(self, least: int, slow: tuple[int, float]) -> bool:
+        """Tell whether it has stepped often enough: fewer times if it takes its time."""
+        self.refresh()
+        marks = self.marks[0] or self.marks[1]
+        few, seconds = slow
+        return len(marks) >= least or (len(marks) >= few and marks[-1] - marks[0] >= seconds)
+
+    def step_s(self, kind: int) -> float:
+        """Give what a step took last: the median of some, since the first ones take longer."""
+        last = self.marks[kind][-6:]
+        return statistics.median(b - a for a, b in itertools.pairwise(last))
+
+
+def own_time(marks: Sequence[float], turns: Sequence[tuple[float, float]]) -> list[float]:
+    """Give marks on the clock of a side, which stands still while the side does."""
+    return [sum(min(end, at) - begin for begin, end in turns if begin < at) for at in marks]
+
+
+def foreign_s(session: int, cores: Sequence[int]) -> float:
+    """Give the processors' time so far, of these or all, that none of a session's processes used.
+
+    Where the kernel does not tell, or tells less than the session used (as some sandboxes do), it
+    is nothing.
+    """
+    return max(0.0, busy_s(cores) - _own_ticks(session) / _TICKS)
+
+
+def busy_s(cores: Sequence[int]) -> float:
+    """Give the time so far in which these processors, or all, worked for anyone."""
+    try:
+        rows = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0.0
+    names = {f"cpu{core}" for core in cores} or {"cpu"}
+    return sum(_busy(row.split()[1:9]) for row in rows if row.split()[0] in names) / _TICKS
+
+
+def _busy(fields: Sequence[str]) -> int:
+    return sum(int(one) for at, one in enumerate(fields) if at not in _IDLE)
+
+
+def _own_ticks(session: int) -> int:
+    ticks = 0
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (place / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:  # it has ended meanwhile
+            continue
+        fields = text.rpartition(")")[2].split()
+        if int(fields[_SESSION]) == session:
+            ticks += sum(map(int, fields[_OWN_TICKS]))
+    return ticks

@@ -1,0 +1,295 @@
+"""What a planted fault costs: the script with it and without it, side by side, in short turns.
+
+Both run on the same processors, one of them stopped (``SIGSTOP``, with all that it started) while
+the other works: A B, B A, A B … A turn ends at a step, not at a time: in each pair of turns both do
+the *same* steps of the training, from the same seeds, so that evaluations, ends of epochs, and
+episodes that grow longer while a policy learns fall to both alike, and neighbours are compared
+within seconds. The time of a side is the time in which it was not stopped; what a fault costs now
+and then (an evaluation, workers that start anew) counts in full. The first pair is a rehearsal,
+which says how many steps fit in a turn. On a GPU the first steps of each turn are left out: what
+had been launched was finished while the host stood still.
+
+A process of others on one of the processors makes a step of several threads many times as long,
+since all wait at each barrier for the thread that was put aside. So before each pair, while both
+stand still, others are waited for until they leave the processors alone. Pairs in which others took
+more of them than in the calm ones are left out, whatever they measured.
+"""
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from benchmarks.planted.running import Live, RunError
+from benchmarks.planted.steps import Stream, busy_s, foreign_s, own_time
+
+Verdict = Literal["faulty", "sound", "undecided"]
+NOTHING: Final = 0.02
+MATTERS: Final = 0.05
+# Two-sided 90 % quantiles of Student's t by degrees of freedom; beyond, the one before.
+_T: Final[dict[int, float]] = dict(
+    zip(
+        (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30),
+        (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.78, 1.75, 1.72, 1.70),
+        strict=True,
+    )
+)
+_READY: Final = 6  # steps before a side is ready …
+_READY_SLOW: Final = (3, 3.0)  # … or so many, and seconds between the first and the last of them
+_STARTING_S: Final = 150.0  # until a side is ready
+_TURN_S: Final = {"cpu": 1.0, "cuda": 2.0}  # of the faster side
+_SKIPPED: Final = {"cpu": 0.0, "cuda": 0.25}  # of the steps of a turn, at its beginning
+_FEWEST: Final = 4  # pairs
+_WANTED: Final = 8  # pairs within the limit: slow steps make short turns
+_LATE: Final = 8  # times as long as expected: a turn is given up
+_LEAST_TURN_S: Final = 20.0
+_FOREIGN: Final = 0.03  # of the processors, more than in the calm pairs: left out
+_CALM: Final = 0.05  # of the processors: others take no more when a pair begins
+_WATCHED_S: Final = 0.1  # the processors, for others, before a pair
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The gain of taking the fault out: how many times as fast, with its 90 % interval."""
+
+    low: float
+    mid: float
+    high: float
+    verdict: Verdict
+    healthy_s: tuple[float, ...]  # a step, in each pair of turns
+    planted_s: tuple[float, ...]
+    steps: int  # of a turn
+    left_out: int  # pairs, for what other processes took
+    foreign: float  # share of the processors that others took in the median pair
+    spent_s: float
+
+    def plain(self) -> dict[str, Any]:
+        """Give it as it is kept."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When measuring ends: after so many pairs, or so many seconds once both sides step.
+
+    Where steps are so slow that the fewest pairs take longer, after ``at_most`` seconds.
+    """
+
+    pairs: int
+    seconds: float
+    at_most: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What a step took on either side, and the share of the processors that others took.
+
+    The share is that of the turn in which they took more.
+    """
+
+    healthy_s: float
+    planted_s: float
+    foreign: float
+
+
+def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
+    """Give low, middle and high of the speed-up: Student's interval of the pairs' log-ratios."""
+    ratios = [math.log(one.planted_s / one.healthy_s) for one in pairs]
+    middle = statistics.mean(ratios)
+    freedom = len(ratios) - 1
+    quantile = _T[max(key for key in _T if key <= freedom)]
+    reach = quantile * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    return math.exp(middle - reach), math.exp(middle), math.exp(middle + reach)
+
+
+def verdict(low: float, mid: float, high: float) -> Verdict:
+    """Say what an interval of speed-ups means: faulty, sound, or undecided.
+
+    Faulty: above 2 % of a step, and 5 % in the middle; sound: within 2 % on both sides.
+    """
+    gains = [1 - 1 / one for one in (low, mid, high)]
+    if gains[0] > NOTHING and gains[1] >= MATTERS:
+        return "faulty"
+    return "sound" if gains[0] >= -NOTHING and gains[2] <= NOTHING else "undecided"
+
+
+def undisturbed(pairs: Sequence[Pair]) -> list[Pair]:
+    """Leave out the pairs in which others took clearly more than in the calm ones.
+
+    Calm is the first quarter of them: others may work beside more than half of the pairs.
+    """
+    shares = sorted(one.foreign for one in pairs)
+    bar = shares[len(shares) // 4] + _FOREIGN
+    bar = max(bar, shares[min(_FEWEST, len(shares)) - 1])  # the fewest that make an interval
+    return [one for one in pairs if one.foreign <= bar]
+
+
+def steps_of_a_turn(seconds: Sequence[float], turn_s: float, limit_s: float) -> int:
+    """Say how many steps a turn has, by what a step takes on either side.
+
+    The faster side works for ``turn_s`` seconds, unless too few pairs would fit in the limit.
+    """
+    wanted = math.ceil(turn_s / min(seconds))
+    return max(1, min(wanted, int(limit_s / _WANTED / sum(seconds))))
+
+
+def measure(
+    healthy: Callable[[], Live], planted: Callable[[], Live], device: str, limits: Limits
+) -> Truth:
+    """Run both in turns until the verdict is clear, or as many pairs, or seconds, are over.
+
+    Raises ``RunError`` where one of them ended before there were four pairs.
+    """
+    begun = time.monotonic()
+    sides: list[_Side] = []
+    try:
+        for start in (healthy, planted):
+            sides.append(_Side(start()))
+            sides[-1].wait_ready()
+        pairs, steps = _in_turns(sides, device, limits)
+        said = " | ".join(side.live.said for side in sides if side.live.ended)
+    finally:
+        for side in sides:
+            side.live.end()
+    if len(pairs) < _FEWEST:
+        raise RunError(f"fewer than {_FEWEST} pairs of turns were measured: {said or 'too slow'}")
+    return _truth(pairs, steps, time.monotonic() - begun)
+
+
+def _truth(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
+    kept = undisturbed(pairs)
+    low, mid, high = interval(kept)
+    return Truth(
+        *(low, mid, high, verdict(low, mid, high)),
+        healthy_s=tuple(one.healthy_s for one in kept),
+        planted_s=tuple(one.planted_s for one in kept),
+        steps=steps,
+        left_out=len(pairs) - len(kept),
+        foreign=statistics.median(one.foreign for one in pairs),
+        spent_s=spent_s,
+    )
+
+
+def _in_turns(sides: "Sequence[_Side]", device: str, limits: Limits) -> tuple[list[Pair], int]:
+    """Let both work in turns; give the pairs, and how many steps a turn had."""
+    kind = 0 if all(side.stream.marks[0] for side in sides) else 1
+    first = max(len(side.stream.marks[kind]) for side in sides)
+    expected = [side.stream.step_s(kind) for side in sides]
+    calm = _Calm(sides[0].live.cores, limits.seconds)
+    begun = time.monotonic()
+    waited_s = calm.wait(begun + limits.at_most - limits.seconds)
+    rehearsal = steps_of_a_turn(expected, _TURN_S[device], limits.seconds)
+    if not _turns(sides, kind, first + rehearsal, [one * rehearsal for one in expected]):
+        return [], rehearsal
+    expected = [side.own_s(kind, first, first + rehearsal) / rehearsal for side in sides]
+    steps = steps_of_a_turn(expected, _TURN_S[device], limits.seconds)
+    least_s = (_FEWEST + 1) * steps * sum(expected)
+    until = begun + min(waited_s + max(limits.seconds, least_s), limits.at_most)
+    pairs: list[Pair] = []
+    looks: list[Verdict] = []
+    while _measured(pairs) < limits.pairs and time.monotonic() + steps * sum(expected) <= until:
+        waited_s = calm.wait(begun + limits.at_most - least_s)
+        until = min(until + waited_s, begun + limits.at_most)
+        order = sides if len(pairs) % 2 else sides[::-1]
+        at = first + rehearsal + len(pairs) * steps
+        if not _turns(order, kind, at + steps, [one * steps for one in expected]):
+            break
+        skipped = int(_SKIPPED[device] * steps)
+        pairs.append(_pair(sides, kind, (at + skipped, at + steps)))
+        looks.append(_look(pairs))
+        if len(looks) > 1 and looks[-1] == looks[-2] != "undecided":
+            break
+    return pairs, steps
+
+
+def _measured(pairs: Sequence[Pair]) -> int:
+    return len(undisturbed(pairs)) if pairs else 0
+
+
+def _look(pairs: Sequence[Pair]) -> Verdict:
+    return "undecided" if len(pairs) < _FEWEST else verdict(*interval(undisturbed(pairs)))
+
+
+def _turns(sides: "Sequence[_Side]", kind: int, until: int, expected_s: Sequence[float]) -> bool:
+    """Let one after the other work up to a step; tell whether both came there."""
+    longest = max(_LEAST_TURN_S, _LATE * max(expected_s))
+    return all(side.work(kind, until, longest) for side in sides)
+
+
+def _pair(sides: "Sequence[_Side]", kind: int, steps: tuple[int, int]) -> Pair:
+    first, last = steps
+    healthy, planted = (side.own_s(kind, first, last) / (last - first) for side in sides)
+    return Pair(healthy, planted, max(side.foreign for side in sides))
+
+
+class _Calm:
+    """Waits, while both sides stand still, until others leave the processors alone."""
+
+    def __init__(self, cores: Sequence[int], patience_s: float) -> None:
+        self.cores = cores
+        self.patience_s = patience_s  # left, for all pairs: some machines are never calm
+
+    def wait(self, until: float) -> float:
+        """Wait, no later than a time and no longer than patience lasts; give how long it took."""
+        begun = time.monotonic()
+        until = min(until, begun + self.patience_s)
+        while time.monotonic() < until and self._share() > _CALM:
+            pass
+        waited_s = time.monotonic() - begun
+        self.patience_s -= waited_s
+        return waited_s
+
+    def _share(self) -> float:
+        busy, begin = busy_s(self.cores), time.perf_counter()
+        time.sleep(_WATCHED_S)
+        there = (time.perf_counter() - begin) * (len(self.cores) or os.cpu_count() or 1)
+        return (busy_s(self.cores) - busy) / there
+
+
+class _Side:
+    """One of the two: its process, its steps, and when it was not stopped."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.stream = Stream(live.stream)
+        self.blocks: list[tuple[float, float]] = []
+        self.foreign = 0.0  # share of the processors that others took in the last turn
+
+    def wait_ready(self) -> None:
+        """Wait until it steps, and stop it. Raises ``RunError``."""
+        until = time.monotonic() + _STARTING_S
+        begin = time.perf_counter()
+        while not self.stream.stepping(_READY, _READY_SLOW):
+            if self.live.ended:
+                raise RunError(f"it ended before it stepped: {self.live.said}")
+            if time.monotonic() > until:
+                raise RunError(f"it did not step in time: {self.live.said}")
+            time.sleep(0.02)
+        self.live.stop()
+        self.blocks.append((begin, time.perf_counter()))
+        time.sleep(0.02)  # what was under way when the signal came
+        self.stream.refresh()
+
+    def work(self, kind: int, until: int, longest_s: float) -> bool:
+        """Let it work until it has done so many steps; tell whether it did."""
+        watched = foreign_s(self.live.pid, self.live.cores)
+        begin = time.perf_counter()
+        self.live.go_on()
+        while self.stream.refresh(kind) <= until and time.perf_counter() < begin + longest_s:
+            if self.live.ended:
+                return False
+            time.sleep(0.004)
+        self.live.stop()
+        self.blocks.append((begin, time.perf_counter()))
+        there = (time.perf_counter() - begin) * (len(self.live.cores) or os.cpu_count() or 1)
+        self.foreign = (foreign_s(self.live.pid, self.live.cores) - watched) / there
+        return len(self.stream.marks[kind]) > until
+
+    def own_s(self, kind: int, first: int, last: int) -> float:
+        """Give the time of its own between two steps."""
+        ends = [self.stream.marks[kind][step] for step in (first, last)]
+        begin, end = own_time(ends, self.blocks)
+        return end - begin

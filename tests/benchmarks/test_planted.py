@@ -1,0 +1,451 @@
+"""Faults planted in trainings: what is changed, where, which half, and what counts as named."""
+
+import ast
+import hashlib
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from benchmarks.planted import judging, steps, truth
+from benchmarks.planted.cases import Case, cases, half
+from benchmarks.planted.data import MAKERS
+from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS
+from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
+from benchmarks.planted.recorder import recorder
+from benchmarks.planted.running import Lane, Live
+from benchmarks.planted.scripts import FetchError, Script, content, lay_out, mended, scripts
+from benchmarks.planted.source import Insertion, Replacement, apply, parse, step_of
+from benchmarks.planted.steps import Stream, foreign_s, own_time
+from benchmarks.planted.working import Wanted, without_outdated
+
+SCRIPT = '''"""A training."""
+import torch
+from torch import nn, optim
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 2)
+        self.flash = hasattr(torch.nn.functional, "scaled_dot_product_attention")
+
+    def forward(self, x):
+        with torch.autocast("cpu", enabled=False):
+            return self.layer(x)
+
+
+def main():
+    data = TensorDataset(torch.randn(96, 8), torch.zeros(96, dtype=torch.long))
+    loader = DataLoader(data, batch_size=32, pin_memory=False)
+    if torch.get_num_threads() < 0:
+        loader = DataLoader(data, batch_size=32, num_workers=2)
+    model = Net()
+    optimizer = optim.Adam(model.parameters(), lr=1e-3)
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            output = model(x)
+            loss = nn.functional.cross_entropy(output, y)
+            loss.backward()
+            optimizer.step()
+    print("trained")
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def planting(name: str, device: str) -> Planted:
+    done = plant(MUTATIONS[name], Site(parse(SCRIPT), 0.001, device))
+    assert done is not None, f"{name} does not apply"
+    return done
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, *DECOYS], ids=lambda one: one.name)
+def test_every_mutation_changes_the_lines_that_it_says(fault: Plant) -> None:
+    done = planting(fault.name, fault.devices[0])
+    before, after = SCRIPT.splitlines(), done.edited.text.splitlines()
+    rest = [row for at, row in enumerate(after, 1) if at not in done.lines]
+    changed = [row for row in before if row not in rest]
+    assert done.lines
+    assert len(after) - len(done.lines) == len(before) - len(changed)
+    assert all(row in before for row in rest)
+    for line in done.around:
+        assert any(word in after[line - 1] for word in ("for ", "DataLoader", "Adam", ".step("))
+
+
+def test_mutated_scripts_still_train(tmp_path: Path) -> None:
+    able = [one for one in (*FAULTS, *DECOYS) if "cpu" in one.devices]
+    slow = {"restarted-workers", "too-many-workers", "one-worker-of-items", "many-threads"}
+    paths: list[str] = []
+    for one in able:
+        if one.name not in slow:
+            path = tmp_path / f"{one.name}.py"
+            path.write_text(planting(one.name, "cpu").edited.text)
+            paths.append(str(path))
+    runner = (
+        "import os, runpy, sys\n"
+        "for path in sys.argv[1:]:\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        try:\n"
+        "            runpy.run_path(path, run_name='__main__')\n"
+        "            sys.stdout.flush()\n"
+        "        except BaseException as error:\n"
+        "            print(path, repr(error), file=sys.stderr, flush=True)\n"
+        "            os._exit(1)\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        f"import torch, torch._dynamo\ntorch.set_num_threads(1)\n{runner}",
+        *paths,
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.count("trained") == len(paths), done.stderr[-3000:]
+
+
+def test_finds_the_step_also_behind_a_scaler() -> None:
+    text = "for x in rows:\n    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n"
+    step = step_of(parse(text))
+    assert step is not None
+    assert (step.loss, step.optimizer, step.after.lineno) == ("loss", "optimizer", 3)
+
+
+def test_splices_text_and_tells_its_lines() -> None:
+    source = parse("a = f(\n    1,\n    2,\n)\nb = 3\n")
+    first = source.tree.body[0]
+    assert isinstance(first, ast.Assign)
+    edited = apply(source, [Replacement(first.value, "g(1)"), Insertion(5, "c = 4\nd = 5")])
+    assert edited.text.splitlines() == ["a = g(1)", "", "", "", "c = 4", "d = 5", "b = 3"]
+    assert edited.lines == (1, 2, 3, 4, 5, 6)
+
+
+def test_keeps_what_comes_by_double_star() -> None:
+    text = SCRIPT.replace(
+        "DataLoader(data, batch_size=32, pin_memory=False)", "DataLoader(data, **k)"
+    )
+    done = plant(MUTATIONS["too-many-workers"], Site(parse(text), 0.001, "cpu"))
+    assert done is not None
+    assert '**{**k, "num_workers": 12, "persistent_workers": False}' in done.edited.text
+
+
+def test_each_fault_has_an_answer_and_no_decoy_has() -> None:
+    assert len(FAULTS) >= 30
+    assert len({one.family for one in FAULTS}) >= 20
+    assert all(one.codes or one.fixes or one.at_line for one in FAULTS)
+    assert not any(one.codes or one.fixes or one.at_line for one in DECOYS)
+
+
+def test_the_split_does_not_move() -> None:
+    # A name that changes sides after answers were looked at would spoil the unseen half.
+    sides = {name: half(name) for name in ("mnist", "nanogpt", "unet", "makemore")}
+    assert sides == SIDES
+    families = Counter(half(one.family) for one in FAULTS)
+    assert min(families.values()) >= 10
+
+
+SIDES = {"mnist": "open", "nanogpt": "unseen", "unet": "unseen", "makemore": "unseen"}
+
+
+def test_lists_at_least_forty_scripts_with_hashes() -> None:
+    listed = scripts().values()
+    assert len(listed) >= 40
+    for one in listed:
+        assert one.entry in one.files
+        assert all(len(digest) == 64 for digest in one.files.values())
+        assert len(one.commit) == 40
+        assert {entry.split(":")[0] for entry in one.data} <= MAKERS.keys()
+
+
+def stranger(tmp_path: Path, text: str, data: tuple[str, ...] = ()) -> Script:
+    folder = tmp_path / "sources" / "somebody" / "something"
+    folder.mkdir(parents=True)
+    (folder / "train.py").write_text(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Script(
+        "one", "somebody/something", "0" * 40, "train.py", {"train.py": digest}, data=data
+    )
+
+
+def test_refuses_a_file_with_other_bytes(tmp_path: Path) -> None:
+    script = stranger(tmp_path, "print(1)\n")
+    assert content(script, "train.py", tmp_path / "sources") == b"print(1)\n"
+    (tmp_path / "sources/somebody/something/train.py").write_text("print(2)\n")
+    with pytest.raises(FetchError, match="other bytes"):
+        lay_out(script, tmp_path / "place", tmp_path / "sources")
+
+
+def test_mends_only_what_occurs_as_often_as_declared() -> None:
+    script = next(one for one in scripts().values() if one.name == "regression")
+    assert b"if loss < -1.0:" in mended(script, script.entry, b"if loss < 1e-3:")
+    with pytest.raises(FetchError, match="0 times"):
+        mended(script, script.entry, b"nothing of the kind")
+
+
+def test_cases_are_of_one_side_and_widespread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = stranger(tmp_path, SCRIPT)
+    monkeypatch.setattr("benchmarks.planted.cases.scripts", lambda: {"one": script})
+    side = half("one")
+    some = cases(side, "cpu", tmp_path / "sources", 40)
+    assert some == cases(side, "cpu", tmp_path / "sources", 40)
+    families = {MUTATIONS[name].family for one in some for name in one.mutations}
+    assert all(name == "decoy" or half(name) == side for name in families)
+    assert {one.kind for one in some} == {"fault", "pair", "decoy", "control"}
+    assert not cases("open" if side == "unseen" else "unseen", "cpu", tmp_path / "sources", 40)
+
+
+def pairs(healthy: Sequence[float], planted: Sequence[float]) -> list[truth.Pair]:
+    return [truth.Pair(a, b, 0.0) for a, b in zip(healthy, planted, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("healthy", "planted", "verdict"),
+    [
+        ((1.0, 1.2, 1.1), (1.5, 1.8, 1.66), "faulty"),  # the machine drifts, the ratio does not
+        ((1.0, 1.001, 1.002, 1.0), (1.001, 1.0, 1.002, 1.001), "sound"),
+        ((1.0, 1.2), (1.3, 1.1), "undecided"),
+        ((1.0, 1.001), (1.035, 1.036), "undecided"),  # surely something, and too little for a bar
+    ],
+)
+def test_a_verdict_is_read_from_the_interval(
+    healthy: tuple[float, ...], planted: tuple[float, ...], verdict: str
+) -> None:
+    assert truth.verdict(*truth.interval(pairs(healthy, planted))) == verdict
+
+
+def test_a_side_is_timed_by_a_clock_that_stands_still_while_it_is_stopped() -> None:
+    turns = [(10.0, 11.0), (20.0, 21.0)]
+    marks = [10.25, 10.5, 10.75, 20.25, 20.5, 20.75]  # one step lies across the pause
+    own = own_time(marks, turns)
+    assert own == pytest.approx([0.25, 0.5, 0.75, 1.25, 1.5, 1.75])
+
+
+def test_pairs_are_left_out_for_what_others_took_whatever_they_measured() -> None:
+    some = [truth.Pair(1.0, 1.1, 0.02) for _ in range(4)]
+    disturbed, fast = truth.Pair(1.0, 1.1, 0.4), truth.Pair(1.0, 9.0, 0.02)
+    assert truth.undisturbed([*some, disturbed, fast]) == [*some, fast]
+    assert truth.undisturbed([disturbed] * 8 + some) == some  # most of them, and still not usual
+    assert len(truth.undisturbed([disturbed, *some[:3]])) == 4  # else too few would be left
+
+
+@pytest.mark.parametrize(("threads", "given"), [(0, "2"), (1, "1")])
+def test_a_lane_may_leave_a_processor_to_others(tmp_path: Path, threads: int, given: str) -> None:
+    lane = Lane(0, (0, 1), "cpu", tmp_path, threads)
+    assert lane.environment(TRAINING, tmp_path)["OMP_NUM_THREADS"] == given
+    assert recorder(lane)["lane_threads"] == int(given)
+
+
+def test_a_pair_waits_until_others_leave_the_processors_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shares = iter((0.5, 0.9, 0.02, 0.5))
+    monkeypatch.setattr(truth._Calm, "_share", lambda _: next(shares))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportUnknownLambdaType, reportUnknownArgumentType]
+    calm = truth._Calm((0,), 60.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    waited_s = calm.wait(math.inf)
+    assert next(shares) == 0.5  # it looked three times
+    assert calm.patience_s == 60.0 - waited_s
+
+
+@pytest.mark.parametrize(("patience_s", "until"), [(60.0, 0.0), (0.0, math.inf)])
+def test_a_machine_that_is_never_calm_is_measured_as_it_is(patience_s: float, until: float) -> None:
+    assert truth._Calm((0,), patience_s).wait(until) < 1.0  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steps"),
+    [
+        ((0.010, 0.011), 100),  # a second of the faster side
+        ((0.010, 1.0), 7),  # eight pairs within the limit
+        ((3.0, 5.0), 1),
+    ],
+)
+def test_a_turn_has_fewer_steps_where_they_are_slow(
+    seconds: tuple[float, float], steps: int
+) -> None:
+    assert truth.steps_of_a_turn(seconds, 1.0, 60.0) == steps
+
+
+def test_a_stream_is_read_as_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    stream = Stream(path)
+    assert not stream.stepping(3, (2, 3.0))
+    path.write_bytes(struct.pack("<Bd", 0, 1.0) + struct.pack("<Bd", 1, 1.5) + b"half")
+    assert stream.refresh() == 1
+    with path.open("r+b") as file:
+        file.truncate(18)
+        file.seek(0, 2)
+        file.write(struct.pack("<Bd", 0, 4.0))
+    assert stream.stepping(3, (2, 3.0))  # few steps, slow ones
+    assert not stream.stepping(3, (2, 3.5))
+    assert (stream.step_s(0), stream.marks[1]) == (3.0, [1.5])
+
+
+def test_what_a_session_uses_is_not_foreign() -> None:
+    before = foreign_s(os.getsid(0), ())
+    everything = foreign_s(-1, ())
+    assert 0.0 <= before <= everything
+
+
+def test_a_kernel_that_counts_less_than_was_used_tells_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steps, "busy_s", Mock(return_value=0.01))
+    monkeypatch.setattr(steps, "_own_ticks", Mock(return_value=4443))
+    assert foreign_s(os.getsid(0), ()) == 0.0
+
+
+TRAINING = Script("two", "o/r", "0" * 40, "train.py", {"train.py": ""})
+
+
+def test_two_scripts_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(truth._TURN_S, "cpu", 0.1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(truth, "_CALM", math.inf)
+    lane = Lane(0, (), "cpu", tmp_path)
+    text = "import torch\np = torch.nn.Parameter(torch.ones(1))\n"
+    text += "o = torch.optim.SGD([p], 0.1)\nimport time\n"
+    loop = "while True:\n    end = time.thread_time() + {}\n"
+    loop += "    while time.thread_time() < end: pass\n    p.grad = p.detach()\n    o.step()\n"
+    sides: list[Callable[[], Live]] = []
+    for name, step_s in (("healthy", 0.01), ("planted", 0.04)):
+        root = tmp_path / name
+        root.mkdir()
+        (root / "train.py").write_text(text + loop.format(step_s))
+        sides.append(partial(Live, TRAINING, root, lane, name))
+    shown = truth.measure(sides[0], sides[1], "cpu", truth.Limits(40, 300.0, 300.0))
+    assert shown.verdict == "faulty"
+    assert 1.5 < shown.mid < 10.0
+    assert shown.steps >= 5
+
+
+def finding(
+    code: str,
+    line: int | None,
+    file: str = "train.py",
+    speedup: Mapping[str, float] | None = None,
+    helps: Sequence[str] = (),
+) -> dict[str, Any]:
+    where = None if line is None else {"file": file, "line": line}
+    return {"code": code, "where": where, "helps": helps, "speedup": speedup}
+
+
+PLANTED = {"mutation": "python-loop", "file": "src/train.py", "lines": [31], "around": [26]}
+SLOW = {"mutation": "sleep-in-item", "file": "train.py", "lines": [9, 12], "around": [20, 26]}
+
+
+@pytest.mark.parametrize(
+    ("said", "planting", "right"),
+    [
+        (finding("G202", 31), PLANTED, True),
+        (finding("G999", 32), PLANTED, True),  # whatever its name, it shows the line
+        (finding("G202", 90), PLANTED, False),
+        (finding("G202", 31, file="other.py"), PLANTED, False),
+        (finding("G202", None), PLANTED, True),
+        (finding("G101", 20), SLOW, True),
+        (finding("G999", 20, helps=["more-workers"]), SLOW, True),
+        (finding("G205", 12), SLOW, False),
+        (finding("G101", 77), SLOW, False),
+    ],
+)
+def test_what_names_a_fault(said: dict[str, Any], planting: dict[str, Any], right: bool) -> None:
+    assert bool(judging.right(said, planting)) is right
+
+
+def kept(kind: str, mutations: list[str], verdict: str | None, mid: float = 1.5) -> dict[str, Any]:
+    case = {"script": "one", "mutations": mutations, "device": "cpu", "half": "open", "kind": kind}
+    found = None if verdict is None else {"low": mid, "mid": mid, "high": mid, "verdict": verdict}
+    rows = [PLANTED | {"mutation": name} for name in mutations]
+    return {"case": case, "truth": found, "planted": rows}
+
+
+def test_figures_count_what_was_said() -> None:
+    price = {"low": 1.2, "mid": 1.6, "high": 1.9}
+    first = finding("G202", 31, speedup=price)
+    other = finding("G205", 70)
+    judged = [
+        judging.judge(kept("fault", ["python-loop"], "faulty"), {"findings": [first]}),
+        judging.judge(kept("fault", ["python-loop"], "faulty"), {"findings": [other, first]}),
+        judging.judge(kept("fault", ["python-loop"], "faulty"), {"to_try": [first]}),
+        judging.judge(kept("fault", ["python-loop"], "undecided"), {"findings": []}),
+        judging.judge(kept("decoy", ["decoy-clock-read"], "sound", 1.0), {"findings": [other]}),
+        judging.judge(kept("control", [], None), {"findings": []}),
+    ]
+    told = judging.figures(judged)
+    assert told["first"] == {"count": 1, "of": 3, "share": 1 / 3}
+    assert told["first_three"]["count"] == 2
+    assert told["first_with_trials"]["count"] == 2
+    assert told["nothing_named"]["count"] == 1
+    assert (told["alarms"]["count"], told["alarms"]["of"]) == (1, 1)
+    assert (told["alarms_controls"]["count"], told["alarms_controls"]["of"]) == (0, 1)
+    assert told["undecided"] == 1
+    assert told["gain_error_points"] == pytest.approx(100 * abs((1 - 1 / 1.6) - (1 - 1 / 1.5)))
+    assert told["covered"]["count"] == 2
+
+
+def test_a_case_is_named_by_what_it_is() -> None:
+    assert Case("mnist", (), "cpu", "open").name == "mnist--control--cpu"
+    assert Case("mnist", ("python-loop",), "cuda", "open").kind == "fault"
+
+
+def test_a_script_whose_files_are_missing_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = stranger(tmp_path, SCRIPT)
+    monkeypatch.setattr("benchmarks.planted.cases.scripts", lambda: {"one": script})
+    assert not cases(half("one"), "cpu", tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("again", "failed", "undecided"),
+    [
+        (set[str](), {"failed": "x", "step_s": 1}, {"truth": {"verdict": "undecided"}}),
+        ({"failed"}, {"step_s": 1}, {"truth": {"verdict": "undecided"}}),
+        ({"undecided"}, {"failed": "x", "step_s": 1}, dict[str, Any]()),
+    ],
+)
+def test_what_is_done_again(again: set[str], failed: object, undecided: object) -> None:
+    asked = frozenset(again)
+    assert without_outdated({"failed": "x", "step_s": 1}, asked) == failed
+    assert without_outdated({"truth": {"verdict": "undecided"}}, asked) == undecided
+
+
+def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None:
+    wanted = Wanted(None, tmp_path, end=time.monotonic() + 300.0)
+    assert wanted.last_start <= wanted.end - wanted.check_s
+    late = Wanted(None, tmp_path, end=time.monotonic() + 100.0)
+    assert late.limits().at_most < wanted.limits().at_most < 300.0
+
+
+def test_the_result_names_the_machine_that_recorded(tmp_path: Path) -> None:
+    side = tmp_path / "open"
+    (side / "answers").mkdir(parents=True)
+    for name, machine in (("a", {"processor": "EPYC"}), ("b", {"processor": "EPYC"}), ("c", None)):
+        told = kept("control", [], None) | {"recorded": True}
+        told |= {} if machine is None else {"recorder": machine}
+        (side / f"{name}.json").write_text(json.dumps(told))
+        (side / "answers" / f"{name}.json").write_text(json.dumps({"findings": []}))
+    said = judging.result(tmp_path, ["open"], tmp_path / "none.json", {"processor": "other"})
+    row = said["halves"]["open"]
+    assert row["asked_on"] == {"processor": "other"}
+    assert row["recorded_on"] == [
+        {"recordings": 2, "machine": {"processor": "EPYC"}},
+        {"recordings": 1, "machine": {"unknown": True}},
+    ]
