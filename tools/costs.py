@@ -55,6 +55,8 @@ def recording(result: Path = RECORDING) -> str:
         f"|---|{'--:|' * (len(sizes) + 1)}",
     ]
     for arm, called in ARMS.items():
+        if not any((size, arm) in rows for size in sizes):  # it was not run
+            continue
         cells = [_ratio(rows.get((size, arm))) for size in sizes]
         whole = rows.get((sizes[0], arm))
         steps_alike = whole is not None and arm != "torch.profiler"  # it made fewer of them

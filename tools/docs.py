@@ -55,8 +55,8 @@ def gapless(*arguments: str) -> str:
 
 
 def report() -> str:
-    """Give the start of the report of the recorded run that the tests read."""
-    page = gapless("report", STORY).partition("\nloaders")[0] + "\n…"
+    """Give the first screen of the recorded run that the tests read."""
+    page = gapless("report", STORY).rstrip()
     command = json.loads((RUNS / STORY / "run.json").read_text())["command"]
     words = [Path(word).name if word.startswith("/") else word for word in command]
     return _fenced(f"$ gapless run {' '.join(words)}\n{page}")
@@ -122,8 +122,10 @@ PAGES: Final[Mapping[str, Makers]] = {
         "trial": trial,
         "recording": costs.recording,
         "cost": costs.table,
+        "planted": accuracy.planted_briefly,
     },
     "docs/accuracy.md": {
+        "planted": accuracy.planted,
         "tools": accuracy.tools,
         "alike": accuracy.alike,
         "families": accuracy.families,
@@ -135,6 +137,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     },
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
+    "docs/errors.md": {"errors": rule_pages.error_pages},
     "docs/fixes.md": {"fixes": pages.pages},
     "docs/rules.md": {"rules": rule_pages.rule_pages, "spoken": spoken.spoken},
     "docs/run-folder.md": {"schema": database_schema},

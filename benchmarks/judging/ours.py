@@ -57,21 +57,25 @@ def says(prices: Prices, record: Record) -> Said:
 
 
 def _named(found: Finding, proposals: Sequence[Proposal]) -> Recommendation:
-    """Put a finding as something to do: its first proposal, or the cause by hand."""
+    """Put a finding as something to do: its first fix, or the cause by hand.
+
+    What is named by its share of the step has the fixes that are likeliest to help beside it.
+    """
     loss = found.loss
     mine = [one for one in proposals if loss.code in one.remedies and one.refused is None]
-    first = mine[0] if mine else None
+    first = next(iter((*found.remedies, *mine)), None)
+    tried = "" if found.share is None else ", to be tried"
     return Recommendation(
         fix=None if first is None else first.fix,
         value=None if first is None else value_of(tuple(map(as_json, first.edits))),
         causes=meant(loss.name),
-        says=f"{loss.code} {loss.name}: {loss.summary}",
+        says=f"{loss.code} {loss.name}{tried}: {loss.summary}",
         speedup=found.predicted.speedup,
     )
 
 
 def _to_try(one: ToTry) -> Recommendation:
-    """Put a cause without a price as something to do: it stands behind all that have one."""
+    """Put a cause that too little hangs on to be named as something to do, behind all findings."""
     loss, first = one.finding.loss, one.remedies[0]
     return Recommendation(
         fix=first.fix,
