@@ -7,9 +7,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import settings
 
-# CI draws the same examples each time: a red run is the change's fault, never the dice's.
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.register_profile("dev", deadline=None, print_blob=True)
+# The same examples are drawn each time: a red run is the change's fault, never the dice's. Others
+# are drawn with ``--hypothesis-profile dice``.
+settings.register_profile("same", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("dice", deadline=None, print_blob=True)
 # What runs in the background ignores these, and so would every training that the tests start.
 for _number, _usual in (
     (signal.SIGINT, signal.default_int_handler),
@@ -20,7 +21,7 @@ for _number, _usual in (
         with suppress(ValueError):  # not in the main thread
             signal.signal(_number, _usual)
 os.environ.pop("COLUMNS", None)  # pages are as wide as without a terminal, whoever runs the tests
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

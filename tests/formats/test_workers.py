@@ -141,7 +141,7 @@ def test_a_script_without_a_main_guard_may_read_a_big_file(big: Path, tmp_path: 
         "print(len(trace.events))\n"
     )
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=240
     )
     assert (done.stdout, done.stderr, done.returncode) == ("75012\n", "", 0)
 
@@ -165,7 +165,7 @@ def test_modules_beside_the_users_script_do_not_reach_the_workers(
     }
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=folder, env=environment, capture_output=True, text=True,
-        check=False, timeout=60,
+        check=False, timeout=240,
     )  # fmt: skip
     assert done.stdout.splitlines() == ["hello from the wrong place", "75012"]
 
@@ -183,11 +183,11 @@ def test_no_process_is_left_behind_however_the_reading_ends(
     try:
         children = _wait_for_children(process.pid)
         process.send_signal(end)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=240)
     finally:
         process.kill()
     assert (b"KeyboardInterrupt" in errors) == (end == signal.SIGINT)
-    assert not psutil.wait_procs(children, timeout=10)[1]
+    assert not psutil.wait_procs(children, timeout=240)[1]
 
 
 def _wait_for_children(pid: int) -> list[psutil.Process]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @dataclass

@@ -10,7 +10,8 @@ from gapless import wire
 from tests.matrix.acts import EXITS, ON_A_TERMINAL
 from tests.matrix.rows import Row
 
-_OURS = re.compile(rb"(?:\r?\x1b\[K|\r)*gapless(?:: | \xc2\xb7 )")  # how what we print begins
+# How what we print begins: on a line of its own.
+_OURS = re.compile(rb"(?:\r?\x1b\[K|\r)*(?:\r?\n)?gapless(?:: | \xc2\xb7 )")
 _PROGRESS = re.compile(rb"\r\x1b\[K[^\r\n]*(?=\r\x1b\[K)")
 
 

@@ -24,7 +24,7 @@ _TRAINING = Path(__file__).with_name("place")
 _LOOPS = Path(__file__).parents[1] / "payload" / "loop_shapes.py"
 _FLEETING = re.compile(r"[a-z0-9_]{8}$")  # the end of names of temporary files
 _LONGEST = 400  # bytes of a file that are compared as they are
-_LEFT_S = 12.0  # in which all processes of a row must have ended: a worker looks each 5 s
+_LEFT_S = 60.0  # in which all processes of a row must have ended: a worker looks each 5 s
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def test_each_stranger_can_be_stepped_and_left(case: Case) -> None:
 @pytest.mark.slow
 def test_a_stranger_is_a_plain_training() -> None:
     line = [sys.executable, *command(CASES["translation"])[:1], "--updates", "3"]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -121,7 +121,7 @@ def test_each_case_trains(case: Case) -> None:
 def test_each_case_of_two_ranks_trains(case: Case) -> None:
     start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
     line = [*start, "tests/zoo/run.py", case.name, "--steps", "3"]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("3 steps in") == case.ranks
 
@@ -135,7 +135,7 @@ def test_each_case_of_two_ranks_trains(case: Case) -> None:
 )
 def test_a_case_is_a_plain_training(name: str) -> None:
     line = [sys.executable, "tests/zoo/run.py", name, "--steps", "3"]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("3 steps in")
 
