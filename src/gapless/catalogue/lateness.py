@@ -25,6 +25,14 @@ def late_alone(one: Loading) -> bool:
     return usual is not None and _UNLIKE * usual < one.fetch_ns
 
 
+def handed_over_late(one: Loading) -> bool:
+    """Tell whether most of the waits are for batches that were made already.
+
+    No queue shortens those, however deep: each batch is handed over by one thread of the training.
+    """
+    return one.use.hand_over_ns >= _HALF * one.use.wait_ns
+
+
 def held_up(one: Loading) -> bool:
     """Tell whether single batches are late, and finished ones wait behind them in order.
 

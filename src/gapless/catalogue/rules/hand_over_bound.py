@@ -3,6 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.examples import fed, gpu, loader
+from gapless.catalogue.lateness import handed_over_late
 from gapless.catalogue.loading import QUEUED, Loading, evidence, percent, waited
 from gapless.catalogue.ruling import Figure, rule
 from gapless.catalogue.seen_examples import seen
@@ -13,7 +14,6 @@ from gapless.model.facts import Loader
 from gapless.model.finding import Loss, Measure
 from gapless.model.seen import Seen
 
-_MAIN: Final = 0.5  # of the waits: most of them are for batches that were made already
 _BY_HAND: Final = (
     "Let a batch be few tensors, and large ones, instead of many small ones; hand it over in the "
     "type in which it is stored (uint8 images) and convert on the GPU; leave out what the training "
@@ -102,7 +102,7 @@ def hand_over_bound(seen: Seen, loader: Loader) -> Loss | None:
         return None
     share = one.use.hand_over_ns / one.use.wait_ns
     over = share * one.wait_ns
-    if share < _MAIN or not _is_long(one, over):
+    if not handed_over_late(one) or not _is_long(one, over):
         return None
     pinning = one.use.stages.get("data.pin", 0) / one.use.wait_ns * one.wait_ns
     batch = "" if loader.batch_bytes is None else f"; a batch is {size(loader.batch_bytes)}"

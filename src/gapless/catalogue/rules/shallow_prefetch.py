@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.examples import fed, gpu, loader
-from gapless.catalogue.lateness import behind, held_up, starts_anew
+from gapless.catalogue.lateness import behind, handed_over_late, held_up, starts_anew
 from gapless.catalogue.loading import Loading, evidence, percent, waited
 from gapless.catalogue.ruling import Figure, rule
 from gapless.catalogue.seen_examples import seen
@@ -79,6 +79,20 @@ _STEP: Final = {"busy.math": 90.0, "idle.data.decode": 10.0}
             ),
         ),
         Figure(
+            "Batches of many tensors, made in time and handed over slowly",
+            None,
+            seen(
+                gpu(_MANY),
+                _STEP,
+                used(
+                    _MANY,
+                    {"hand-over": 9.0, "decode": 1.0},
+                    made_by(8, {"decode": 1.0}, busy=0.6),
+                    p95_ns=150_000_000,
+                ),
+            ),
+        ),
+        Figure(
             "Each wait is as long as the others",
             None,
             seen(
@@ -99,13 +113,15 @@ def shallow_prefetch(seen: Seen, loader: Loader) -> Loss | None:
 
     ## How it is measured
     In much of the waits later batches lay ready while the one that was due was not. Or workers are
-    idle part of their life, and waits are uneven: one in twenty is three times as long as the mean.
+    idle part of their life, and waits are uneven: one in twenty is three times as long as the mean;
+    but not where most of the waits are for batches that were made already.
     """
     one = waited(seen, loader) if loader.num_workers else None
     if one is None or starts_anew(one):
         return None
     busy, ready = one.workers.busy, behind(one)
-    if busy is None or not (ready >= _BEHIND or (busy <= _BUSY and _uneven(one))):
+    uneven = _uneven(one) and not handed_over_late(one)
+    if busy is None or not (ready >= _BEHIND or (busy <= _BUSY and uneven)):
         return None
     have = loader.prefetch_factor or PREFETCH
     deep = max(_DEEP, 4 * have)
