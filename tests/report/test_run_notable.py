@@ -46,6 +46,27 @@ def test_a_first_step_that_came_late_stands_before_the_account() -> None:
     ) in " ".join(above.split())
 
 
+def test_phases_one_after_the_other_are_told_apart() -> None:
+    log = Log(end=30_000)
+    log.steps(*range(100, 10_000, 100), subject=1)
+    log.steps(*range(10_400, 30_000, 400), subject=2)
+    log.fact("optimizer", 1, ("train.py", 3), **{"class": "torch.optim.sgd.SGD"})
+    log.fact("optimizer", 2, ("train.py", 9), **{"class": "torch.optim.adamw.AdamW"})
+    said = " ".join(shown(study_recording(recording(log), Options())).split())
+    assert (
+        "2 phases: 99 steps of 100 ms (SGD.step, train.py:3), then 49 steps of 400 ms (AdamW.step, "
+        "train.py:9); other figures are of all"
+    ) in said
+    assert "they differ by themselves" not in said
+
+
+def test_a_short_phase_beside_a_long_one_is_not_told_of() -> None:
+    log = Log(end=30_000)
+    log.steps(*range(100, 2000, 100), subject=1)
+    log.steps(*range(2000, 30_000, 100), subject=2)
+    assert "phases" not in shown(study_recording(recording(log), Options()))
+
+
 def test_processes_that_are_no_ranks_are_named_each_and_the_first_step_is_the_chosen_ones() -> None:
     parent, *children = (Log(pid=pid, end=60_000) for pid in (1, 2, 3))
     for at in range(30_000, 50_000, 50):

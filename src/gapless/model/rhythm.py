@@ -1,4 +1,4 @@
-"""What comes now and then in a run, and which of its steps are of another kind."""
+"""What comes now and then in a run, its phases, and which steps are of another kind."""
 
 from dataclasses import dataclass
 
@@ -11,6 +11,16 @@ class Sighting:
     each_ns: int  # the mean of what one took
     period: float | None  # steps from one to the next; None: two whole periods were not seen
     at_start: bool  # the only one was seen before the second step
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps that one thing ends, where others end the steps before or after: of one rank."""
+
+    anchor: str  # what ends its steps: "SGD.step, train.py:41"
+    count: int
+    wall_ns: int  # from the phase before, or its own first step on, to its last one
+    median_ns: int | None  # of its un-profiled steps; None: none was noted by itself
 
 
 @dataclass(frozen=True)

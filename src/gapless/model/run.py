@@ -11,7 +11,7 @@ from gapless.model.account import Account
 from gapless.model.footprint import Footprint
 from gapless.model.host_code import HostCode
 from gapless.model.recording import Unseen
-from gapless.model.rhythm import Sighting, Unlike
+from gapless.model.rhythm import Phase, Sighting, Unlike
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class RunSteps:
     # By what share so few steps as a window holds miss the usual step, waits and lumps aside: nine
     # blocks in ten by no more. None: too few steps to tell.
     drift: float | None = None
+    phases: tuple[Phase, ...] = ()  # of the first rank; none: one thing ends all steps
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gapless.model.footprint import Footprint
-from gapless.model.rhythm import Unlike
+from gapless.model.rhythm import Phase, Unlike
 from gapless.model.run import Recorded, StepAccount
 from gapless.model.study import Steps
 
@@ -31,6 +31,7 @@ class StepObject:
     device_median_ns: int | None = None
     anchor: str | None = None
     noted: int | None = None
+    phases: tuple[Phase, ...] | None = None  # one after the other; one phase has none
 
 
 @dataclass(frozen=True)
@@ -103,4 +104,5 @@ def recorded_step(recorded: Recorded, windows: Steps | None) -> StepObject | Non
         device_median_ns=steps.device_median_ns,
         anchor=steps.anchor,
         noted=steps.noted,
+        phases=steps.phases or None,
     )

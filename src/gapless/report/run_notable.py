@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from gapless.model.rhythm import Phase
 from gapless.model.run import LoaderUse, ProcessTime, Recorded
 from gapless.report.numbers import percent, span, unit_for
 from gapless.report.text import clean
@@ -21,7 +22,8 @@ _FEW: Final = 3  # optimizers, loaders that are named
 def notable_lines(recorded: Recorded) -> Iterator[str]:
     """Say what a reader must know before the account."""
     yield from _others(recorded)
-    yield from _varying(recorded)
+    phases = tuple(phase_lines(recorded))
+    yield from phases or _varying(recorded)
     first = recorded.timeline.leading()
     if first is not None:
         yield from _beginning(first, recorded)
@@ -69,6 +71,25 @@ def _varying(recorded: Recorded) -> Iterator[str]:
             f"steps take {lengths}, and nothing else used the machine: they differ by themselves "
             f"({_why(recorded)})"
         )
+
+
+def phase_lines(recorded: Recorded) -> Iterator[str]:
+    """Say which phases there are, one after the other, where the largest one is not nearly all."""
+    steps = recorded.steps
+    if steps is None or not steps.phases:
+        return
+    whole = sum(one.wall_ns for one in steps.phases)
+    if max(one.wall_ns for one in steps.phases) > (1 - _LONG) * whole:
+        return
+    told = [f"{one.count:,} steps{_each(one)} ({clean(one.anchor)})" for one in steps.phases[:_FEW]]
+    rest = len(steps.phases) - _FEW
+    more = f", then {rest} more" if rest > 0 else ""
+    yield f"{len(steps.phases)} phases: {', then '.join(told)}{more}; other figures are of all"
+
+
+def _each(one: Phase) -> str:
+    """Give the usual step of a phase."""
+    return "" if one.median_ns is None else f" of {span(one.median_ns)}"
 
 
 def _why(recorded: Recorded) -> str:

@@ -1,6 +1,6 @@
 """Where the steps of a training process end: the anchor rule, and which steps were profiled."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final
@@ -49,6 +49,8 @@ class Edges:
     count: int  # steps that ended
     summed: Lane  # stretches in which some ended that were not kept one by one
     first: int | None  # when the first one ended, if it was kept
+    # What ends the steps of each phase, how many, and when the last one ends; one phase has none.
+    phases: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def noted(self) -> Bool:
@@ -110,10 +112,12 @@ def _edges(process: Process, found: Stretches, calls: Endings, rule: str) -> Edg
     mine = calls.take(calls.thread == thread)
     summed = mine.take(mine.stretch >= 0)
     ends = np.unique(mine.end[mine.stretch < 0])
-    name = _anchor_names(process, rule, mine)
+    phased = _phases(process, rule, mine)
+    name = _in_turn([name for name, _, _ in phased])
+    parts = phased if len(phased) > 1 else ()
     if not len(summed.end):
         many = np.ones(max(0, len(ends) - 1), np.int64)
-        return Edges(ends, thread, rule, name, many, len(ends), NO_LANE, int(ends[0]))
+        return Edges(ends, thread, rule, name, many, len(ends), NO_LANE, int(ends[0]), parts)
     begun = int(ends[0]) if len(ends) and ends[0] < summed.end[0] else None
     # Where none was kept at a side of a stretch, the stretch's own bounds are ends.
     count = len(ends) + int(summed.count.sum())
@@ -126,7 +130,7 @@ def _edges(process: Process, found: Stretches, calls: Endings, rule: str) -> Edg
     np.add.at(many, place[place >= 0], summed.count[place >= 0])
     held = np.unique(summed.stretch)
     lane = Lane(found.start[held], found.end[held], held)
-    return Edges(ends, thread, rule, name, many, count, lane, begun)
+    return Edges(ends, thread, rule, name, many, count, lane, begun, parts)
 
 
 def _only_thread(marks: Marks) -> int | None:
@@ -135,13 +139,21 @@ def _only_thread(marks: Marks) -> int | None:
     return most(marks.thread[own], np.ones(int(own.sum()), np.int64)) if own.any() else None
 
 
-def _anchor_names(process: Process, rule: str, calls: Endings) -> str:
-    """Name what ends the steps; of several phases each, in order."""
-    subjects, first, _ = counted_up(calls.subject, calls.count)
-    names = [_anchor_name(process, rule, one) for one in subjects[np.argsort(first)].tolist()]
-    distinct = list(dict.fromkeys(names))
-    rest = len(distinct) - _NAMED
-    told = ", then ".join(distinct[:_NAMED])
+def _phases(process: Process, rule: str, calls: Endings) -> tuple[tuple[str, int, int], ...]:
+    """Give the name, the steps and the last end of what ends the steps, in order."""
+    subjects, first, counts = counted_up(calls.subject, calls.count)
+    found: dict[str, tuple[str, int, int]] = {}
+    for at in np.argsort(first).tolist():
+        name = _anchor_name(process, rule, int(subjects[at]))
+        last = int(calls.end[calls.subject == subjects[at]].max())
+        _, count, end = found.get(name, (name, 0, last))
+        found[name] = name, count + int(counts[at]), max(end, last)
+    return tuple(found.values())
+
+
+def _in_turn(names: Sequence[str]) -> str:
+    rest = len(names) - _NAMED
+    told = ", then ".join(names[:_NAMED])
     return f"{told}, then {rest} more" if rest > 0 else told
 
 

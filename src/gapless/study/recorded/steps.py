@@ -1,11 +1,12 @@
 """Step times of a run, of the steps that no profiler touched."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from gapless import wire
 from gapless.accounting.intervals import Lane, piece_at
+from gapless.model.rhythm import Phase
 from gapless.model.run import RunSteps
 from gapless.model.trace import Int64
 from gapless.study.recorded.batches import fetched
@@ -48,7 +49,21 @@ def run_steps(every: Sequence[Training], waited: Sequence[Waited]) -> RunSteps |
         slowed=slowed(first.process, first.edges, counted(first)) if len(every) == 1 else None,
         ahead=sum(int(left_out(one).sum()) for one in every),
         drift=drift(every),
+        phases=tuple(_phases(first)),
     )
+
+
+def _phases(training: Training) -> Iterator[Phase]:
+    """Give the phases of a process's training, in order."""
+    edges = training.edges
+    rows = counted(training) & edges.noted
+    lengths, ends = np.diff(edges.ends)[rows], edges.ends[1:][rows]
+    begin = int(edges.ends[0])
+    for anchor, count, end in edges.phases:
+        mine = lengths[(ends > begin) & (ends <= end)]
+        median = round(float(np.median(mine))) if len(mine) else None
+        yield Phase(anchor, count, max(0, end - begin), median)
+        begin = max(begin, end)
 
 
 def _noted(training: Training) -> Int64:
