@@ -64,7 +64,8 @@ MARK_FIELDS = ("kind", "flags", "subject", "thread", "start", "end", "value")
     BACKWARD,  # a backward pass, while none of the optimizers ends the steps; subject: site
     FORWARD,  # of an outermost module, while nothing trains; subject: module
     USER_STEP,  # gapless.step(), a point; subject: site
-) = range(18)
+    PROFILING,  # the user's own profiler starts, stops, or writes what it saw; subject: site
+) = range(19)
 MARKS_NAMES = (
     "step",
     "next",
@@ -84,6 +85,7 @@ MARKS_NAMES = (
     "backward",
     "forward",
     "user-step",
+    "profiling",
 )
 EXHAUSTED = 1  # flag of NEXT: it raised StopIteration
 RAISED = 2  # flag of any mark: the call raised

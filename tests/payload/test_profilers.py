@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import itertools
 import json
 import pickle
 from collections.abc import Callable
@@ -92,11 +93,32 @@ def test_traces_for_tensorboard_are_noted(tmp_path: Path) -> None:
     assert len(recorder.files()) == 2
 
 
+def test_what_a_profiler_takes_at_its_ends_is_marked_once() -> None:
+    handled: list[int] = []
+
+    def handle(profiler: torch.profiler.profile) -> None:
+        profiler.key_averages()
+        handled.append(len(recorder.of(wire.PROFILING)))
+
+    with hooking.installed("profilers") as recorder:
+        torch_profiler: Any = importlib.import_module("torch.profiler")
+        schedule = torch_profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
+        with torch.profiler.profile(schedule=schedule, on_trace_ready=handle) as profiler:
+            for _ in range(4):
+                torch.ones(2).add(1)
+                hooking.warned(profiler.step)
+    marks = sorted(recorder.of(wire.PROFILING), key=lambda mark: mark.start)
+    assert len(handled) == 1
+    assert len(marks) == handled[0] + 1, "the handler's own calls are part of its mark"
+    assert all(a.start < a.end <= b.start for a, b in itertools.pairwise(marks))
+
+
 def test_what_a_window_of_ours_calls_is_not_the_users() -> None:
     names: dict[str, Any] = {"__name__": "gapless.payload.windows.stand_in"}
     exec("def window(make):\n    return make()\n", names)  # noqa: S102 - in a module of this name
-    with hooking.installed("profilers"):
+    with hooking.installed("profilers") as recorder:
         names["window"](MAKERS["torch.profiler"])
+        assert not recorder.of(wire.PROFILING)
         assert not hooking.hook("profilers").user_profiler()
 
 

@@ -182,3 +182,11 @@ def test_of_recorded_runs_no_cause_and_no_fix_exceeds_the_account(
             assert worth.mid <= (1 + 1e-9) / (1 - most), one.loss.name
         for part in re.finditer(r"([\d.]+) ms of each ([\d.]+) ms step", one.loss.summary):
             assert float(part[1]) <= float(part[2]), one.loss.summary
+
+
+def test_what_slows_the_whole_host_may_slow_a_step_that_no_window_parts() -> None:
+    of = seen(cpu(), {"step": 90.0, "idle.gc": 10.0})
+    slower = Hosted(("idle.host", "idle.launch"), Interval(0.5, 0.7, 1.0))
+    assert charged(of, (slower,)).own == pytest.approx(0.45)
+    assert charged(of, (Hosted(("idle.host.python",), NONE),)).own == 0.0
+    assert charged(of, (Drop(("idle.host",)),)).own == 0.0

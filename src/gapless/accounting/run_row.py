@@ -21,6 +21,7 @@ _ORDERED: Final = (  # the first that is open is charged
     tuple(f"data.{stage}" for stage in DATA_STAGES),
     ("checkpoint",),
     ("logging",),
+    ("profiling",),
     ("epoch-turn",),
     ("evaluation",),
     ("set-up",),

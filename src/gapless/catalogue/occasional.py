@@ -95,6 +95,14 @@ def calls(seen: Seen, kind: str, leaf: str) -> Occasion | None:
     )
 
 
+def line(seen: Seen, kind: str) -> Where | None:
+    """Give the user's line that most time of a kind of calls went to, within steps or not."""
+    recorded = seen.study.recorded
+    footprint = None if recorded is None else recorded.footprint
+    calls = () if footprint is None else footprint.calls
+    return _where([call for call in calls if call.kind == kind])
+
+
 def _of_trace(seen: Seen, leaf: str) -> Occasion | None:
     """Give what stacks of a trace show, step by step. Raises ``NotSeenError`` without stacks.
 

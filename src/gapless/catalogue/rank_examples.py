@@ -26,6 +26,7 @@ _MARKED: Final = {  # leaf → what light marks call it
     "idle.io_main.checkpoint": "checkpoint",
     "idle.io_main.logging": "logging",
     "idle.io_main.eval": "evaluation",
+    "idle.io_main.profiling": "profiling",
     "idle.gc": "collector",
 }
 

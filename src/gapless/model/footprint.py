@@ -26,7 +26,7 @@ class SyncUse:
 class CallUse:
     """A line of source that saves, or logs: all its calls, all ranks together."""
 
-    kind: str  # "checkpoint" | "logging"
+    kind: str  # "checkpoint" | "logging" | "profiling"
     file: str | None
     line: int | None
     function: str | None

@@ -23,7 +23,7 @@ PRINTED: Final = {
     "host": "waiting for the host",
     "sync": "synchronising",
     "runtime": "collector, allocator, compiler",
-    "io": "checkpoint, logging, evaluation",
+    "io": "saving, logging, evaluation, profiling",
     "observer": "this recorder",
     "unknown": "unknown",
     "step": "the step itself",  # of a recorded run: what no window parts
@@ -84,6 +84,7 @@ LEAVES: Final = (
     "idle.io_main.checkpoint",
     "idle.io_main.logging",
     "idle.io_main.eval",
+    "idle.io_main.profiling",
     "idle.h2d.host",
     "idle.comm.host",
     "idle.host.optimizer",

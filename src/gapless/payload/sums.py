@@ -26,6 +26,7 @@ CHARGED = frozenset(
         wire.CHECKPOINT,
         wire.LOGGING,
         wire.OBSERVER,
+        wire.PROFILING,
     )
 )
 LOOSE = frozenset(  # on no thread's account

@@ -32,6 +32,7 @@ RARE = frozenset(
         wire.COLLECTOR,
         wire.CHECKPOINT,
         wire.LOGGING,
+        wire.PROFILING,
         wire.MODE,
         wire.USER_PROFILER,
     )

@@ -41,6 +41,7 @@ _SHORT: Final[dict[str, str]] = {
     "idle.io_main.checkpoint": "checkpoint",
     "idle.io_main.logging": "logging",
     "idle.io_main.eval": "evaluation",
+    "idle.io_main.profiling": "the training's own profiler",
     "idle.h2d.host": "staging on the host",
     "idle.comm.host": "issuing collectives",
     "idle.host.optimizer": "optimizer",

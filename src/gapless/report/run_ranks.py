@@ -81,6 +81,7 @@ _DOING: Final = {
     "evaluation": "on evaluation",
     "checkpoint": "on checkpoints",
     "logging": "on logging",
+    "profiling": "on its own profiler",
     "collector": "in the garbage collector",
     "observer": "in this recorder",
     "unknown": "on what is unknown",

@@ -24,6 +24,7 @@ PHASES: Final = {  # run leaves as they are printed, in order
     "evaluation": "evaluation",
     "checkpoint": "checkpoints",
     "logging": "logging",
+    "profiling": "its own profiler",
     "collector": "collector",
     "observer": "this recorder",
     "unknown": "unknown",

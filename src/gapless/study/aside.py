@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gapless.catalogue import occasional, windowed
-from gapless.catalogue.effects.occasions import CHECKPOINT, EVALUATION, LOGGING
+from gapless.catalogue.effects.occasions import CHECKPOINT, EVALUATION, LOGGING, PROFILING
 from gapless.catalogue.loading import percent
 from gapless.model.seen import Seen
 from gapless.study.doing import stood
@@ -14,6 +14,7 @@ _OCCASIONS: Final[Mapping[str, str]] = {
     CHECKPOINT: "a checkpoint",
     LOGGING: "a call of a logger",
     EVALUATION: "an evaluation",
+    PROFILING: "a trace of the training's own profiler",
 }
 
 
@@ -24,7 +25,7 @@ def seldom(seen: Seen) -> dict[str, int]:
     """
     found = {
         leaf: seen.account.leaves.get(leaf, 0)
-        for leaf in (CHECKPOINT, LOGGING, EVALUATION)
+        for leaf in _OCCASIONS
         if (known := occasional.sighting(seen, leaf)) is not None and known.period is None
     }
     return found if sum(found.values()) < seen.account.wall_ns else {}

@@ -41,6 +41,10 @@ _HOST: Final = (
     *("idle.sync", "idle.host", "idle.launch", "idle.alloc", "idle.h2d", "idle.compile"),
     *("idle.comm", "idle.unknown", "step"),
 )
+_ALL_OF_HOST: Final = "idle.host"
+_UNPARTED: Final = (
+    "step"  # no window tells what it holds: what slows the whole host may slow it all
+)
 _LUMPS: Final = ("idle.gc", "idle.io_main", "idle.profiler")  # what the run's marks give
 _DATA: Final = "idle.data."
 _OTHERS: Final = "idle.device.wait"
@@ -106,6 +110,8 @@ def _of_leaves(seen: Seen, change: Drop | Hosted) -> Charge:
     freed = any(_frees(seen, leaf) for leaf in leaves) and less > 0
     rest = sum(_with_hidden(seen, leaf) for leaf in leaves if not _frees(seen, leaf))
     own = _everywhere(seen, *leaves) * max(0.0, 1 - left.mid)
+    if isinstance(change, Hosted) and _ALL_OF_HOST in leaves:
+        own += _everywhere(seen, _UNPARTED) * less
     return Charge(own, freed * _idle(seen) + less * rest)
 
 

@@ -30,6 +30,7 @@ OUTSIDE: Final = (  # leaves that run rows give
     "idle.io_main.checkpoint",
     "idle.io_main.logging",
     "idle.io_main.eval",
+    "idle.io_main.profiling",
     "idle.gc",
     "idle.data.start-up",
 )

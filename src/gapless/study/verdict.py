@@ -39,6 +39,7 @@ _LATE: Final[Mapping[str, str]] = {
     "idle.io_main.eval": "goes to evaluation",
     "idle.io_main.checkpoint": "goes to saving checkpoints",
     "idle.io_main.logging": "goes to logging",
+    "idle.io_main.profiling": "goes to the training's own profiler: collecting and writing traces",
 }
 
 

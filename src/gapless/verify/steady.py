@@ -24,6 +24,12 @@ _ALIKE: Final = 0.02
 _BLOCKS: Final = 4  # from which their median is taken: fewer have a mean
 _UNMARKED: Final = 0.02  # of all steps, behind the device's last mark
 _CPU: Final = 100.0  # per cent: how samplers count one processor
+_OCCASIONS: Final = (  # kinds of marks, and the value of those that count
+    (wire.CHECKPOINT, None),
+    (wire.LOGGING, None),
+    (wire.PROFILING, None),
+    (wire.MODE, 0),
+)
 Float = npt.NDArray[np.float64]
 
 
@@ -35,7 +41,7 @@ class Stepped:
     ends: Int64  # of all steps; one more than lengths
     warm: int  # lengths before the steady ones, by the rule
     round: int  # steps that a round of the workers' prefetched batches feeds
-    periods: tuple[int, ...]  # of what recurs in steps: checkpoints, logging, evaluation
+    periods: tuple[int, ...]  # of what recurs in steps: checkpoints, logging, evaluation …
     samples: float | None  # a step
     epoch: int | None  # steps
     start_ns: int  # from the start of the process to the end of the first step
@@ -163,7 +169,7 @@ def warm_up(lengths: Int64) -> int:
 def _periods(training: Training, ends: Int64) -> Iterator[int]:
     """Give how many steps lie between checkpoints, between calls of loggers, and so on."""
     marks = training.process.marks
-    for kind, value in ((wire.CHECKPOINT, None), (wire.LOGGING, None), (wire.MODE, 0)):
+    for kind, value in _OCCASIONS:
         rows = (marks.kind == kind) & (marks.start < ends[-1])
         if value is not None:
             rows &= marks.value == value

@@ -9,6 +9,7 @@ from gapless.model.seen import Seen
 CHECKPOINT: Final = "idle.io_main.checkpoint"
 LOGGING: Final = "idle.io_main.logging"
 EVALUATION: Final = "idle.io_main.eval"
+PROFILING: Final = "idle.io_main.profiling"
 DEVICE_MEMORY: Final = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
 _LEAVES: Final = {
     "checkpoint-every": CHECKPOINT,

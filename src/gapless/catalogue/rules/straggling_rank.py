@@ -33,6 +33,7 @@ _DOING: Final[dict[str, tuple[str, ...]]] = {  # what a rank may do more → lea
     "on checkpoints": ("idle.io_main.checkpoint",),
     "on logging": ("idle.io_main.logging",),
     "on evaluation": ("idle.io_main.eval",),
+    "on its own profiler": ("idle.io_main.profiling",),
     "on copies": ("copy.", "idle.h2d"),
     "waiting for its device": ("idle.sync",),
     "on memory": ("idle.alloc",),

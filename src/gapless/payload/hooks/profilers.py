@@ -1,4 +1,6 @@
-"""The user's own profilers: ours make way before theirs starts; the traces they write are noted.
+"""The user's own profilers: ours make way before theirs starts; what they take is noted.
+
+Their spans are marks, and so is the time in which they start, stop, and write what they saw.
 
 Torch has room for one profiler, so the first that the user makes ends our windows in this process.
 A process that another tool observes from outside (Nsight Systems, Nsight Compute) has none at all.
@@ -16,6 +18,8 @@ from . import calls
 
 _OUTSIDE = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 _PRELOADED = ("libToolsInjection", "libTreeLauncher", "nsight", "libcuda-injection")
+
+_WRITING = ("export_chrome_trace", "export_stacks", "export_memory_timeline", "key_averages")
 
 _actions: list[Any] = []
 _seen: list[Any] = []  # what made us stop, at most one
@@ -72,12 +76,21 @@ def _autograd(module: Any) -> None:
         if owner is not None:
             calls.replace_all(owner, ("__enter__",), making)
     _exporting(module.profile)
+    _timing(module.profile, "_prepare_trace", "_start_trace", "__exit__", *_WRITING)
 
 
 def _kineto(module: Any) -> None:
     owner = module._KinetoProfile
     calls.replace_all(owner, ("__init__", "prepare_trace", "start_trace"), _making())
     _exporting(owner)
+    _timing(owner, "prepare_trace", "start_trace", "stop_trace", *_WRITING)
+    _timing(module.profile, "_trace_ready")
+
+
+def _timing(owner: Any, *names: str) -> None:
+    """Mark the calls in which a profiler of the user's makes the training wait."""
+    make = calls.outermost(wire.PROFILING, "profiling")
+    calls.replace_all(owner, names, make)
 
 
 def _legacy(module: Any) -> None:

@@ -25,6 +25,7 @@ LUMPY: Final = {  # run leaf → leaf of the account
     "collector": "idle.gc",
     "checkpoint": "idle.io_main.checkpoint",
     "logging": "idle.io_main.logging",
+    "profiling": "idle.io_main.profiling",
     "evaluation": "idle.io_main.eval",
     "epoch-turn": "idle.data.start-up",
     "unknown": "idle.unknown",

@@ -22,7 +22,14 @@ _BLOCKS: Final = 10  # on either side of a window
 _FEWEST: Final = 5  # blocks, or nothing is known
 _USUAL: Final = 4  # steps of a window, where there is none to count
 _SHARE: Final = 0.9
-_ASIDE: Final = (wire.NEXT, wire.COLLECTOR, wire.CHECKPOINT, wire.LOGGING, wire.OBSERVER)
+_ASIDE: Final = (
+    wire.NEXT,
+    wire.COLLECTOR,
+    wire.CHECKPOINT,
+    wire.LOGGING,
+    wire.PROFILING,
+    wire.OBSERVER,
+)
 
 
 def drift(every: Sequence[Training]) -> float | None:

@@ -33,6 +33,11 @@ _NUMBERS: Final = (
     "device_allocs",
     "device_frees",
 )
+_OCCASIONS: Final = (
+    ("checkpoint", wire.CHECKPOINT),
+    ("logging", wire.LOGGING),
+    ("profiling", wire.PROFILING),
+)
 _Place = tuple[str | None, int | None, str | None]
 
 
@@ -81,7 +86,7 @@ def _occasions(every: Sequence[Training]) -> tuple[CallUse, ...]:
             calls.total,
             calls.in_steps / steps if steps else None,
         )
-        for name, kind in (("checkpoint", wire.CHECKPOINT), ("logging", wire.LOGGING))
+        for name, kind in _OCCASIONS
         for place, calls in _ranked(every, kind)
     ]
     return tuple(sorted(found, key=lambda one: -one.total_ns))

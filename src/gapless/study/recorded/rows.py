@@ -21,10 +21,11 @@ _SIMPLE: Final = {  # kinds of marks that are charged as they are
     wire.COLLECTOR: "collector",
     wire.CHECKPOINT: "checkpoint",
     wire.LOGGING: "logging",
+    wire.PROFILING: "profiling",
     wire.ITER: "epoch-turn",
     wire.CLOSE: "epoch-turn",
 }
-_HIDEABLE: Final = ("collector", "logging", "epoch-turn")  # beside waits for data
+_HIDEABLE: Final = ("collector", "logging", "profiling", "epoch-turn")  # beside waits for data
 
 
 def light(training: Training, waits: Sequence[Waits], backlog: int = 0) -> Marks:

@@ -19,7 +19,7 @@ from gapless.study.recorded.edges import Bool, Edges
 
 _FEWEST: Final = 5  # steps on either side
 _SLOWER: Final = 1.05  # times, or nothing is said
-_ASIDE: Final = (wire.NEXT, wire.COLLECTOR, wire.CHECKPOINT, wire.LOGGING)
+_ASIDE: Final = (wire.NEXT, wire.COLLECTOR, wire.CHECKPOINT, wire.LOGGING, wire.PROFILING)
 
 
 @dataclass(frozen=True)
