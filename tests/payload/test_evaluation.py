@@ -269,3 +269,11 @@ def test_what_trains_meanwhile_is_no_evaluation() -> None:
 def test_a_torch_that_does_not_number_nodes_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gapless.payload.hooks.graphs.made", lambda: None)
     assert evaluated(None) == []
+
+
+def test_an_evaluation_tells_of_environments_that_are_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", type(sys)("gymnasium"))
+    (fact,) = evaluated(torch.no_grad)
+    assert fact.values["environment"] == "gymnasium"

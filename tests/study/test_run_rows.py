@@ -619,6 +619,19 @@ def test_rates_of_ranks_add_up_and_need_every_rank() -> None:
     assert made.steps.samples_per_s is None
 
 
+def test_batches_that_the_data_set_makes_itself_have_no_rate_of_samples() -> None:
+    log = Log(end=1000)
+    log.fact("loader", 0, None, num_workers=0, batch_size=None)
+    for at in range(100, 600, 100):
+        log.fetch(at, at + 20, samples=1)
+        log.mark("next", at, at + 20, value=at // 100)
+        log.steps(at + 100)
+    made = study_recording(recording(log)).recorded
+    assert made is not None
+    assert made.steps is not None
+    assert made.steps.samples_per_s is None
+
+
 def test_lumps_of_a_run_say_how_surely_they_are_known() -> None:
     def spread(*lengths: float) -> dict[str, float]:
         return spreads(_checkpoints(*lengths))

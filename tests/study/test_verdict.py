@@ -5,7 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue.examples import LOADER_LINE, cpu, ddp, fed, gpu, loader, world
+from gapless.catalogue.examples import (
+    LOADER_LINE,
+    cpu,
+    ddp,
+    evaluated,
+    fed,
+    gpu,
+    loader,
+    unfed,
+    world,
+)
 from gapless.catalogue.rank_examples import together
 from gapless.catalogue.seen_examples import seen, stepped
 from gapless.catalogue.seen_parts import made_by, used
@@ -32,6 +42,16 @@ def said(run: Seen) -> str:
 def at(run: Seen, leaf: str, line: int) -> Seen:
     site = Site(leaf, "/job/train.py", line, "main", 10, 1)
     return replace(run, study=replace(run.study, sites=(site,)))
+
+
+def test_what_an_agent_does_in_its_environment_is_not_called_evaluation() -> None:
+    agent = gpu(evaluated(environment="gymnasium"), evaluation=12)
+    leaves = {"idle.io_main.eval": 60, "busy.math": 40}
+    begun = "60 % of each step goes to "
+    assert said(seen(agent, leaves)).startswith(f"{begun}evaluation")
+    assert said(seen(unfed(agent), leaves)).startswith(
+        f"{begun}collecting experience (gymnasium), the model in eval mode"
+    )
 
 
 def test_who_loads_what_the_device_waits_for_is_said_with_its_line() -> None:

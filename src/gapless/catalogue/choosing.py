@@ -70,9 +70,18 @@ def _complain(option: Option, what: str, have: list[Where | None], *, any_found:
 def each_loader(
     this: Fix, facts: Facts, option: Option, make: Callable[[Loader], Proposal]
 ) -> tuple[Proposal, ...]:
-    """Give a proposal for each loader, or the refusal where there is none."""
-    found = tuple(make(one) for one in loaders(facts, option))
+    """Give a proposal for each loader, or the refusal where there is none, or none of torch's."""
+    found = tuple(_lent(this, one) or make(one) for one in loaders(facts, option))
     return found or (this.refusal("no DataLoader was seen"),)
+
+
+def _lent(this: Fix, loader: Loader) -> Proposal | None:
+    """Give the refusal where no DataLoader of torch's was made: there is none to set."""
+    if loader.stands_in is None:
+        return None
+    library = loader.stands_in.partition(".")[0]
+    why = f"the batches at {named(loader.where)} come from a loader of {library}'s own, which is "
+    return this.refusal(f"{why}set where it is made", loader.where)
 
 
 def each_ddp(

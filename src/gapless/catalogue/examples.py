@@ -199,6 +199,11 @@ def bare(**calls: int) -> Facts:
     return Facts(World(1, None, None, None, 0, None), machine, calls=calls)
 
 
+def unfed(found: Facts) -> Facts:
+    """Give the same without any DataLoader."""
+    return replace(found, loaders=())
+
+
 def _facts(found: Facts, things: tuple[Any, ...], calls: dict[str, int]) -> Facts:
     for kind, name in (
         (Loader, "loaders"),

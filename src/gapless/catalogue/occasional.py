@@ -69,6 +69,18 @@ def sighting(seen: Seen, leaf: str) -> Sighting | None:
     )
 
 
+def experience(seen: Seen) -> str | None:
+    """Name the package of environments in which the model collects what it is trained with.
+
+    ``None``: what it is told to evaluate for is an evaluation. An agent is told to, too, while it
+    acts; no loader gives such a training its data.
+    """
+    facts = seen.facts
+    if facts is None or facts.loaders:
+        return None
+    return next((one.environment for one in facts.evaluations if one.environment), None)
+
+
 def calls(seen: Seen, kind: str, leaf: str) -> Occasion | None:
     """Give checkpoints or logging as lines of the user's make them; ``None`` where none was seen.
 

@@ -64,6 +64,7 @@ class Loader:
     filling: Filling | None = None  # None: batches have no length, or were not looked at
     sample: Where | None = None  # the user's function that makes a sample
     collate: Where | None = None  # the user's function that puts samples together
+    stands_in: str | None = None  # the class of what is no DataLoader, iterated ``where``
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Evaluation:
     graphed: int  # in which graphs for a backward pass were made
     nodes: int  # of those graphs, all passes together
     tensors: int  # parameters of the model
+    environment: str | None = None  # the package of environments that was loaded meanwhile
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from . import imports, lineage
 HOOKS = (
     "hooks.optimizer",
     "hooks.loader",
+    "hooks.stand_ins",
     "hooks.collector",
     "hooks.fetch",
     "hooks.stages",

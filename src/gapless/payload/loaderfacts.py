@@ -38,22 +38,22 @@ _AT_RANDOM = {"RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler"}
 _SIMPLE = frozenset((int, list, tuple, dict, str, bytes, range, set, frozenset))
 
 
+_SETTINGS = (
+    "batch_size",
+    "num_workers",
+    "prefetch_factor",
+    "pin_memory",
+    "persistent_workers",
+    "in_order",
+    "drop_last",
+    "timeout",
+)
+
+
 def values(loader: Any) -> dict[str, Any]:
     """Give the values of a FACT of a loader."""
     dataset = loader.dataset
-    found = {
-        name: getattr(loader, name, None)
-        for name in (
-            "batch_size",
-            "num_workers",
-            "prefetch_factor",
-            "pin_memory",
-            "persistent_workers",
-            "in_order",
-            "drop_last",
-            "timeout",
-        )
-    }
+    found = {name: getattr(loader, name, None) for name in _SETTINGS}
     if found["batch_size"] is None and loader.batch_sampler is not None:
         found["batch_size"] = _plain(_own(loader.batch_sampler).get("batch_size"))
     found.update(
@@ -66,6 +66,33 @@ def values(loader: Any) -> dict[str, Any]:
         start_method=_start_method(loader),
     )
     return found
+
+
+def of_stand_in(loader: Any) -> dict[str, Any]:
+    """Give the same of what torch's iterators were given in place of a DataLoader.
+
+    It has what they ask for, and not all that a DataLoader has.
+    """
+    found = {name: _setting(loader, name) for name in _SETTINGS}
+    found.update(
+        dataset=named(type(loader.dataset)),
+        iterable=loader._dataset_kind != 0,
+        length=_length(loader.dataset),
+        collate=named(loader.collate_fn),
+        start_method=_start_method(loader),
+        stands_in=named(type(loader)),
+    )
+    return found
+
+
+def _setting(loader: Any, name: str) -> Any:
+    """Give a plain value that a thing or its class holds; no property is asked."""
+    value = _own(loader).get(name)
+    for kind in type(loader).__mro__ if value is None else ():
+        value = vars(kind).get(name, value)
+        if value is not None:
+            break
+    return value if isinstance(value, (int, float, str)) else None
 
 
 def _shuffles(loader: Any) -> bool:

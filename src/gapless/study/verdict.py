@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gapless.catalogue import listing, ranked
+from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.loading import percent
+from gapless.catalogue.occasional import experience
 from gapless.catalogue.outlook import outlook as near_limit
 from gapless.model.change import Change, Copied, Drop, Feed, Hosted, Merge, Omit, Scale
 from gapless.model.finding import Finding, Verdict
 from gapless.model.leaf import group_of
 from gapless.model.seen import Seen
 from gapless.study.aside import as_a_whole, left_aside, seldom
-from gapless.study.doing import DOING, MOSTLY, fed, largest, who
+from gapless.study.doing import DOING, MOSTLY, fed, largest, stood, who
 from gapless.study.locate import line_of_leaf
 
 COMPUTE: Final = "compute"
@@ -154,6 +156,8 @@ def _synchronises(seen: Seen) -> str:
 def _goes(seen: Seen, owner: str) -> str:
     """Say what seldom work of the training thread takes most."""
     leaf = largest(seen, owner) or ""
+    if leaf == EVALUATION and (package := experience(seen)) is not None:
+        return f"goes to collecting experience ({package}), the model in eval mode{stood(seen)}"
     words = next((text for name, text in _LATE.items() if leaf.startswith(name)), "")
     return f"{words or 'goes to what is done once in a while'}{_at(seen, (leaf,))}"
 

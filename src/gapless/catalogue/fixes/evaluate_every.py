@@ -2,7 +2,7 @@
 
 from gapless.catalogue import examples
 from gapless.catalogue.declare import Case, Option, fix
-from gapless.catalogue.fixes.no_evaluation import evaluates
+from gapless.catalogue.fixes.no_evaluation import UNFED, evaluates
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
@@ -40,7 +40,7 @@ def evaluate_every(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     The others end after their first batch.
 
     ## Precondition
-    An evaluation was seen in the run.
+    An evaluation was seen in the run, and a DataLoader that may give it its batches.
 
     ## Safety
     Risky: metrics of the others are of one batch, so what they decide (the best checkpoint, the end
@@ -49,6 +49,8 @@ def evaluate_every(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     every = option.number(_USUAL)
     if not evaluates(facts):
         return (evaluate_every.nothing("no evaluation was seen"),)
+    if not facts.loaders:
+        return (evaluate_every.refusal(UNFED),)
     if every == 1:
         return (evaluate_every.nothing("every one is what the script does"),)
     return (

@@ -1,9 +1,13 @@
 """Evaluations end after their first batch: what they cost."""
 
+from typing import Final
+
 from gapless.catalogue import examples
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
+
+UNFED: Final = "no DataLoader gives an evaluation its batches: there is none to end early"
 
 
 @fix(
@@ -21,6 +25,11 @@ from gapless.model.facts import Facts
             examples.gpu(evaluation=0),
             "nothing to change: no evaluation was seen",
         ),
+        Case(
+            "A model that acts in an environment, and no DataLoader",
+            examples.unfed(examples.gpu(evaluation=12)),
+            "refused: no DataLoader gives an evaluation its batches: there is none to end early",
+        ),
     ],
 )
 def no_evaluation(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
@@ -31,6 +40,7 @@ def no_evaluation(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
 
     ## Precondition
     An evaluation was seen in the run: a model was told to evaluate, or a loader did not train.
+    Without any DataLoader there are no batches that it could be cut to.
 
     ## Safety
     What evaluation decides (the best checkpoint, the end of training) is decided wrongly, so
@@ -38,6 +48,8 @@ def no_evaluation(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """
     if not evaluates(facts):
         return (no_evaluation.nothing("no evaluation was seen"),)
+    if not facts.loaders:
+        return (no_evaluation.refusal(UNFED),)
     return (
         no_evaluation.proposal(
             "evaluations end after their first batch",

@@ -61,6 +61,16 @@ _SHORTER: Final = (
             None,
             stated(examples.gpu(evaluation=1), {"busy.tc_math": 40, EVALUATION: 0.1}),
         ),
+        Figure(
+            "An agent is told to evaluate while it acts in its environment",
+            None,
+            stated(
+                examples.unfed(
+                    examples.gpu(examples.evaluated(environment="gymnasium"), evaluation=12)
+                ),
+                {"busy.tc_math": 40, EVALUATION: 40},
+            ),
+        ),
     ],
 )
 def evaluation_in_the_way(seen: Seen, world: World) -> Loss | None:
@@ -74,11 +84,17 @@ def evaluation_in_the_way(seen: Seen, world: World) -> Loss | None:
     By the recorder's marks: from where a model is told to evaluate to where it is told to train, or
     while a loader hands out batches that train nothing; over the whole run. In a trace with stacks:
     by the user's function that tells a model to evaluate, if it is called for that alone.
+
+    Where environments (gymnasium and the like) are loaded, and no loader gives the training its
+    data, the model acts in that time, and what it meets is what it is trained with: that is no
+    evaluation.
     """
     step = seen.step_ns
     if seen.study.recorded is None:
         return _of_trace(seen)
     spent = seen.per_step(EVALUATION)
+    if occasional.experience(seen) is not None:
+        return None
     if not step or spent < _LEAST * step:
         return None
     found = _occasion(seen, spent, world)

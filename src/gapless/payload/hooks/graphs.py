@@ -13,6 +13,9 @@ from typing import Any
 
 from .. import places, stepping
 
+# Packages of environments that agents act in: the model acts in eval mode, too.
+_ENVIRONMENTS = ("gymnasium", "gym", "pettingzoo", "dm_env", "envpool", "isaacgym", "isaaclab")
+
 
 class Passes:
     """The evaluations of one model so far."""
@@ -42,7 +45,9 @@ class Passes:
         self.nodes += nodes - begun[0]
         if self.many & (self.many - 1):  # after one, two, four …: more and more seldom
             return None
-        return {"passes": self.many, "graphed": self.graphed, "nodes": self.nodes}
+        told = {"passes": self.many, "graphed": self.graphed, "nodes": self.nodes}
+        found = next((name for name in _ENVIRONMENTS if name in sys.modules), None)
+        return told if found is None else {**told, "environment": found}
 
 
 def made() -> int | None:

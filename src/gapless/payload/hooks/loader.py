@@ -21,7 +21,7 @@ from .. import (
     stepping,
     tracebacks,
 )
-from . import calls
+from . import calls, models
 
 _WINDOWS = f"{imports.__package__}.windows"
 _iterations: dict[int, int] = {}  # by loader
@@ -80,6 +80,8 @@ def _before_iter(_args: tuple, _kwargs: dict) -> tuple[int, Any]:
     shown = None if windows is None else windows.range("gapless:iter")
     if shown is not None:
         shown.__enter__()
+    if models.evaluating:
+        models.ask(recorder.now())
     return recorder.now(), shown
 
 
@@ -90,14 +92,19 @@ def _after_iter(state: tuple[int, Any] | None, args: tuple, result: Any, raised:
         shown.__exit__(None, None, None)
     number = recorder.fact("loader", loader, loaderfacts.values(loader))
     if raised is None:
-        _know(result, number)
+        know(result, number)
         if number not in _looked["dataset"]:
-            _tell("dataset", number, datasets.values, loader)
+            tell_once("dataset", number, datasets.values, loader)
+    iterated(number, start, end, wire.RAISED if raised else 0)
+    recorder.flush_when_due()
+
+
+def iterated(number: int, start: int | None, end: int, flags: int) -> None:
+    """Count an iteration of a loader, and mark how long it took to begin."""
     count = _iterations.get(number, 0)
     _iterations[number] = count + 1
     if start is not None:
-        recorder.mark(wire.ITER, start, end, number, count, wire.RAISED if raised else 0)
-    recorder.flush_when_due()
+        recorder.mark(wire.ITER, start, end, number, count, flags)
 
 
 def _before_iterator(args: tuple, _kwargs: dict) -> Any:
@@ -115,17 +122,18 @@ def _before_iterator(args: tuple, _kwargs: dict) -> Any:
 def _after_iterator(number: int | None, _args: tuple, result: Any, raised: Any) -> None:
     lineage.creating = None
     if raised is None and number is not None:
-        _know(result, number)
+        know(result, number)
 
 
-def _know(iterator: Any, number: int) -> None:
+def know(iterator: Any, number: int) -> None:
+    """Let an iterator, and the queue that its workers fill, go by the id of their loader."""
     recorder.alias("loader", iterator, number)
     queue = getattr(iterator, "_worker_result_queue", None)
     if queue is not None:
         recorder.alias("queue", queue, number)
 
 
-def _tell(noun: str, number: int, values: Callable[[Any], Any], thing: Any) -> None:
+def tell_once(noun: str, number: int, values: Callable[[Any], Any], thing: Any) -> None:
     """Write, once a loader, what its data set or its first batch is like."""
     known = _looked[noun]
     if len(known) >= _MOST:
@@ -174,6 +182,8 @@ def _marked_next(original: Callable[..., Any]) -> Callable[..., Any]:
 def _handed(
     iterator: Any, position: int, start: int, raised: BaseException | None, batch: Any = None
 ) -> None:
+    if models.evaluating:
+        models.ask(start)
     end = recorder.now()
     number = recorder.identify("loader", iterator)
     flags = 0
@@ -183,7 +193,7 @@ def _handed(
     if number is not None and raised is None:
         stepping.handed_over(number, start, end)
         if number not in _looked["batch"]:
-            _tell("batch", number, batchfacts.values, batch)
+            tell_once("batch", number, batchfacts.values, batch)
         _look_at(number, end, batch)
     else:
         recorder.flush_when_due(end)

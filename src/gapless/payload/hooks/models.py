@@ -11,6 +11,7 @@ import functools
 import sys
 import weakref
 from collections import Counter
+from threading import get_ident
 from typing import Any
 
 from ... import wire
@@ -27,6 +28,7 @@ _SHELLS["OptimizedModule"] = "_orig_mod"
 _modules: dict[Any, Any] = {}  # by id
 _optimizers: dict[Any, Any] = {}  # by id: weak references
 _edges = 0
+evaluating: dict[int, Any] = {}  # by id: models told to evaluate last, and in which thread
 _asked = False  # a module was told to train or to evaluate, and it is not known yet what it is
 
 
@@ -57,6 +59,7 @@ def begin() -> None:
     """Look anew who owns what, and tell it again: another log begins."""
     global _edges
     _edges = 0
+    evaluating.clear()
     for entry in tuple(_modules.values()):
         entry.subject = entry.mode = None
 
@@ -90,6 +93,10 @@ def told(module: Any, mode: Any, when: Any) -> None:
         return
     global _asked
     entry.mode = mode
+    if mode:
+        evaluating.pop(id(entry), None)
+    else:
+        evaluating[id(entry)] = entry, get_ident()
     if entry.subject is not None:
         recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
         _graphs(entry, module, mode)
@@ -99,6 +106,22 @@ def told(module: Any, mode: Any, when: Any) -> None:
     elif len(entry.modes) < _PENDING:
         entry.modes.append((when, mode))
         _asked = True  # the first evaluation may be where a model is met
+
+
+@patching.guarded("models")
+def ask(at: int) -> None:
+    """Note at a time which models train again though nobody told them.
+
+    Lightning puts ``training`` back by itself, module by module, once it has evaluated. To be asked
+    where a batch is asked for, while ``evaluating`` holds any.
+    """
+    thread = get_ident()
+    for key, (entry, told_in) in tuple(evaluating.items()):
+        module = entry.reference()
+        if module is None:
+            evaluating.pop(key, None)
+        elif told_in == thread and object.__getattribute__(module, "__dict__").get("training"):
+            told(module, True, at)  # noqa: FBT003 - what `training` says
 
 
 def _graphs(entry: _Met, module: Any, mode: Any) -> None:

@@ -193,7 +193,9 @@ def _optimizer(training: Training, fact: Fact, device: str | None) -> Optimizer:
 def _evaluation(fact: Fact) -> Evaluation | None:
     names = ("passes", "graphed", "nodes", "tensors")
     told = [many for name in names if (many := whole(fact.values.get(name))) is not None]
-    return Evaluation(where(fact), *told) if len(told) == len(names) else None
+    if len(told) < len(names):
+        return None
+    return Evaluation(where(fact), *told, environment=text(fact.values.get("environment")))
 
 
 def _model(fact: Fact, calls: Mapping[str, int]) -> Model:

@@ -67,6 +67,7 @@ def _loader(training: Training, alike: Sequence[Fact]) -> Loader:
         filling=filling(training.process, numbers),
         sample=_function(data, "sample"),
         collate=_function(data, "collate"),
+        stands_in=text(told.get("stands_in")),
     )
 
 

@@ -124,11 +124,13 @@ def _batch_size(training: Training, loader: int) -> float | None:
     made = [training.process, *(one for one in training.workers if one.loader == loader)]
     tables = [fetched(one, loader) for one in made]
     samples, count = (np.concatenate([one[name] for one in tables]) for name in _SIZE)
-    known = samples > 0
-    if known.any():
-        return float(samples[known].sum() / count[known].sum())
     fact = fact_of(training.process, "loader", loader)
     told = fact.values.get("batch_size") if fact else None
+    known = samples > 0
+    if fact is not None and told is None and (samples[known] == count[known]).all():
+        return None  # the data set makes batches itself: what they hold is not known
+    if known.any():
+        return float(samples[known].sum() / count[known].sum())
     return float(told) if isinstance(told, int) else None
 
 

@@ -1,0 +1,17 @@
+"""Fixes of a loader that is no DataLoader: there are no arguments of torch's to set."""
+
+import pytest
+
+from gapless.catalogue import listing
+from gapless.catalogue.declare import Option
+from gapless.catalogue.examples import gpu, loader
+
+
+@pytest.mark.parametrize("name", ["more-workers", "persistent-workers", "pin-memory", "prefetch"])
+def test_no_argument_is_set_where_no_dataloader_was_made(name: str) -> None:
+    lent = loader(stands_in="fastai.data.load._FakeLoader")
+    (found,) = listing.find(name)(gpu(lent), Option())
+    assert found.refused == (
+        "the batches at train.py:41 come from a loader of fastai's own, which is set where it is "
+        "made"
+    )

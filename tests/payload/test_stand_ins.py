@@ -1,0 +1,86 @@
+"""A library's own loader over torch's iterators (as fastai's) is recorded like one of torch's."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gapless import wire
+from tests.payload.watching import logs, preloaded, watched
+
+# In the form of fastai's: no DataLoader, but what torch's iterators read of one.
+LIBRARY = """
+import itertools, multiprocessing
+from torch.utils.data import get_worker_info
+from torch.utils.data import dataloader as torchs
+
+ITERATORS = torchs._MultiProcessingDataLoaderIter, torchs._SingleProcessDataLoaderIter
+
+def start(worker):
+    info = get_worker_info()
+    info.dataset.whole.offset, info.dataset.whole.step = info.id, info.num_workers
+
+class Stand:
+    _IterableDataset_len_called, _auto_collation, drop_last, in_order = None, False, False, True
+    collate_fn = staticmethod(lambda batch: batch)
+    _index_sampler, generator, prefetch_factor = itertools.count(), None, 2
+    _get_shared_seed = staticmethod(lambda *_: None)
+    _dataset_kind = torchs._DatasetKind.Iterable
+    pin_memory, pin_memory_device, timeout, persistent_workers = False, "", 0, False
+    worker_init_fn = staticmethod(start)
+
+    def __init__(self, whole, num_workers):
+        self.dataset, self.whole, self.num_workers = self, whole, num_workers
+
+    @property
+    def multiprocessing_context(self):
+        return multiprocessing if self.num_workers else None
+
+    def __iter__(self):
+        return iter(self.whole.batches())
+
+class Loader:
+    def __init__(self, data, size, num_workers):
+        self.data, self.size, self.offset, self.step = data, size, 0, 1
+        self.stand = Stand(self, num_workers)
+
+    def batches(self):
+        for at in range(self.offset, len(self.data) // self.size, self.step):
+            yield self.data[at * self.size : (at + 1) * self.size]
+
+    def __iter__(self):
+        yield from ITERATORS[self.stand.num_workers == 0](self.stand)
+"""
+TRAINING = """
+import sys, torch
+from quickai import Loader
+
+loader = Loader(torch.arange(8.0), 2, int(sys.argv[1]))
+print([batch.sum().item() for _ in range(2) for batch in loader])
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_stands_in_for_a_loader_is_recorded_like_one(tmp_path: Path, workers: int) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "quickai.py").write_text(LIBRARY)
+    start = "import sys; sys.path.insert(0, 'site-packages')\n"
+    (tmp_path / "training.py").write_text(start + TRAINING)
+    command = [sys.executable, "training.py", str(workers)]
+    seen = watched(command, tmp_path, tmp_path / "spool")
+    assert seen == preloaded(command, tmp_path)
+    assert (seen.code, seen.err) == (0, "")
+    found = logs(tmp_path / "spool")
+    training = found["rank0"]
+    (loader,) = training.facts("loader")
+    told = loader["values"]
+    assert (told["num_workers"], told["stands_in"]) == (workers, "quickai.Stand")
+    assert (Path(loader["file"]).name, loader["line"]) == ("training.py", 7)
+    nexts = [mark for mark in training.marks if mark[0] == wire.NEXT]
+    assert {mark[2] for mark in nexts} == {loader["id"]}
+    handed = [mark for mark in nexts if not mark[1] & wire.EXHAUSTED]
+    assert (len(handed), training.count(wire.ITER)) == (8, 2)
+    fetched = [row for log in found.values() for row in log.batches]
+    assert {row["loader"] for row in fetched} == {loader["id"]}
+    assert sum(name.count("worker") for name in found) == workers
