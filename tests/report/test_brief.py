@@ -147,6 +147,16 @@ def test_a_row_gives_what_its_fix_gives_and_else_what_all_of_it_is_worth(study: 
     assert rows(worse, first) == [("4.60× [4.10 … 5.00]", "by hand")]
 
 
+def test_a_fix_stands_beside_a_second_cause_only_if_nothing_else_helps_there(study: Study) -> None:
+    first = DIAGNOSIS.findings[0]
+    second = replace(first, loss=replace(DATA, code="G104"))
+    both = replace(WORKERS, remedies=("G101", "G104"))
+    deeper = replace(WORKERS, fix="prefetch", remedies=("G104",), speedup=Interval(1.4, 1.5, 1.6))
+    alike, several = (replace(study, proposals=made) for made in ((both,), (both, deeper)))
+    assert rows(alike, first, second) == 2 * [("4.60× [4.10 … 5.00]", "--fix more-workers")]
+    assert rows(several, first, second)[1] == ("1.50× [1.40 … 1.60]", "--fix prefetch")
+
+
 def test_values_are_typed_as_the_rule_asks_for_them(study: Study) -> None:
     loss = replace(DATA, helps=("more-workers=12",))
     named = replace(DIAGNOSIS.findings[0], loss=loss)

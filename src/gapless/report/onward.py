@@ -35,17 +35,25 @@ class Row:
 
 
 def rows_of(study: Study) -> tuple[Row, ...]:
-    """Give the first causes: those that are named, then the likely ones."""
-    found = study.diagnosis
-    if found is None:
+    """Give the first causes: those that are named, then the likely ones.
+
+    A fix that stands beside a cause stands beside the next one only if nothing else helps there.
+    """
+    diagnosis = study.diagnosis
+    if diagnosis is None:
         return ()
-    named = [_row(study, one, "") for one in found.findings]
-    likely = [_row(study, one.finding, ", likely") for one in found.to_try if one.odds is not None]
-    return tuple([*named, *likely][:_MOST])
+    likely = [(one.finding, ", likely") for one in diagnosis.to_try if one.odds is not None]
+    causes = [*((cause, "") for cause in diagnosis.findings), *likely][:_MOST]
+    rows: list[Row] = []
+    fixes: list[str] = []
+    for cause, sure in causes:
+        asked, proposal = _fix_of(study, cause, fixes)
+        fixes += [] if proposal is None else [proposal.fix]
+        rows.append(_row(cause, asked, proposal, sure))
+    return tuple(rows)
 
 
-def _row(study: Study, one: Finding, sure: str) -> Row:
-    asked, proposal = _fix_of(study, one)
+def _row(one: Finding, asked: str | None, proposal: Proposal | None, sure: str) -> Row:
     way = _BY_HAND if asked is None else f"--fix {asked}"
     if proposal is not None and (allowed := ALLOWED.get(proposal.applicability)):
         way = f"{way} {allowed}"
@@ -77,8 +85,11 @@ def _gain(one: Finding) -> str:
     return f"at most {1 / (1 - one.share):.1f}×"
 
 
-def _fix_of(study: Study, one: Finding) -> tuple[str | None, Proposal | None]:
-    """Give the fix against a cause as one types it, and the proposal behind it."""
+def _fix_of(study: Study, one: Finding, shown: Sequence[str]) -> tuple[str | None, Proposal | None]:
+    """Give the fix against a cause as one types it, and the proposal behind it.
+
+    Of several the first that was not ``shown`` beside another cause.
+    """
     able = [
         each
         for each in study.proposals
@@ -86,7 +97,7 @@ def _fix_of(study: Study, one: Finding) -> tuple[str | None, Proposal | None]:
         and one.loss.code in each.remedies
         and (each.speedup is None or each.speedup.mid > 1)
     ]
-    for each in able[:1]:
+    for each in sorted(able, key=lambda proposal: proposal.fix in shown)[:1]:
         return _named(each, one.loss.helps), each
     for remedy in one.remedies[:1]:
         made = Proposal(remedy.fix, "", remedy.edits, remedy.applicability)
