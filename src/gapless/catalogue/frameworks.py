@@ -1,87 +1,50 @@
-"""Fixes in the terms of the framework that runs a training's loop.
+"""Fixes in the terms of the framework that runs a training's loop, or of what makes its samples.
 
 Where ``Trainer.train()`` or ``Trainer.fit()`` makes the loop, loaders, optimizers and precision are
 its arguments: what a fix names (``DataLoader(num_workers=…)``) stands in no line of the user's.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from gapless.catalogue.framework_terms import ADVICE, CAUSES, DATA, DATA_IN, IN
 from gapless.model.finding import Loss
 from gapless.model.seen import Seen
 
 _LOOPS: Final = {  # modules whose functions run the loop of a training
-    "transformers": re.compile(r"(^|[/\\])transformers[/\\]trainer\.py$"),
-    "lightning": re.compile(r"(^|[/\\])(pytorch_lightning|lightning[/\\]pytorch)[/\\]"),
+    name: re.compile(rf"(^|/){path}")
+    for name, path in (
+        ("sentence_transformers", r"sentence_transformers/(.*/)?trainer\.py$"),
+        ("transformers", r"transformers/trainer\.py$"),
+        ("lightning", r"(pytorch_lightning|lightning/pytorch)/"),
+        ("fastai", r"fastai/learner\.py$"),
+        ("ignite", r"ignite/engine/"),
+        ("skorch", r"skorch/net\.py$"),
+        ("stable_baselines3", r"stable_baselines3/"),
+        ("ultralytics", r"ultralytics/engine/trainer\.py$"),
+        ("accelerate", r"accelerate/(accelerator|data_loader|optimizer)\.py$"),
+    )
 }
-_IN: Final = {"transformers": "TrainingArguments", "lightning": "Lightning"}
-_LOADER: Final = "in train_dataloader, DataLoader({})"
-# By framework, then by fix: what sets it there; "{}" is the value that is asked for.
-ADVICE: Final[Mapping[str, Mapping[str, str]]] = {
-    "transformers": {
-        "more-workers": "dataloader_num_workers={}",
-        "workers-and-one-thread": "dataloader_num_workers={}",
-        "persistent-workers": "dataloader_persistent_workers=True",
-        "prefetch": "dataloader_prefetch_factor={}",
-        "pin-memory": "dataloader_pin_memory=True",
-        "batch-size": "per_device_train_batch_size={}",
-        "fused": 'optim="adamw_torch_fused"',
-        "bf16": "bf16=True",
-        "fp16": "fp16=True",
-        "tf32": "tf32=True",
-        "compile": "torch_compile=True",
-        "compile-reduce-overhead": 'torch_compile_mode="reduce-overhead"',
-        "checkpointing-off": "gradient_checkpointing=False",
-        "ddp-no-unused": "ddp_find_unused_parameters=False",
-        "ddp-buckets": "ddp_bucket_cap_mb={}",
-        "log-every": "a larger logging_steps",
-        "checkpoint-every": "a larger save_steps",
-        "evaluate-every": "a larger eval_steps",
-    },
-    "lightning": {
-        "more-workers": _LOADER.format("num_workers={}"),
-        "workers-and-one-thread": _LOADER.format("num_workers={}"),
-        "persistent-workers": _LOADER.format("persistent_workers=True"),
-        "prefetch": _LOADER.format("prefetch_factor={}"),
-        "pin-memory": _LOADER.format("pin_memory=True"),
-        "out-of-order": _LOADER.format("in_order=False"),
-        "fused": "in configure_optimizers, the optimizer with fused=True",
-        "foreach": "in configure_optimizers, the optimizer with foreach=True",
-        "bf16": 'Trainer(precision="bf16-mixed")',
-        "fp16": 'Trainer(precision="16-mixed")',
-        "compile": "torch.compile(module) before Trainer.fit",
-        "cudnn-benchmark": "Trainer(benchmark=True)",
-        "debug-off": "Trainer(detect_anomaly=False)",
-        "ddp-no-unused": "DDPStrategy(find_unused_parameters=False)",
-        "ddp-static-graph": "DDPStrategy(static_graph=True)",
-        "ddp-bucket-view": "DDPStrategy(gradient_as_bucket_view=True)",
-        "log-every": "Trainer with a larger log_every_n_steps",
-        "checkpoint-every": "ModelCheckpoint with a larger every_n_train_steps",
-        "evaluate-every": "Trainer with a larger val_check_interval or check_val_every_n_epoch",
-    },
-}
-# Causes that no fix is for, and that a framework has a switch for.
-CAUSES: Final[Mapping[str, Mapping[str, str]]] = {
-    "transformers": {"padded-batches": "group_by_length=True"},
-    "lightning": {
-        "profiler-left-on": "Trainer(profiler=None)",
-        "deterministic-algorithms": "Trainer(deterministic=False)",
-    },
-}
+_DERIVED: Final = {"transformers": "sentence_transformers"}  # what runs within whose loop
 
 
 def framework(seen: Seen) -> str | None:
     """Give the framework whose functions run the loop; ``None``: none was seen to.
 
-    By the window with stacks: the name of the module of the functions that more time went through.
+    By the window with stacks: the one whose module has the function that most time went through.
+    Of those that call one another that is the outermost.
     """
+    lines = [(one.file.replace("\\", "/"), one.host_total_ns) for one in seen.study.tables.lines]
     spent = {
-        name: sum(one.host_total_ns for one in seen.study.tables.lines if path.search(one.file))
+        name: max((ns for file, ns in lines if path.search(file)), default=0)
         for name, path in _LOOPS.items()
     }
     name = max(spent, key=lambda one: spent[one])
+    derived = _DERIVED.get(name)
+    if derived is not None and spent[derived]:
+        return derived
     return name if spent[name] else None
 
 
@@ -95,14 +58,30 @@ def advice(name: str, fix: str) -> str | None:
 
 
 def advised(seen: Seen, loss: Loss) -> Loss:
-    """Add to what is to be done about a loss how its framework is told to."""
+    """Add to what is to be done about a loss how its framework is told to: that comes first."""
+    told = " ".join((*_of_loop(seen, loss), *_of_data(seen, loss)))
+    if not told:
+        return loss
+    return replace(loss, told=told, no_remedy=f"{told} {loss.no_remedy or ''}".strip())
+
+
+def _of_loop(seen: Seen, loss: Loss) -> Iterator[str]:
     name = framework(seen)
     if name is None:
-        return loss
-    words = (CAUSES[name].get(loss.name), *(advice(name, fix) for fix in loss.helps))
+        return
+    words = (CAUSES.get(name, {}).get(loss.name), *(advice(name, fix) for fix in loss.helps))
     known = tuple(dict.fromkeys(one for one in words if one is not None))
-    if not known:
-        return loss
-    told = f"With {_IN[name]}: {'; '.join(known)}."
-    by_hand = (loss.no_remedy or "").rstrip(".")
-    return replace(loss, no_remedy=f"{by_hand}. {told}" if by_hand else told)
+    if known:
+        yield f"With {IN[name]}: {'; '.join(known)}."
+
+
+def _of_data(seen: Seen, loss: Loss) -> Iterator[str]:
+    """Say what a library of data sets has against a cause: by the loader most waited for."""
+    uses = () if seen.study.recorded is None else seen.study.recorded.loaders
+    most = max(uses, key=lambda one: one.share or 0.0, default=None)
+    if most is None:
+        return
+    made_by = (str(most.settings.get(name)).partition(".")[0] for name in ("dataset", "collate"))
+    known = (package for package in made_by if loss.name in DATA.get(package, {}))
+    for package in tuple(known)[:1]:
+        yield f"With {DATA_IN[package]}: {DATA[package][loss.name]}."

@@ -30,6 +30,7 @@ class Loss:
     inferred: bool = False  # it follows from what was seen, and was not seen itself
     to_try: bool = False  # what remedies give is not predicted; ``changes`` are the most they can
     unsure: str | None = None  # why what was recorded of it tells only the most it can be worth
+    told: str | None = None  # what to do in a framework's words; ``no_remedy`` begins with it
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ def _row(one: Finding, asked: str | None, proposal: Proposal | None, sure: str) 
     gain = _gain(one) if priced is None else interval(priced)
     vague = ", likely" if one.share is not None and "×" in gain and "[" in gain else sure
     by_hand = asked is None and one.loss.no_remedy is not None
-    detail = clean(one.loss.no_remedy or "") if by_hand else _begun(one.loss.summary)
+    said = clean(one.loss.no_remedy or "") if by_hand else _begun(one.loss.summary)
+    detail = said if by_hand or one.loss.told is None else clean(one.loss.told)
     return Row(f"{one.loss.code} {label(one)}", f"{gain}{vague}", way, one.loss.code, detail)
 
 
