@@ -90,6 +90,16 @@ def test_where_there_is_no_room_stacks_are_counted_on(
     assert sum(one[0] for one in told[0]["stacks"]) > 5
 
 
+def test_what_was_seen_is_told_again_after_half_of_the_time_since_the_start(
+    told: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(_STATE, "wait", 0)
+    monkeypatch.setitem(_STATE, "began", time.monotonic_ns() - 600_000_000_000)
+    busy_here(looks)
+    assert len(told) == 1
+    assert 300e9 <= _STATE["wait"] < 600e9
+
+
 def test_the_thread_is_gone_for_a_fork_and_back_after_it(told: list[dict[str, Any]]) -> None:
     before = looking()
     assert before.exists()

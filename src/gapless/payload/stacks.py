@@ -23,6 +23,7 @@ from . import blocked, patching, recorder, switching, thinning
 
 HZ = 10.0
 TELL_NS = 5_000_000_000  # what was seen is told so long after the start, then ever more rarely
+LATER = 2  # after half of that again, and so on: who is killed then loses a third of the looks
 RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
 DEPTH = 40  # frames of a stack, from the innermost
 MOST = 2000  # different stacks that are counted between two tellings
@@ -40,6 +41,7 @@ _state: dict[str, Any] = {
     "role": None,
     "ident": None,  # of the thread that is looked at, and its native one
     "native": None,
+    "began": 0,
     "told": 0,
     "tid": None,  # of the thread that looks
     "jitter": 1,
@@ -64,7 +66,8 @@ def start() -> None:
     worker = recorder.is_worker()
     _state["role"] = "worker" if worker else "training"
     _state["ident"], _state["native"] = _thread.get_ident(), _thread.get_native_id()
-    _state["told"], _state["wait"] = time.monotonic_ns(), TELL_NS
+    _state["began"] = _state["told"] = time.monotonic_ns()
+    _state["wait"] = TELL_NS
     _state["period"] = 1.0 / float(hz)
     _begin()
 
@@ -149,7 +152,8 @@ def _watch(alarm: Any, period: float) -> None:
             _look(now - before, ran)
             before = now
             if now - _state["told"] > _state["wait"]:
-                _state["wait"] = min(2 * _state["wait"], RAREST_NS.get(_state["role"], 0))
+                since = (now - _state["began"]) // LATER
+                _state["wait"] = min(since, RAREST_NS.get(_state["role"], 0))
                 _tell()
     except Exception as error:
         patching.notes.append(("stacks", repr(error)))
