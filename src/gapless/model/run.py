@@ -153,6 +153,7 @@ class StepAccount:
     excess_ns: int  # of what is unknown: longer than the steps of the windows explain
     host_scale: float | None  # what the host cost outside the windows, of what it cost in them
     unlike: Unlike | None = None  # steps of a kind that no window holds: "step" in the account
+    weighed: bool = False  # steps of windows count as often as the kinds that they stand for
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ class StepAccountObject:
     excess_ns: int
     host_scale: float | None
     unlike: Unlike | None = None  # steps of a kind that no window holds
+    weighed: bool = False  # steps of windows count as often as the kinds that they stand for
 
 
 def recorded_keys(recorded: Recorded | None) -> dict[str, Any]:

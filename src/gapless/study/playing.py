@@ -119,6 +119,32 @@ class Alone:
         del changes  # nothing is played as a trace
 
 
+@dataclass(frozen=True)
+class Weighed:
+    """Plays one thread whose steps are of several kinds: windows hold these in other numbers.
+
+    The account weighs them as often as they come, and a replay does not. What the account of one
+    thread cannot price, windows do.
+    """
+
+    account_alone: Alone
+    windows: Windows
+
+    @property
+    def rehearsal(self) -> Rehearsal | None:
+        """Give how well the unchanged windows are played."""
+        return self.windows.rehearsal
+
+    def play(self, changes: Sequence[Change]) -> Predicted:
+        """Predict what changes together give of an un-profiled step, or say why that is not."""
+        found = self.account_alone.play(changes)
+        return self.windows.play(changes) if found.speedup is None else found
+
+    def account(self, changes: Sequence[Change]) -> Account | None:
+        """Give the account of a window with changes made within it; ``None``: none is played."""
+        return self.windows.account(changes)
+
+
 def player_of(
     captures: Sequence[Capture],
     seen: Seen,
@@ -145,7 +171,15 @@ def player_of(
         rehearsal=_rehearsed(made),
         hides=_waited(seen.study, _HIDES),
     )
+    if _is_weighed(seen):
+        return Loaders(loaders, Weighed(Alone(seen, windows.rehearsal), windows))
     return Loaders(loaders, windows)
+
+
+def _is_weighed(seen: Seen) -> bool:
+    recorded = seen.study.recorded
+    known = None if recorded is None else recorded.account
+    return known is not None and known.weighed and not seen.has_device
 
 
 def _scene(window: Window, study: Study) -> Scene | Refusal:

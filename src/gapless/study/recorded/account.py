@@ -98,6 +98,7 @@ def step_account(steps: Steps, windows: Study | None) -> StepAccount:
         excess_ns=excess,
         host_scale=scale,
         unlike=known.unlike,
+        weighed=known.weights is not None,
     )
 
 
