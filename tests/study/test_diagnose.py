@@ -13,6 +13,7 @@ from gapless.model.change import Change, Copied, Feed, Omit, Predicted
 from gapless.model.edit import Applicability, Proposal, Where
 from gapless.model.facts import Loader
 from gapless.model.finding import Diagnosis, Loss, Rehearsal
+from gapless.model.host_code import HostCode
 from gapless.model.interval import Interval
 from gapless.model.run import HotLine
 from gapless.model.seen import Seen
@@ -109,6 +110,20 @@ def test_of_a_thread_that_no_rule_explains_the_sampled_lines_are_told() -> None:
         "60 % of each step the training thread spends outside operators, mostly in Python code; "
         "40 % is computing; stacks sampled in all steps stood mostly at rl.py:1 (50 %) and "
         "rl.py:2 (25 %)"
+    )
+
+
+def test_lines_at_which_operators_run_are_not_told_of_what_lies_between_them() -> None:
+    run = seen(cpu(), {"busy.math": 40, "idle.host.python": 60})
+    recorded = run.study.recorded
+    assert recorded is not None
+    lines = (HotLine("training", "/job/rl.py", 74, "train", 9, 0.5),)
+    code = (HostCode("python", 0.2, 1.0, "/job/rl.py", 21, "act", None, 0.2, 200),)
+    told = replace(recorded, lines=lines, host_code=code)
+    found = diagnose(prices(replace(run, study=replace(run.study, recorded=told))), ())
+    assert found.outlook is not None
+    assert found.outlook.endswith(
+        "stacks sampled outside operators stood mostly at rl.py:21 (20 %)"
     )
 
 

@@ -22,6 +22,7 @@ from gapless.catalogue.seen_parts import made_by, used
 from gapless.model.change import Change, Drop, Feed, Predicted
 from gapless.model.edit import Where
 from gapless.model.finding import Finding, Loss
+from gapless.model.host_code import HostCode
 from gapless.model.interval import Interval
 from gapless.model.rhythm import Sighting, Unlike
 from gapless.model.run import HotLine
@@ -212,6 +213,18 @@ def test_what_no_window_shows_is_said_with_the_line_that_samples_tell() -> None:
         "70 % of each step is in steps of a kind that no window holds (6 % of all, 70.0 ms "
         "each); stacks sampled in all steps stood mostly at ppo.py:21 (60 %)"
     )
+
+
+def test_the_line_of_python_is_where_it_was_sampled_not_where_operators_run() -> None:
+    run = at(seen(cpu(), {"busy.math": 30, "idle.host.python": 70}), "idle.host.python", 74)
+    assert "in Python code (train.py:74)" in said(run)
+    for share, line in ((0.5, " (train.py:21)"), (0.1, "")):
+        code = HostCode("python", share, 1.0, "/job/train.py", 21, "scores", None, share, 200)
+        recorded = run.study.recorded
+        assert recorded is not None
+        told = replace(recorded, host_code=(code,))
+        sentence = said(replace(run, study=replace(run.study, recorded=told)))
+        assert f"in Python code{line}; 30 % is computing" in sentence
 
 
 def test_an_evaluation_that_was_seen_once_owns_no_steps() -> None:

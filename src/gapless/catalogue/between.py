@@ -11,6 +11,7 @@ from gapless.model.seen import Seen
 
 PYTHON: Final = "idle.host.python"
 SILENT: Final = "idle.host.unframed"  # long, and no frame of any thread: told of Python too
+OWN: Final = (PYTHON, SILENT)
 # Of Python for each operator, those within others and of the backward pass counted too: 0.1 to
 # 2.8 µs in 36 recorded trainings of all kinds.
 _USUAL_NS: Final = 4_000.0

@@ -12,7 +12,6 @@ from gapless.model.seen import Seen
 from gapless.model.study import Site
 
 _EXPLAINED: Final = 0.5  # of the time lost: so much of it was sampled in one function
-_LOOKS: Final = 50  # from so many on samples tell how much, not only where
 _ERRORS: Final = 2.0  # standard errors of a share: nineteen of twenty lie within
 _OPERATORS: Final = ("aten::", "autograd::engine")
 _DOES: Final = {  # by what was sampled
@@ -72,7 +71,7 @@ def held_ns(seen: Seen, code: HostCode, beside: Interval) -> Interval | None:
     as stacks of a window show them; ``beside``: at most, where there are none.
     """
     step = seen.step_ns
-    if not step or code.looks < _LOOKS:
+    if not step or not code.looks:
         return None
     called = beside
     if code.kind != "python":
@@ -80,11 +79,22 @@ def held_ns(seen: Seen, code: HostCode, beside: Interval) -> Interval | None:
     elif seen.study.sites:
         ns = step * _operators_ns(seen, code) / windowed.looped_ns(seen)
         called = Interval(ns, ns, ns)
-    share = min(1.0, code.stood)
-    error = _ERRORS * sqrt(share * (1 - share) / code.looks) * step
-    mid = max(0.0, share * step - called.mid)
-    low, high = mid - error - (called.high - called.mid), mid + error + called.mid - called.low
-    return Interval(max(0.0, low), mid, min(step, high))
+    share = _share(code)
+    low, mid, high = share.low * step, share.mid * step, share.high * step
+    mid = max(0.0, mid - called.mid)
+    return Interval(min(mid, max(0.0, low - called.high)), mid, max(mid, high - called.low))
+
+
+def _share(code: HostCode) -> Interval:
+    """Give the share of looks that stood there, of all looks that could have been (Wilson's).
+
+    Few looks leave much open, and those that all stood there no less.
+    """
+    share, more = min(1.0, code.stood), _ERRORS**2 / code.looks
+    centre = (share + more / 2) / (1 + more)
+    error = _ERRORS * sqrt(share * (1 - share) / code.looks + (more / 2 / _ERRORS) ** 2)
+    error /= 1 + more
+    return Interval(min(share, centre - error), share, max(share, centre + error))
 
 
 def _operators_ns(seen: Seen, code: HostCode) -> int:
@@ -95,9 +105,14 @@ def _operators_ns(seen: Seen, code: HostCode) -> int:
 
 def is_of(site: Site, code: HostCode) -> bool:
     """Tell whether what a window's stacks show of a function is of the one that was sampled."""
-    names = [(file or "").replace("\\", "/").rpartition("/")[2] for file in (site.file, code.file)]
-    function = (code.function or "").rpartition(".")[2]
-    return names[0] == names[1] and site.function.rpartition(".")[2] == function
+    return is_in(site.file, site.function, code)
+
+
+def is_in(file: str | None, function: str, code: HostCode) -> bool:
+    """Tell whether a function of a window's stacks is the one that was sampled."""
+    names = [(one or "").replace("\\", "/").rpartition("/")[2] for one in (file, code.file)]
+    same = (code.function or "").rpartition(".")[2]
+    return names[0] == names[1] and function.rpartition(".")[2] == same
 
 
 def where(code: HostCode | None) -> Where | None:

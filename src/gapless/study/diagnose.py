@@ -9,7 +9,7 @@ from gapless.catalogue.ruling import Rule
 from gapless.model.finding import Abstention, Diagnosis, Finding, Loss, ToTry, Verdict
 from gapless.model.seen import Seen
 from gapless.study.contested import contested
-from gapless.study.doing import stood
+from gapless.study.doing import stood_outside
 from gapless.study.locate import locate
 from gapless.study.ordering import in_order
 from gapless.study.price import LEAST_GAIN, Prices
@@ -69,7 +69,7 @@ def outlook(
         return f"{why.sentence}; the likeliest cause: {', '.join(map(_named, likely[:1]))}"
     if why.owner == COMPUTE:
         return f"{why.sentence}; nothing was found that makes it slower than it has to be"
-    if why.owner == "host" and (places := stood(seen)):
+    if why.owner == "host" and (places := stood_outside(seen)):
         return f"{why.sentence}{places}"
     return (
         f"{why.sentence}; what could be changed about it was not found{_blind(seen, abstentions)}"

@@ -24,6 +24,7 @@ DOING: Final[Mapping[str, str]] = {
     "idle.data.pin": "pinning batches",
     "idle.data.queue": "workers that are still at other batches",
     "idle.host.python": "in Python code",
+    "idle.host.unframed": "in Python code",
     "idle.host.optimizer": "in the Python of the optimizer",
     "idle.host.dispatch": "busy calling operators",
     "idle.host.engine": "in the autograd engine",
@@ -65,6 +66,18 @@ def stood(seen: Seen) -> str:
     mine = [one for one in every if one.thread == "training" and one.share >= _OFTEN][:_LINES]
     told = [f"{_short(one.file)}:{one.line} ({percent(one.share)})" for one in mine]
     return f"; stacks sampled in all steps stood mostly at {' and '.join(told)}" if told else ""
+
+
+def stood_outside(seen: Seen) -> str:
+    """Say at which lines they stood most often outside of operators, where samples part the two."""
+    every = () if seen.study.recorded is None else seen.study.recorded.host_code
+    if not every:
+        return stood(seen)
+    mine = [one for one in every if one.file and one.share * one.inside >= _OFTEN][:_LINES]
+    told = [f"{_short(one.file)}:{one.line} ({percent(one.share * one.inside)})" for one in mine]
+    return (
+        f"; stacks sampled outside operators stood mostly at {' and '.join(told)}" if told else ""
+    )
 
 
 def _short(file: str | None) -> str:

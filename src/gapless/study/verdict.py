@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from gapless.catalogue import listing, ranked
+from gapless.catalogue import between, listing, ranked, sampled
 from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.loading import percent
 from gapless.catalogue.occasional import experience
 from gapless.catalogue.outlook import outlook as near_limit
 from gapless.model.change import Change, Copied, Drop, Feed, Hosted, Merge, Omit, Scale
+from gapless.model.edit import Where
 from gapless.model.finding import Finding, Verdict
 from gapless.model.leaf import group_of
 from gapless.model.seen import Seen
@@ -167,13 +168,28 @@ def _doing(seen: Seen, owner: str) -> str:
     leaf = largest(seen, owner)
     if leaf is None or leaf not in DOING:
         return ""
+    place = _of_python(seen, leaf) if leaf in between.OWN else _at(seen, (leaf,))
     if not seen.on_device:
-        return f", mostly {DOING[leaf]}{_at(seen, (leaf,))}"
-    return f", which is mostly {DOING[leaf]}{_at(seen, (leaf,))}"
+        return f", mostly {DOING[leaf]}{place}"
+    return f", which is mostly {DOING[leaf]}{place}"
+
+
+def _of_python(seen: Seen, leaf: str) -> str:
+    """Say where the thread's own code is: as it was sampled, else as windows charge it.
+
+    A loop is one function, of all that it does: windows know no line in it, and what was sampled
+    most often in it are torch's operators.
+    """
+    if not sampled.everything_ns(seen):
+        return _at(seen, (leaf,))
+    return _named(sampled.where(sampled.explaining(seen, seen.per_step(*between.OWN))))
 
 
 def _at(seen: Seen, leaves: tuple[str, ...]) -> str:
-    where = line_of_leaf(seen, leaves)
+    return _named(line_of_leaf(seen, leaves))
+
+
+def _named(where: Where | None) -> str:
     if where is None:
         return ""
     name = where.file.replace("\\", "/").rpartition("/")[2]
