@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gapless.catalogue import optimizing, windowed
+from gapless.catalogue import optimizing, sampled, windowed
 from gapless.model.change import Hosted
 from gapless.model.edit import Where
 from gapless.model.interval import Interval
 from gapless.model.seen import Seen
+from gapless.model.tables import Line
 from gapless.model.work import Work
 
 PYTHON: Final = "idle.host.python"
@@ -24,14 +25,23 @@ _LEAVES: Final = (PYTHON, *ENGINE, "busy.")
 _ELSEWHERE: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
 _GRADIENT: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 _SMALL_NS: Final = 100_000.0  # a call in a window; what takes longer mostly computes
-_MANY: Final = 50  # calls of an operator, a step
+# One time step each, of many operators: what is there to call them once for all time steps.
+_CELLS: Final = tuple(f"aten::{name}_cell" for name in ("gru", "lstm", "rnn_relu", "rnn_tanh"))
+_MANY: Final = 20  # calls of an operator, a step: rounds of a short sentence, not yet of layers
 _PER_TENSOR: Final = 4  # and for each tensor of parameters: attention or a gate takes fewer
-# Of all calls forward: in a loop of fifty rounds all operators are called that often, in one of a
+# Of all calls forward: in a loop of twenty rounds all operators are called that often, in one of a
 # few rounds, or in layers, only those that stand in it several times.
 _MOST: Final = 0.5
 # A core moves (in its caches) and multiplies no more than this: what a call computes takes no less.
 _BYTES_NS: Final = 30.0
 _FLOPS_NS: Final = 100.0
+_VIEWS: Final = frozenset(  # they compute nothing, whatever the size of what they are called with
+    f"aten::{name}"
+    for name in (
+        *("alias", "as_strided", "detach", "expand", "narrow", "numpy_T", "permute", "select"),
+        *("slice", "squeeze", "t", "transpose", "unbind", "unsqueeze", "view"),
+    )
+)
 _CALL_NS: Final = 5_000.0  # torch 2.13: 3.3 to 3.9 µs an operation, and the profiler
 # Of five loops that were rewritten, 1.5 to 4.5 times as fast then, 0.6 of that time went, or more;
 # one whose rounds need one another's results keeps most of its calls.
@@ -47,7 +57,7 @@ class Loop:
     python: float  # of ``idle.host.python``
     engine: float  # of autograd's own time
     work: float  # of all operators' time
-    most: float  # of that time what computing does not need
+    most: float  # of that time all of theirs: one large call computes faster, or a fused one
 
     @property
     def tensors(self) -> float:
@@ -65,7 +75,8 @@ def loop_of(seen: Seen) -> Loop | None:
     forward, backward = (
         _repeated([one for one in work if one.backward == back], least) for back in (False, True)
     )
-    if _calls(forward) < _MOST * _calls(one for one in work if not one.backward):
+    of_model = (one for one in work if not one.backward and not one.leaf.startswith(_ELSEWHERE))
+    if _calls(forward) < _MOST * _calls(of_model):
         return None
     every = (*forward, *backward)
     leaves = seen.study.account.leaves
@@ -77,7 +88,7 @@ def loop_of(seen: Seen) -> Loop | None:
         python=_calls(forward) / calls[0],
         engine=_calls(backward) / max(1, calls[1]),
         work=min(1.0, sum(min(_beside(one), _CALL_NS * one.calls) for one in every) / whole),
-        most=min(1.0, sum(map(_beside, every)) / whole),
+        most=min(1.0, sum(one.ns for one in every) / whole),
     )
 
 
@@ -104,13 +115,40 @@ def place(seen: Seen, loop: Loop) -> Where | None:
     What the loop calls is called as often as its operators.
     """
     files = {one.file for one in seen.study.sites}
-    steps = windowed.steps(seen)
     own = [one for one in seen.study.tables.lines if one.file in files and one.calls]
-    seldom = [one for one in own if one.calls <= steps * _MANY / 2]
+    direct = _calling(seen, loop, own)
+    if direct is not None:
+        return _sampled(seen, direct)
+    seldom = [one for one in own if one.calls <= windowed.steps(seen) * _MANY / 2]
     python = seen.study.account.leaves.get(PYTHON, 0)
     whole = [one for one in seldom if one.host_total_ns >= loop.python * python / 2]
     inner = min(whole, key=lambda one: one.host_total_ns, default=None)
     return None if inner is None else Where(inner.file, inner.line, inner.function)
+
+
+def _calling(seen: Seen, loop: Loop, own: Iterable[Line]) -> Where | None:
+    """Give the function that calls most of the loop's operators itself, in each call many times."""
+    names = dict(loop.mainly)
+    calls, lines = Counter[tuple[str, str]](), dict[tuple[str, str], int]()
+    for one in seen.study.sites:
+        if one.name in names:
+            key = one.file, one.function
+            calls[key] += one.calls
+            lines[key] = min(lines.get(key, one.line), one.line)
+    whole = sum(names.values()) * windowed.steps(seen)
+    for (file, function), many in calls.most_common(1):
+        entered = sum(one.calls for one in own if (one.file, one.function) == (file, function))
+        if many >= max(_MOST * whole, _MANY * entered):
+            return Where(file, lines[file, function], function)
+    return None
+
+
+def _sampled(seen: Seen, where: Where) -> Where:
+    """Give the line of a function at which its own code was sampled most, if it was."""
+    top = sampled.largest(seen)
+    known = sampled.where(top)
+    same = top is not None and sampled.is_in(where.file, where.function or "", top)
+    return known if known is not None and same else where
 
 
 def _passes(seen: Seen, tensors: int) -> float:
@@ -122,7 +160,8 @@ def _repeated(work: Iterable[Work], least: float) -> list[Work]:
     small = [
         one
         for one in work
-        if not one.leaf.startswith(_ELSEWHERE) and one.ns <= _SMALL_NS * one.calls
+        if not one.leaf.startswith(_ELSEWHERE)
+        and (one.ns <= _SMALL_NS * one.calls or one.operator in _CELLS)
     ]
     names = _names(small)
     return [one for one in small if names[one.operator] >= least]
@@ -141,6 +180,8 @@ def _calls(work: Iterable[Work]) -> int:
 
 def _beside(one: Work) -> float:
     """Give what calls take beside what they compute, at most; what is not known may compute."""
+    if one.operator in _VIEWS:
+        return one.ns
     if one.bytes is None:
         return min(one.ns, _CALL_NS * one.calls)
     return max(0.0, one.ns - one.bytes / _BYTES_NS - (one.flops or 0) / _FLOPS_NS)
