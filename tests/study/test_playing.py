@@ -10,13 +10,23 @@ import pytest
 from gapless.catalogue.examples import cpu, fed, gpu, loader
 from gapless.catalogue.seen_examples import changed, seen, stepped
 from gapless.catalogue.seen_parts import made_by, used
-from gapless.model.change import NO_LOADER, Change, Drop, Feed, Merge, Omit, Predicted, Scale
+from gapless.model.change import (
+    NO_LOADER,
+    Change,
+    Drop,
+    Feed,
+    Hosted,
+    Merge,
+    Omit,
+    Predicted,
+    Scale,
+)
 from gapless.model.finding import Rehearsal
 from gapless.model.interval import Interval
 from gapless.store.recordings import load
 from gapless.study import Options
 from gapless.study.anchoring import drift_of, lifted, unprofiled_ns, waited_for
-from gapless.study.playing import Alone, Loaders, Weighed, Windows, player_of
+from gapless.study.playing import Alone, Loaders, OneThread, Windows, player_of
 from gapless.study.price import Prices, price
 from gapless.study.recorded.making import Made, accounted, prices
 from gapless.study.replaying import Silent
@@ -242,13 +252,17 @@ def test_steps_of_several_kinds_are_priced_as_the_account_weighs_them() -> None:
     windows = story().player
     assert isinstance(windows, Loaders)
     assert isinstance(windows.windows, Windows)
-    player = Weighed(Alone(one, None), windows.windows)
+    player = OneThread(Alone(one, None), windows.windows, weighed=True)
     gone = Drop(("idle.host.python",))
     assert player.play([gone]).speedup == Alone(one, None).play([gone]).speedup
     merged = (Merge(("aten::mm",), 1),)
     assert Alone(one, None).play(merged).refused is not None
     assert player.play(merged) == windows.windows.play(merged)
     assert player.rehearsal == windows.windows.rehearsal
+    alike = replace(player, weighed=False)
+    quicker = (Hosted(("idle.host.python",), Interval(0.5, 0.5, 0.5)),)
+    assert alike.play(quicker) == player.play(quicker)
+    assert alike.play([gone]) == windows.windows.play([gone])
 
 
 def test_a_window_that_cannot_be_replayed_or_read_is_told(tmp_path: Path) -> None:

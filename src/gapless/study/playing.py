@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gapless.catalogue import between
 from gapless.model.account import Account
-from gapless.model.change import NO_LOADER, Change, Delay, Feed, Predicted
+from gapless.model.change import NO_LOADER, Change, Delay, Feed, Hosted, Predicted
 from gapless.model.finding import Rehearsal
 from gapless.model.seen import Seen
 from gapless.model.study import Study
@@ -120,15 +121,17 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class Weighed:
-    """Plays one thread whose steps are of several kinds: windows hold these in other numbers.
+class OneThread:
+    """Plays a training without a device: by its account what the account knows better, or windows.
 
-    The account weighs them as often as they come, and a replay does not. What the account of one
-    thread cannot price, windows do.
+    What the thread does between operators is told of un-profiled steps, of which a replay knows as
+    much as tracing left. Steps of several kinds the account weighs as often as they come, where a
+    window holds them in other numbers.
     """
 
-    account_alone: Alone
+    alone: Alone
     windows: Windows
+    weighed: bool
 
     @property
     def rehearsal(self) -> Rehearsal | None:
@@ -137,8 +140,11 @@ class Weighed:
 
     def play(self, changes: Sequence[Change]) -> Predicted:
         """Predict what changes together give of an un-profiled step, or say why that is not."""
-        found = self.account_alone.play(changes)
-        return self.windows.play(changes) if found.speedup is None else found
+        if self.weighed or all(map(_is_between, changes)):
+            found = self.alone.play(changes)
+            if found.speedup is not None:
+                return found
+        return self.windows.play(changes)
 
     def account(self, changes: Sequence[Change]) -> Account | None:
         """Give the account of a window with changes made within it; ``None``: none is played."""
@@ -171,15 +177,21 @@ def player_of(
         rehearsal=_rehearsed(made),
         hides=_waited(seen.study, _HIDES),
     )
-    if _is_weighed(seen):
-        return Loaders(loaders, Weighed(Alone(seen, windows.rehearsal), windows))
-    return Loaders(loaders, windows)
+    if seen.has_device or not seen.study.account.steps:
+        return Loaders(loaders, windows)
+    one = OneThread(Alone(seen, windows.rehearsal), windows, weighed=_is_weighed(seen))
+    return Loaders(loaders, one)
+
+
+def _is_between(change: Change) -> bool:
+    """Tell whether a change is of what the thread does between operators alone."""
+    return isinstance(change, Hosted) and set(change.leaves) <= set(between.OWN)
 
 
 def _is_weighed(seen: Seen) -> bool:
     recorded = seen.study.recorded
     known = None if recorded is None else recorded.account
-    return known is not None and known.weighed and not seen.has_device
+    return known is not None and known.weighed
 
 
 def _scene(window: Window, study: Study) -> Scene | Refusal:
