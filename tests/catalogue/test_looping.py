@@ -44,6 +44,24 @@ def test_micro_batches_and_closures_are_no_loop_over_data() -> None:
     assert looping.loop_of(_looping(operator(gradients, 4, 0.1))) is not None
 
 
+def test_cells_that_are_called_for_each_word_are_a_loop_though_they_compute_for_long() -> None:
+    cells, others = (
+        stated(
+            examples.cpu(examples.optimizer(tensors=7)),
+            {"busy.other": 6, "busy.math": 4, "idle.host.python": 4},
+            worked(name, ((32, 64), (32, 96)), 5.8, "busy.other", calls=40),
+            worked("aten::select", ((32, 40, 64),), 0.2, "busy.other", calls=40),
+            worked("aten::add_", ((96, 64),), 0.5, "busy.optimizer", calls=98),
+        )
+        for name in ("aten::lstm_cell", "aten::conv2d")
+    )
+    loop = looping.loop_of(cells)
+    assert loop is not None
+    assert dict(loop.mainly) == {"aten::lstm_cell": 40, "aten::select": 40}
+    other = looping.loop_of(others)
+    assert other is None or "aten::conv2d" not in dict(other.mainly)
+
+
 def test_operators_that_compute_for_long_are_no_loop() -> None:
     assert looping.loop_of(_looping(calls=60, ms=60)) is None
 

@@ -156,20 +156,6 @@ _TENSORS: Final = (
             ),
         ),
         Figure(
-            "LSTMCell, called for each of 40 words",
-            "Loops over data call 80 small operators one by one in each step, mostly "
-            "aten::lstm_cell 40×, aten::select 40×: calling them, not computing, takes 2.2 ms of "
-            "each 14.0 ms step.",
-            stated(
-                examples.cpu(examples.optimizer(tensors=7)),
-                {"busy.other": 6, "busy.math": 4, "idle.host.python": 4},
-                operator("aten::add", calls=900, host_ms=4),
-                worked("aten::lstm_cell", ((32, 64), (32, 96)), 5.8, "busy.other", calls=40),
-                worked("aten::select", ((32, 40, 64),), 0.2, "busy.other", calls=40),
-                worked("aten::add_", ((96, 64),), 0.5, "busy.optimizer", calls=98),
-            ),
-        ),
-        Figure(
             "A decoder in pure Python every tenth step, seen in a few samples alone",
             "Python in `decode` (train.py:34) takes 3.5 ms of each 13.0 ms step.",
             stated(
