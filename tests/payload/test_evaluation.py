@@ -277,3 +277,23 @@ def test_an_evaluation_tells_of_environments_that_are_loaded(
     monkeypatch.setitem(sys.modules, "gymnasium", type(sys)("gymnasium"))
     (fact,) = evaluated(torch.no_grad)
     assert fact.values["environment"] == "gymnasium"
+
+
+def test_a_model_within_its_loss_is_told_for_both() -> None:
+    """As in sentence-transformers: the loss is trained, and what it holds is evaluated."""
+    with hooking.installed("models", "evaluation") as recorder:
+        model = Net()
+        loss = nn.ModuleDict({"model": model})
+        loss.train()
+        model.train()
+        optimizer = stepped(loss)
+        recorder.edge()
+        for _ in range(2):
+            model.eval()
+            model.train()
+        loss.eval()
+        model.train()
+    assert [mark.value for mark in recorder.of(wire.MODE)][-6:] == [0, 1, 0, 1, 0, 1]
+    (fact,) = recorder.about("model")
+    assert {mark.subject for mark in recorder.of(wire.MODE)} == {fact.id}
+    del optimizer

@@ -9,6 +9,7 @@ from gapless.catalogue.ruling import Figure, rule
 from gapless.catalogue.seen_examples import seen as stated
 from gapless.catalogue.work_examples import h200, worked
 from gapless.model.change import Change, Scale
+from gapless.model.edit import Where
 from gapless.model.facts import Filling, Loader
 from gapless.model.finding import Loss, Measure
 from gapless.model.interval import Interval
@@ -131,7 +132,7 @@ def padded_batches(seen: Seen, loader: Loader) -> Loss | None:
         f"over them takes {windowed.ms(spent)} of each {windowed.ms(_step(seen))} step "
         "of the windows.".replace("%", " %", 1),
         *shorter(seen, filling),
-        where=loader.where,
+        where=_place(loader, filling),
         evidence=(
             Measure("of batches that is padding", 1 - filling.filled, "share"),
             Measure("work that goes with the length, a step", spent, "ns"),
@@ -149,6 +150,12 @@ def shorter(seen: Seen, filling: Filling) -> tuple[Change, ...]:
     linear = aim_of(filling).linear
     copies = Scale(Interval(linear.low, linear.mid, 1.0), leaves=("copy.h2d",))
     return (*scales(seen.study.work, factor), *((copies,) if seen.on_device else ()))
+
+
+def _place(loader: Loader, filling: Filling) -> Where | None:
+    """Give the line to change: where rows are put together, if all are padded further than that."""
+    too_far = filling.longest < _UNTIL
+    return loader.collate if too_far and loader.collate is not None else loader.where
 
 
 def _by_hand(filling: Filling) -> str:

@@ -35,13 +35,24 @@ _asked = False  # a module was told to train or to evaluate, and it is not known
 class _Met:
     """A module that was met: what is known of it so far."""
 
-    __slots__ = ("compiled", "mode", "modes", "part", "passes", "place", "reference", "subject")
+    __slots__ = (
+        "compiled",
+        "mode",
+        "modes",
+        "part",
+        "passes",
+        "place",
+        "reference",
+        "subject",
+        "whole",
+    )
 
     def __init__(self, reference: Any, place: Any) -> None:
         self.reference = reference
         self.place = place
         self.subject = None  # the id of its fact, once it is known to be a model
         self.part = False  # it lies inside a known model: its modes are not the model's
+        self.whole = None  # that model, where it has no parameter more: its modes are this one's
         self.modes = []
         self.mode = None
         self.compiled = False
@@ -88,7 +99,9 @@ def _forgetting(things: dict[Any, Any], key: int) -> Any:
 
 def told(module: Any, mode: Any, when: Any) -> None:
     """Note that a module was told to train or to evaluate; a mark if it is a model."""
-    entry = _modules.get(id(inner(module)))
+    module = inner(module)
+    entry = _modules.get(id(module))
+    entry = entry if entry is None or entry.whole is None else entry.whole
     if entry is None or entry.part or entry.mode == mode:
         return
     global _asked
@@ -96,7 +109,7 @@ def told(module: Any, mode: Any, when: Any) -> None:
     if mode:
         evaluating.pop(id(entry), None)
     else:
-        evaluating[id(entry)] = entry, get_ident()
+        evaluating[id(entry)] = weakref.ref(module), get_ident()
     if entry.subject is not None:
         recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
         _graphs(entry, module, mode)
@@ -116,8 +129,8 @@ def ask(at: int) -> None:
     where a batch is asked for, while ``evaluating`` holds any.
     """
     thread = get_ident()
-    for key, (entry, told_in) in tuple(evaluating.items()):
-        module = entry.reference()
+    for key, (reference, told_in) in tuple(evaluating.items()):
+        module = reference()
         if module is None:
             evaluating.pop(key, None)
         elif told_in == thread and object.__getattribute__(module, "__dict__").get("training"):
@@ -197,8 +210,11 @@ def settle() -> None:
     sized = [(entry, module) for entry in waiting if (module := entry.reference()) is not None]
     sized.sort(key=lambda pair: -sum(1 for _ in pair[1].modules()))
     for entry, module in sized:
-        entry.part = _inside(module)
-        if not entry.part and (_owns(module, owned) or _only(module, owned)):
+        whole = _around(module)
+        entry.part = whole is not None
+        if whole is not None:
+            _joined(entry, module, whole)
+        elif _owns(module, owned) or _only(module, owned):
             _known(entry, module)
 
 
@@ -206,12 +222,28 @@ def _parameters(optimizer: Any) -> set[int]:
     return {id(one) for group in optimizer.param_groups for one in group["params"]}
 
 
-def _inside(module: Any) -> bool:
+def _around(module: Any) -> Any:
+    """Give what is known of the model that a module lies inside; nothing where it lies in none."""
     for entry in list(_modules.values()):
         whole = entry.reference() if entry.subject is not None else None
         if whole is not None and any(part is module for part in whole.modules()):
-            return True
-    return False
+            return entry
+    return None
+
+
+def _joined(entry: Any, module: Any, whole: Any) -> None:
+    """Let the modes of a part that has all parameters of its model be that model's.
+
+    As where a loss is a module that holds the model, and each is told for itself.
+    """
+    mine = {id(one) for one in module.parameters()}
+    if not mine or {id(one) for one in whole.reference().parameters()} != mine:
+        return
+    entry.whole = whole
+    for when, mode in entry.modes:
+        recorder.mark(wire.MODE, when, when, whole.subject, int(mode))
+        whole.mode = mode
+    entry.modes = []
 
 
 def _owns(module: Any, owned: Any) -> bool:
