@@ -62,6 +62,17 @@ def test_cells_that_are_called_for_each_word_are_a_loop_though_they_compute_for_
     assert other is None or "aten::conv2d" not in dict(other.mainly)
 
 
+def test_elements_that_are_assigned_numbers_are_not_told_of_as_torch_tensor() -> None:
+    made = [
+        worked(f"aten::{name}", (), 0.5, "busy.other", calls=400)
+        for name in ("lift_fresh", "copy_", "detach_")
+    ]
+    assigned, built = (looping.loop_of(_looping(*some)) for some in (made[:2], made))
+    assert assigned is not None
+    assert built is not None
+    assert (assigned.tensors, built.tensors) == (0, 400)
+
+
 def test_operators_that_compute_for_long_are_no_loop() -> None:
     assert looping.loop_of(_looping(calls=60, ms=60)) is None
 

@@ -48,6 +48,11 @@ def test_a_loaders_line_is_where_it_was_made(change: Change) -> None:
     assert line(Feed(7)) is None
 
 
+def test_threads_of_the_process_lie_at_no_loaders_line() -> None:
+    assert line(Feed(0, intra_op_threads=2)) is None
+    assert line(Feed(0, intra_op_threads=1, num_workers=1)) == LOADER_LINE
+
+
 def test_an_optimizers_line_is_where_it_was_made() -> None:
     assert line(Merge(("Optimizer.step#*",), 3)) == OPTIMIZER_LINE
 

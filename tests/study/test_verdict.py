@@ -19,6 +19,7 @@ from gapless.catalogue.examples import (
 from gapless.catalogue.rank_examples import together
 from gapless.catalogue.seen_examples import seen, stepped
 from gapless.catalogue.seen_parts import made_by, used
+from gapless.catalogue.work_examples import worked
 from gapless.model.change import Change, Drop, Feed, Predicted
 from gapless.model.edit import Where
 from gapless.model.finding import Finding, Loss
@@ -225,6 +226,15 @@ def test_the_line_of_python_is_where_it_was_sampled_not_where_operators_run() ->
         told = replace(recorded, host_code=(code,))
         sentence = said(replace(run, study=replace(run.study, recorded=told)))
         assert f"in Python code{line}; 30 % is computing" in sentence
+
+
+def test_operators_of_no_known_kind_are_named_where_one_is_most_of_them() -> None:
+    leaves = {"busy.math": 10, "busy.other": 80, "idle.host.python": 10}
+    one = worked("aten::cdist", ((64, 8),), 70, "busy.other", calls=1)
+    rest = worked("aten::roll", ((64, 8),), 10, "busy.other", calls=1)
+    assert "is computing, mostly aten::cdist" in said(seen(cpu(), leaves, one, rest))
+    alike = worked("aten::flip", ((64, 8),), 70, "busy.other", calls=1)
+    assert "mostly operators of no known kind" in said(seen(cpu(), leaves, one, alike))
 
 
 def test_an_evaluation_that_was_seen_once_owns_no_steps() -> None:

@@ -61,8 +61,12 @@ class Loop:
 
     @property
     def tensors(self) -> float:
-        """Count the tensors that ``torch.tensor`` made of Python's numbers, a step."""
-        return dict(self.mainly).get("aten::lift_fresh", 0.0)
+        """Count the tensors that ``torch.tensor`` made of Python's numbers, a step.
+
+        It detaches each; ``x[i] = number`` makes one, too, and does not.
+        """
+        called = dict(self.mainly)
+        return min(called.get("aten::lift_fresh", 0.0), called.get("aten::detach_", 0.0))
 
 
 def loop_of(seen: Seen) -> Loop | None:

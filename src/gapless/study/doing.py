@@ -1,5 +1,6 @@
 """Parts of sentences: what a step does, by leaves, and who makes the batches that it waits for."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,6 +11,7 @@ from gapless.model.seen import Seen
 MOSTLY: Final = 0.6  # of a group: one of its leaves stands for it
 _OFTEN: Final = 0.1  # of the samples: a line where fewer stood is not named
 _LINES: Final = 2
+_UNKNOWN: Final = "busy.other"
 _HOME: Final = "the training process loads itself"
 # Of a group, by its largest leaf.
 DOING: Final[Mapping[str, str]] = {
@@ -49,6 +51,20 @@ def largest(seen: Seen, group: str) -> str | None:
     """Give the leaf that most of a group is charged to; ``None``: nothing is."""
     mine = seen.account.parts.get(group, {})
     return max(mine, key=lambda leaf: mine[leaf], default=None)
+
+
+def of_kind(seen: Seen, leaf: str) -> str:
+    """Say what a leaf of computing is; of no known kind: by the operator that most of it is."""
+    if leaf != _UNKNOWN:
+        return DOING[leaf]
+    took = Counter[str]()
+    for one in seen.study.work:
+        if one.leaf == leaf:
+            took[one.operator] += one.ns
+    for name, ns in took.most_common(1):
+        if ns >= MOSTLY * took.total():
+            return name
+    return DOING[leaf]
 
 
 def who(seen: Seen) -> str:

@@ -49,8 +49,9 @@ def locate(loss: Loss, seen: Seen) -> Where | None:
 
 def _place(change: Change, seen: Seen) -> Where | None:  # noqa: PLR0911 - one for each kind
     match change:
-        case Feed(loader=loader):
-            return _loader(seen, loader)
+        case Feed(loader=loader, num_workers=workers, intra_op_threads=threads):
+            alone = threads is not None and workers is None  # of the process: no loader's line
+            return None if alone else _loader(seen, loader)
         case Drop(leaves=leaves) | Hosted(leaves=leaves):
             return _of_leaves(seen, leaves)
         case Omit(names=names, line=line):

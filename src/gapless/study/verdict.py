@@ -19,7 +19,7 @@ from gapless.model.finding import Finding, Verdict
 from gapless.model.leaf import group_of
 from gapless.model.seen import Seen
 from gapless.study.aside import as_a_whole, left_aside, seldom
-from gapless.study.doing import DOING, MOSTLY, fed, largest, stood, who
+from gapless.study.doing import DOING, MOSTLY, fed, largest, of_kind, stood, who
 from gapless.study.locate import line_of_leaf
 
 COMPUTE: Final = "compute"
@@ -235,7 +235,7 @@ _BRIEFLY: Final[Mapping[str, str]] = {
 def _computes(seen: Seen, share: float, owner: str, others: Mapping[str, float]) -> str:
     """Say that a step computes, what most of that is, what else there is, what bounds it."""
     leaf = largest(seen, COMPUTE)
-    mostly = "" if leaf is None or leaf not in DOING else f", mostly {DOING[leaf]}"
+    mostly = "" if leaf is None or leaf not in DOING else f", mostly {of_kind(seen, leaf)}"
     parts = [f"{_shown(share)} of each step is computing{mostly}"]
     if others.get(owner, 0.0) >= _NEXT:
         words = _BRIEFLY.get(owner, "is not explained")

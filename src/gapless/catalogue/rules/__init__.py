@@ -17,6 +17,7 @@ from gapless.catalogue.rules.collate_bound import collate_bound
 from gapless.catalogue.rules.collecting_garbage import collecting_garbage
 from gapless.catalogue.rules.data_dependent_shape import data_dependent_shape
 from gapless.catalogue.rules.decode_bound import decode_bound
+from gapless.catalogue.rules.decomposition_in_step import decomposition_in_step
 from gapless.catalogue.rules.dense_gradients import dense_gradients
 from gapless.catalogue.rules.deterministic_algorithms import deterministic_algorithms
 from gapless.catalogue.rules.double_precision import double_precision
@@ -130,6 +131,7 @@ RULES: Final[tuple[Rule, ...]] = (
     needless_gradients,
     unused_outputs,
     growing_tensor,
+    decomposition_in_step,
     straggling_rank,
     needless_reductions,
     unhidden_collectives,

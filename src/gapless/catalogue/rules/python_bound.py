@@ -152,6 +152,7 @@ _TENSORS: Final = (
                 operator("aten::lift_fresh", calls=1280, host_ms=0.1),
                 worked("aten::empty", (), 1.5, "busy.other", calls=1280),
                 worked("aten::lift_fresh", (), 0.1, "busy.other", calls=1280),
+                worked("aten::detach_", (), 0, "busy.other", calls=1280),
                 worked("aten::addmm", ((256, 256), (256, 256)), 4, "busy.math", calls=6),
             ),
         ),
