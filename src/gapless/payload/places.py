@@ -94,6 +94,21 @@ def callers_is_torch(depth: int = 0) -> bool:
     return frame is not None and _whose_file(frame.f_code.co_filename) == _TORCHS
 
 
+def by_library(thing: object) -> bool:
+    """Tell whether a library, and not the user's own code, makes a thing that is being made.
+
+    The ``__init__`` of a class that a library derived from torch's is passed over.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        whose = _whose_file(frame.f_code.co_filename)
+        begins = frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is thing
+        if whose != _TORCHS and not begins:
+            return whose == _LIBRARYS
+        frame = frame.f_back
+    return False
+
+
 def place(frame: Any) -> Place:
     """Give file, line and function of a frame."""
     return frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name

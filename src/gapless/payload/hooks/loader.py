@@ -25,6 +25,7 @@ from . import calls, models
 
 _WINDOWS = f"{imports.__package__}.windows"
 _iterations: dict[int, int] = {}  # by loader
+_lines: dict[int, places.Place] = {}  # by data set: where the user's code made a loader of it last
 _MOST = 64  # loaders whose data set and first batch are looked at
 _looked: dict[str, set[int]] = {"dataset": set(), "batch": set()}
 _full = patching.guarded("how full batches are")(fullness.values)
@@ -72,7 +73,24 @@ def _watch_pinning(module: Any) -> None:
 def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
     if raised is None:
         loader = args[0]
-        recorder.fact("loader", loader, loaderfacts.values(loader), places.users_line())
+        recorder.fact("loader", loader, loaderfacts.values(loader), _line_of(loader))
+
+
+def _line_of(loader: Any) -> places.Place | None:
+    """Give the user's line at which a loader that is being made is set.
+
+    Accelerate and Lightning make another of the one they are given, with its settings and a sampler
+    of their own: that is the line where the first was made.
+    """
+    place, data = places.users_line(), loader.dataset
+    number = recorder.identify("data", data)
+    if places.by_library(loader):
+        return place if number is None else _lines.get(number, place)
+    if place is not None and type(data).__weakrefoffset__:  # else nothing tells when it is gone
+        number = len(_lines) if number is None else number
+        recorder.alias("data", data, number)
+        _lines[number] = place
+    return place
 
 
 def _before_iter(_args: tuple, _kwargs: dict) -> tuple[int, Any]:

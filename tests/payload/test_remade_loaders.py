@@ -1,0 +1,51 @@
+"""A loader that a library makes anew of the user's is set at the user's line."""
+
+import sys
+from pathlib import Path
+
+from tests.payload.watching import logs, preloaded, watched
+
+# As Accelerate and Lightning do: the same settings, another sampler.
+LIBRARY = """
+from torch.utils.data import DataLoader, SequentialSampler
+
+class Prepared(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+def prepare(loader):
+    sampler = SequentialSampler(loader.dataset)
+    return Prepared(loader.dataset, loader.batch_size, sampler=sampler)
+
+def made(data):
+    return DataLoader(data, batch_size=4)
+"""
+TRAINING = """
+import sys
+sys.path.insert(0, "site-packages")
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from quickai import Prepared, made, prepare
+
+data, other = (TensorDataset(torch.arange(8.0)) for _ in range(2))
+train = DataLoader(data, batch_size=2)
+test = DataLoader(data, batch_size=4)
+test = prepare(test)
+train = prepare(DataLoader(other, batch_size=2))
+own = made(TensorDataset(torch.arange(4.0)))
+again = Prepared(other, 8)
+every = train, test, own, again
+print([sum(batch[0].sum().item() for batch in loader) for loader in every])
+"""
+
+
+def test_a_loader_made_anew_is_told_with_the_line_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "quickai.py").write_text(LIBRARY)
+    (tmp_path / "training.py").write_text(TRAINING)
+    command = [sys.executable, "training.py"]
+    seen = watched(command, tmp_path, tmp_path / "spool")
+    assert seen == preloaded(command, tmp_path)
+    assert (seen.code, seen.err) == (0, "")
+    told = {one["id"]: one["line"] for one in logs(tmp_path / "spool")["rank0"].facts("loader")}
+    assert [told[number] for number in sorted(told)] == [9, 10, 10, 12, 12, 13, 14]
