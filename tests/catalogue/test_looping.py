@@ -73,6 +73,17 @@ def test_elements_that_are_assigned_numbers_are_not_told_of_as_torch_tensor() ->
     assert (assigned.tensors, built.tensors) == (0, 400)
 
 
+def test_samples_that_go_through_a_layer_one_by_one_are_a_loop_however_long() -> None:
+    alone, batched = (
+        looping.loop_of(_looping(worked("aten::lstm", sizes, 40, "busy.other", calls=32)))
+        for sizes in (((1, 40, 64), (384, 64)), ((32, 40, 64), (384, 64)))
+    )
+    assert alone is not None
+    assert batched is not None
+    assert "aten::lstm" in dict(alone.mainly)
+    assert "aten::lstm" not in dict(batched.mainly)
+
+
 def test_operators_that_compute_for_long_are_no_loop() -> None:
     assert looping.loop_of(_looping(calls=60, ms=60)) is None
 

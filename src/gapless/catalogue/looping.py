@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.catalogue import optimizing, sampled, windowed
+from gapless.catalogue.products import weight_of
 from gapless.model.change import Hosted
 from gapless.model.edit import Where
 from gapless.model.interval import Interval
 from gapless.model.seen import Seen
 from gapless.model.tables import Line
 from gapless.model.work import Work
+from gapless.replay.shorter import sizes_of
 
 PYTHON: Final = "idle.host.python"
 ENGINE: Final = ("idle.host.dispatch", "idle.host.engine")  # without a device: autograd's own
@@ -91,7 +93,7 @@ def loop_of(seen: Seen) -> Loop | None:
         mainly=tuple((name, many / steps) for name, many in _names(forward).most_common()),
         python=_calls(forward) / calls[0],
         engine=_calls(backward) / max(1, calls[1]),
-        work=min(1.0, sum(min(_beside(one), _CALL_NS * one.calls) for one in every) / whole),
+        work=min(1.0, sum(map(_calling_of, every)) / whole),
         most=min(1.0, sum(one.ns for one in every) / whole),
     )
 
@@ -165,10 +167,16 @@ def _repeated(work: Iterable[Work], least: float) -> list[Work]:
         one
         for one in work
         if not one.leaf.startswith(_ELSEWHERE)
-        and (one.ns <= _SMALL_NS * one.calls or one.operator in _CELLS)
+        and (one.ns <= _SMALL_NS * one.calls or one.operator in _CELLS or _is_of_one(one))
     ]
     names = _names(small)
     return [one for one in small if names[one.operator] >= least]
+
+
+def _is_of_one(row: Work) -> bool:
+    """Tell whether calls take one sample or one time step each: all of them fit into one call."""
+    first = next(iter(sizes_of(row)), ())
+    return 1 in first if len(first) > 1 else weight_of(row) is not None
 
 
 def _names(work: Iterable[Work]) -> Counter[str]:
@@ -180,6 +188,14 @@ def _names(work: Iterable[Work]) -> Counter[str]:
 
 def _calls(work: Iterable[Work]) -> int:
     return sum(one.calls for one in work)
+
+
+def _calling_of(one: Work) -> float:
+    """Give what calls take that one call for all would not: no more than calling, or beside work.
+
+    One sample at a time reads all weights again, and leaves most of a core's width idle.
+    """
+    return _beside(one) if _is_of_one(one) else min(_beside(one), _CALL_NS * one.calls)
 
 
 def _beside(one: Work) -> float:

@@ -68,18 +68,18 @@ def held_ns(seen: Seen, code: HostCode, beside: Interval) -> Interval | None:
     """Give how long a step stands in a function, with the samples' error; ``None``: unknown.
 
     Operators that the function itself calls stand in its lines, too: of Python they are taken off,
-    as stacks of a window show them; ``beside``: at most, where there are none.
+    as stacks of a window show them; ``beside``: at most, where there are none, or more than could
+    stand there: then others of its lines call them.
     """
     step = seen.step_ns
     if not step or not code.looks:
         return None
-    called = beside
+    called, share = beside, _share(code)
     if code.kind != "python":
         called = Interval(0.0, 0.0, 0.0)
     elif seen.study.sites:
         ns = step * _operators_ns(seen, code) / windowed.looped_ns(seen)
-        called = Interval(ns, ns, ns)
-    share = _share(code)
+        called = Interval(ns, ns, ns) if ns <= share.high * step else beside
     low, mid, high = share.low * step, share.mid * step, share.high * step
     mid = max(0.0, mid - called.mid)
     return Interval(min(mid, max(0.0, low - called.high)), mid, max(mid, high - called.low))

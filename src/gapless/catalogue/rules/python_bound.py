@@ -211,10 +211,10 @@ def python_bound(seen: Seen) -> Loss | None:
     are other causes (files-in-step, chores-in-step). Of several ranks it is what each of them has
     at least: what one has more is that rank's (straggling-rank).
 
-    On the CPU alone loops over data are looked for: operators of less than 100 µs, or cells of
-    recurrent networks, that are called twenty times for each backward pass and four times for each
-    tensor of parameters, and make up most of the calls of the forward pass. Of these it is the time
-    that computing does not need. How much of it goes is not known before the loop is rewritten:
+    On the CPU alone loops over data are looked for: operators of less than 100 µs, or of one sample
+    or time step at a time, that are called twenty times for each backward pass and four times for
+    each tensor of parameters, and make up most of the calls of the forward pass. Of these it is the
+    time that computing does not need. How much goes is not known before the loop is rewritten:
     nearly all where rounds do not depend on one another, little where they do; and what is then
     called once may compute faster, too. So the interval is wide.
     """
