@@ -34,7 +34,7 @@ def _torch() -> bytes | None:
 def _state_of_torch(generator: Any) -> bytes:
     state = generator.get_state()
     # Not an operator of torch's: it would appear in the user's profile, or raise in a mode.
-    return ctypes.string_at(state.data_ptr(), state.nbytes)
+    return ctypes.string_at(state.data_ptr(), state.numel() * state.element_size())
 
 
 def _numpy() -> Any:

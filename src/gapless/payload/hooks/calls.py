@@ -9,7 +9,7 @@ from _thread import get_ident
 from typing import Any
 
 from ... import wire
-from .. import patching, places, recorder, tracebacks
+from .. import compiling, patching, places, recorder, tracebacks
 
 _PAYLOAD = __name__.rpartition(".hooks.")[0]
 _WINDOWS = _PAYLOAD + ".windows"
@@ -180,12 +180,7 @@ def _opened(span: Any) -> Any:
 
 def tracing() -> Any:
     """Give what tells whether torch.compile is looking on: then nothing of ours is to be seen."""
-    compiler = sys.modules.get("torch.compiler")
-    return getattr(compiler, "is_compiling", None) or _never
-
-
-def _never() -> bool:
-    return False
+    return compiling.asker()
 
 
 def _nothing(*_: Any) -> None:

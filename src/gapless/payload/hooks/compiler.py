@@ -13,6 +13,7 @@ from typing import Any
 from .. import imports, recorder
 from ..tracebacks import OURS, PASSED_OVER
 
+_NEEDED = ("get_mod_inlinelist", "SKIP_DIRS", "_recompile_re")
 _FILES = (OURS, PASSED_OVER)
 
 
@@ -22,6 +23,8 @@ def install() -> None:
 
 
 def _pass_over(rules: Any) -> None:
+    if not all(hasattr(rules, name) for name in _NEEDED):  # a torch before 2.3
+        return
     inlined = rules.get_mod_inlinelist()  # one set, kept; the rules of frames come after it
     rules.SKIP_DIRS.extend(_FILES)
     inlined.update(_FILES)

@@ -56,8 +56,9 @@ def _forget() -> None:
 
 def _torch(torch: Any) -> None:
     patching.replace(torch.optim.Optimizer, "__init__", patching.around("forwards", _leave, None))
-    patching.replace(torch, "compile", calls.around("forwards", _leave))
-    patching.replace(torch.nn.Module, "compile", calls.around("forwards", _leave))
+    for owner in (torch, torch.nn.Module):
+        if hasattr(owner, "compile"):  # since torch 2.0, and 2.1
+            patching.replace(owner, "compile", calls.around("forwards", _leave))
     if _COMPILER not in sys.modules:
         imports.when_sought(_COMPILER, _make_room)
         imports.when_imported(_COMPILER, _enter)

@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from ... import wire
-from .. import imports, patching, places, recorder, stepping
+from .. import compiling, imports, patching, places, recorder, stepping
 from . import models
 
 KEY = "gapless"  # among hooks whose keys are numbers: the counter of handles is left alone
@@ -34,6 +34,9 @@ def install() -> None:
 def _watch(module: Any) -> None:
     made = patching.around("optimizer", None, _constructed)
     patching.replace(module.Optimizer, "__init__", made)
+    if not hasattr(module, "_global_optimizer_pre_hooks"):
+        recorder.unseen("optimizer steps", "torch before 2.0 has no hooks for all optimizers")
+        return
     before, after = _hooks(sys.modules["torch"])
     module._global_optimizer_pre_hooks[KEY] = before
     module._global_optimizer_post_hooks[KEY] = after
@@ -62,9 +65,10 @@ def _hooks(torch: Any) -> tuple:
     """
     ended: Any = patching.guarded("step")(_ended)
     guard, now, known = ended.guarded, recorder.now, _known
+    compiles = compiling.later_asker(torch)
 
     def before(optimizer: Any, _args: tuple, _kwargs: dict) -> None:
-        if not torch.compiler.is_compiling():
+        if not compiles():
             entry = known.get(id(optimizer))
             if entry is not None:
                 entry.start = now()
@@ -72,7 +76,7 @@ def _hooks(torch: Any) -> tuple:
                 _begun[id(optimizer)] = now()
 
     def after(optimizer: Any, _args: tuple, _kwargs: dict) -> None:
-        if not torch.compiler.is_compiling() and guard.on:
+        if not compiles() and guard.on:
             try:
                 _ended(optimizer, now())
             except BaseException as error:

@@ -13,7 +13,7 @@ import sys
 import weakref
 from typing import Any, Callable
 
-from .. import imports, recorder
+from .. import compiling, imports, recorder
 from . import optimizers, targets
 
 SHELLS = (
@@ -179,12 +179,12 @@ def _watch() -> None:
 
 
 def _making(original: Any, switch: targets.Switch) -> Any:
-    compiling = sys.modules["torch"].compiler.is_compiling
+    compiles = compiling.asker()
 
     @functools.wraps(original)
     def make(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        if switch.on and not compiling():
+        if switch.on and not compiles():
             _remember(self)
 
     return make

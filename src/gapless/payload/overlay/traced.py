@@ -5,10 +5,9 @@ What compiled code sets is set each time that it runs; it is looked at when a st
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from .. import recorder
+from .. import compiling, recorder
 from . import telling
 
 
@@ -18,20 +17,21 @@ class Told:
     def __init__(self, number: int, target: str, old: Any, new: Any) -> None:
         self.number, self.target, self.old, self.new = number, target, old, new
         self.ran = False  # compiled, since the last look
+        self.compiles = compiling.asker()
         telling.laid(number, target)
         telling.looking(number, self.look)
         recorder.on_edge(self.look, seldom=True)
 
     def now(self) -> None:
         """Tell that it has taken effect."""
-        if sys.modules["torch"].compiler.is_compiling():
+        if self.compiles():
             self.ran = True
         else:
             telling.told(self.number, self.target, self.old, self.new)
 
     def not_now(self, why: str) -> None:
         """Write down why it could not take effect."""
-        if not sys.modules["torch"].compiler.is_compiling():
+        if not self.compiles():
             telling.refused(self.number, self.target, why)
 
     def look(self, _number: int = 0, _start: int = 0, _end: int = 0) -> None:

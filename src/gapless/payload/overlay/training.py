@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .. import imports
+from .. import compiling, imports
 from . import gradients, targets
 
 _KEY = "gapless overlay"  # among torch's hooks, whose keys are numbers
@@ -56,5 +56,5 @@ def _watch_steps() -> targets.Undo:
 
 
 def _stepped(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
-    if not sys.modules["torch"].compiler.is_compiling():
+    if not compiling.asker()():
         _state["count"] += 1

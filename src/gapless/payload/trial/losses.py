@@ -9,7 +9,7 @@ import functools
 import sys
 from typing import Any
 
-from .. import imports, patching, recorder
+from .. import compiling, imports, patching, recorder
 
 _kept: list[Any] = []
 _state: dict[str, Any] = {"most": 0, "passes": 0, "scaled": False}
@@ -35,16 +35,16 @@ def observed() -> dict[str, Any]:
 
 
 def _watch(torch: Any) -> None:
-    patching.replace(torch.autograd, "backward", _before(torch, _backward))
-    patching.replace(torch.amp.GradScaler, "scale", _before(torch, _scales))
+    patching.replace(torch.autograd, "backward", _before(_backward))
+    patching.replace(torch.amp.GradScaler, "scale", _before(_scales))
 
 
-def _before(torch: Any, look: Any) -> Any:
+def _before(look: Any) -> Any:
     """Give a make-function: ``look(args, kwargs)`` before each call, but not in what is compiled.
 
     Not that of the hooks, which keeps to one wrapper where several are wanted.
     """
-    switch, tracing = patching.hook("losses"), torch.compiler.is_compiling
+    switch, tracing = patching.hook("losses"), compiling.asker()
 
     def make(original: Any) -> Any:
         @functools.wraps(original)

@@ -20,6 +20,7 @@ OWN_KEY = "gapless"  # of the trace file's own metadata: what the window is
 ALL_THREADS = "profile_all_threads"
 _SYNCS = "enable_cuda_sync_events"
 _kineto = {"thread": threading.get_ident(), "ready": False}  # that loads torch, now or before
+_QUIET = 2  # torch from which on its profiler prints nothing when it starts and stops
 _INJECTORS = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "KINETO_USE_DAEMON")
 
 
@@ -28,7 +29,10 @@ def obstacle() -> str | None:
     import torch
     from torch._C import _autograd
 
-    if _autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled:
+    if int(torch.__version__.partition(".")[0]) < _QUIET:
+        return f"the profiler of torch {torch.__version__} prints lines of its own"
+    switched_on = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
+    if _autograd._profiler_enabled() or switched_on:
         return "a profiler is on already"
     for name in _INJECTORS:
         if os.environ.get(name):

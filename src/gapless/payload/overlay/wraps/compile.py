@@ -9,6 +9,7 @@ import functools
 import sys
 from typing import Any
 
+from ... import compiling
 from .. import models, targets, telling
 
 TARGET = "torch.nn.Module.compile"
@@ -50,7 +51,7 @@ class _Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         torch = sys.modules["torch"]
-        if torch.compiler.is_compiling():  # the training compiles around it
+        if compiling.asker()():  # the training compiles around it
             return self.module._call_impl(*args, **kwargs)
         why = None if self.called else self._unfit(torch, args, kwargs)
         if why is not None:

@@ -9,7 +9,7 @@ import functools
 import sys
 from typing import Any
 
-from ... import imports, recorder
+from ... import compiling, imports, recorder
 from .. import targets, telling, where
 
 TARGET = "torch.Tensor.to"
@@ -62,7 +62,7 @@ def _know(method: Any, module: Any) -> None:
 
 
 def _make(edit: _Edit, goes: Any, original: Any, switch: targets.Switch) -> Any:
-    tracing = sys.modules["torch"].compiler.is_compiling
+    tracing = compiling.asker()
     plain = _classes()
 
     @functools.wraps(original)

@@ -10,6 +10,7 @@ import functools
 import sys
 from typing import Any
 
+from ... import compiling
 from .. import targets, traced
 
 TARGET = "torch.nn.functional.scaled_dot_product_attention"
@@ -52,12 +53,12 @@ def _enable(wanted: dict[str, bool]) -> None:
 
 
 def _asking(told: traced.Told, original: Any, switch: targets.Switch) -> Any:
-    torch = sys.modules["torch"]
+    torch, compiles = sys.modules["torch"], compiling.asker()
     calls = [0]
 
     @functools.wraps(original)
     def attend(*args: Any, **kwargs: Any) -> Any:
-        if switch.on and (torch.compiler.is_compiling() or asked(args, kwargs)):
+        if switch.on and (compiles() or asked(args, kwargs)):
             told.now()
         return original(*args, **kwargs)
 
