@@ -23,9 +23,9 @@ _NAMES: Final = frozenset(
 _BEGINNINGS: Final = ("linalg_", "_linalg_")
 _ENDINGS: Final = ("_ex", "_backward", "_factor_ex", "_factor")
 _ALIASES: Final = ("inverse", "svd", "geqrf", "cholesky_inverse", "cholesky_solve", "pinverse")
-# In each tenth step, or as two products with a vector: from nothing to half of it stays, where
-# the result is needed in full and anew each time all of it does.
-_LEFT: Final = Interval(0.0, 0.1, 0.5)
+# In each tenth step, or as two products with a vector, a tenth stays; where the result is needed in
+# full and anew each time (a Gaussian process), all of it does.
+_LEFT: Final = Interval(0.0, 0.1, 1.0)
 
 
 def _is_decomposition(row: Work) -> bool:
@@ -94,7 +94,7 @@ def decomposition_in_step(seen: Seen) -> Loss | None:
 
     ## How it is measured
     By the time of such operators in the windows. Whether a step needs one is for people to say: the
-    interval holds what a tenth of them would leave, or power iteration; not that all must stay.
+    interval holds what a tenth of them would leave, or power iteration, and that all must stay.
     """
     step, mine = seen.step_ns, [one for one in work_of(seen) if _is_decomposition(one)]
     spent = per_step(seen, sum(one.ns for one in mine))
