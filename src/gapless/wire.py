@@ -65,7 +65,8 @@ MARK_FIELDS = ("kind", "flags", "subject", "thread", "start", "end", "value")
     FORWARD,  # of an outermost module, while nothing trains; subject: module
     USER_STEP,  # gapless.step(), a point; subject: site
     PROFILING,  # the user's own profiler starts, stops, or writes what it saw; subject: site
-) = range(19)
+    SAMPLER,  # the indices of a batch were chosen, and that took long; subject: loader
+) = range(20)
 MARKS_NAMES = (
     "step",
     "next",
@@ -86,6 +87,7 @@ MARKS_NAMES = (
     "forward",
     "user-step",
     "profiling",
+    "sampler",
 )
 EXHAUSTED = 1  # flag of NEXT: it raised StopIteration
 RAISED = 2  # flag of any mark: the call raised

@@ -1,5 +1,7 @@
 """What fixes of loaders change, and how a loader keeps up with its training."""
 
+from dataclasses import replace
+
 import pytest
 
 from gapless.catalogue import examples, listing
@@ -8,6 +10,7 @@ from gapless.catalogue.effects.feeding import feeding
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.loading import Loading, loading, more_workers, waited
 from gapless.catalogue.rules.decode_bound import decode_bound
+from gapless.catalogue.rules.sampler_bound import sampler_bound
 from gapless.catalogue.ruling import NotSeenError
 from gapless.catalogue.seen_examples import changed, seen, stepped
 from gapless.catalogue.seen_parts import made_by, used
@@ -230,6 +233,31 @@ def test_the_line_at_which_workers_were_seen_most_is_where_a_stage_is_slow() -> 
     (loss,) = decode_bound(found)
     assert isinstance(loss, Loss)
     assert loss.where == Where("data.py", 9, "decode")
+
+
+def sampled(found: Seen, *lines: HotLine) -> Seen:
+    recorded = found.study.recorded
+    assert recorded is not None
+    recorded = replace(recorded, loading_lines=lines)
+    return replace(found, study=replace(found.study, recorded=recorded))
+
+
+def test_without_workers_it_is_the_line_at_which_the_training_thread_made_batches() -> None:
+    loader = examples.loader()
+    facts = examples.gpu(loader, examples.machine(cpus=1))
+    found = seen(facts, STEP, used(loader, {"decode": 40.0}, made_by(0, {"decode": 9.0})))
+    lines = (
+        HotLine("making", "data.py", 9, "decode", 40, 0.4),
+        HotLine("choosing", "data.py", 30, "__iter__", 50, 0.5),
+    )
+    (loss,) = decode_bound(sampled(found, *lines))
+    assert isinstance(loss, Loss)
+    assert loss.where == Where("data.py", 9, "decode")
+    drawn = used(loader, {"sampler": 40.0}, made_by(0, {"decode": 0.1}))
+    chosen = seen(facts, {"busy.math": 60.0, "idle.data.sampler": 40.0}, drawn)
+    (loss,) = sampler_bound(sampled(chosen, *lines))
+    assert isinstance(loss, Loss)
+    assert loss.where == Where("data.py", 30, "__iter__")
 
 
 def test_without_workers_a_slow_stage_is_that_of_the_loader() -> None:

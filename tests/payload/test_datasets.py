@@ -288,6 +288,21 @@ def test_where_samples_are_made_is_told(dataset: Dataset[int], function: str | N
         assert told["sample_file"] == __file__
 
 
+def test_where_samples_are_chosen_is_told() -> None:
+    told = look(Plain(), sampler=Backwards())
+    first = Backwards.__iter__.__code__.co_firstlineno
+    assert (told["sampler_file"], told["sampler_line"]) == (__file__, first)
+    assert "sampler_file" not in look(Plain())  # torch's own
+
+
+class Backwards:
+    def __iter__(self) -> Iterator[int]:
+        return iter((1, 0))
+
+    def __len__(self) -> int:
+        return 2
+
+
 def test_where_samples_are_put_together_is_told() -> None:
     told = look(Plain(), collate_fn=functools.partial(together))
     first = together.__code__.co_firstlineno

@@ -14,7 +14,7 @@ from gapless.replay.asrun import AsRun
 from gapless.replay.feeding import best, fed, feed, identity, usual
 from gapless.replay.plans import merged
 from gapless.replay.queue import Consumer, Costs, Queue, Settings, simulate
-from gapless.replay.service import BLOCKED, Inputs, Rows, Turns, draws, middle
+from gapless.replay.service import BLOCKED, SAMPLER, Inputs, Rows, Turns, draws, middle
 
 MS = 1_000_000
 HAND = 400_000
@@ -182,6 +182,19 @@ def test_a_cheaper_stage_shortens_its_part_of_a_fetch() -> None:
     )
     found = speedup(inputs, Feed(1, stages={"decode": 0.0}))
     assert found.mid == pytest.approx(72.4 / 42.4, rel=0.05)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_quick_sampler_takes_off_what_choosing_samples_took(workers: int) -> None:
+    plain = ran(workers, lengths(10 * MS), 12 * MS, running=1.0)
+    rows = replace(plain.rows, wait=plain.rows.wait + 30 * MS)
+    hand = plain.hand + 30 * MS
+    inputs = replace(plain, rows=rows, sampler=30 * MS, hand=hand)
+    inputs = replace(inputs, dispatch=plain.dispatch + 30 * MS if workers else 0)
+    found = speedup(inputs, Feed(1, stages={SAMPLER: 0.0}))
+    assert found.mid == pytest.approx(rows.step() / plain.rows.step(), rel=0.06)
+    more = speedup(inputs, Feed(1, num_workers=2 + workers))
+    assert more.high < 1.5  # workers do not choose
 
 
 def test_without_its_waits_a_fetch_computes_as_before() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from gapless.model.recording import StackCount
 from gapless.payload import tracebacks
-from gapless.study.recorded.lines import host_code, hot_lines
+from gapless.study.recorded.lines import host_code, hot_lines, loading_lines
 from gapless.study.source import WRAPPER
 from tests.study.recording import Log
 
@@ -35,6 +35,29 @@ def test_a_function_is_named_that_most_of_the_time_passed_below_with_the_library
     (one,) = host_code([log.process()])
     assert (one.function, one.line, one.library, one.inside) == ("step", 12, "numpy", 1.0)
     assert one.share == pytest.approx(90 / 990)
+
+
+def test_lines_are_told_at_which_a_loader_makes_batches_and_chooses_their_samples() -> None:
+    log = Log()
+    main = ("train.py", 50, "main")
+    folder = "/x/site-packages/torch/utils/data/"
+    following = (folder + "dataloader.py", 7, "__next__")
+    fetching = (folder + "_utils/fetch.py", 54, "fetch")
+    indices = (folder + "dataloader.py", 9, "_BaseDataLoaderIter._next_index")
+    numpy = ("/x/site-packages/numpy/random/mtrand.py", 3, "choice")
+    data, sampler = ("data.py", 3, "Data.__getitem__"), ("data.py", 30, "Weighted.__iter__")
+    for ran, frames in (
+        (300, (data, fetching, following, main)),
+        (500, (numpy, sampler, indices, following, main)),
+        (100, (fetching, following, main)),  # torch's own work: none of the user's within it
+        (100, (("train.py", 9, "step"), main)),
+    ):
+        log.stacks.append(StackCount("training", frames, 0, ran_ns=ran))
+    found = loading_lines([log.process()])
+    assert [(one.thread, one.line, one.share) for one in found] == [
+        ("choosing", 30, 0.5),
+        ("making", 3, 0.3),
+    ]
 
 
 def test_stacks_of_before_time_was_measured_tell_of_no_code() -> None:

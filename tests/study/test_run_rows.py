@@ -230,6 +230,40 @@ def test_the_training_process_chooses_before_it_fetches_and_nobody_tells_it_to()
     ]
 
 
+def test_a_sampler_that_takes_long_is_charged_what_it_took_whoever_makes_the_batches() -> None:
+    log = Log(end=400)
+    log.steps(100, 200, 300)
+    log.mark("iter", 90, 101)
+    log.mark("next", 110, 160, value=0)
+    log.mark("sampler", 112, 130)
+    log.fetch(131, 148, worker=-1, read=17)
+    assert pieces(log) == [
+        (0, "other", 110, 112),
+        (0, "sampler", 112, 130),
+        (0, "other", 130, 131),
+        (0, "read", 131, 148),
+        (0, "hand-over", 148, 160),
+    ]
+
+
+def test_a_sampler_beside_workers_is_charged_what_follows_the_fetch() -> None:
+    fed = Log(end=400)
+    fed.steps(100, 200, 300)
+    fed.mark("iter", 90, 101)
+    fed.mark("dispatch", 100, value=0)
+    fed.mark("next", 110, 190, value=0)
+    fed.mark("dispatch", 145, 188, value=1 << 16)
+    fed.mark("sampler", 146, 186)
+    worker = Log("worker", pid=11, worker=0, loader=0, start=95, end=300)
+    worker.fetch(105, 140, sequence=0, read=35)
+    assert pieces(fed, worker) == [
+        (0, "read", 110, 140),
+        (0, "hand-over", 140, 146),
+        (0, "sampler", 146, 186),
+        (0, "hand-over", 186, 190),
+    ]
+
+
 def test_the_first_wait_of_an_iteration_tells_nothing_of_the_others() -> None:
     log = Log(end=600)
     log.steps(100, 200, 300, 400, 500)

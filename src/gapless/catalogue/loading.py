@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gapless.catalogue.choosing import named
+from gapless.catalogue.own_processors import Processors, own_processors
 from gapless.catalogue.ruling import NotSeenError
 from gapless.model.change import Feed
 from gapless.model.facts import Facts, Loader
@@ -33,7 +34,7 @@ class Loading:
     share: float  # of the waits in the time of steps
     wait_ns: float  # mean, in regular steps
     work_ns: float  # what the training does from a batch to the next question
-    machine: "Processors"
+    machine: Processors
     facts: Facts
 
     @property
@@ -79,9 +80,15 @@ class Loading:
             None if made.cpu_per_sample_ns is None or not batch else made.cpu_per_sample_ns * batch
         )
 
+    @property
+    def sampler_ns(self) -> float:
+        """Give how long the training thread chooses samples, where that takes long."""
+        whole = self.use.wait_ns
+        return self.wait_ns * self.use.stages.get("data.sampler", 0) / whole if whole else 0.0
+
     def enough(self) -> int:
         """Give how many workers make batches as fast as they are used up, and one more."""
-        return math.ceil(self.fetch_ns / max(self.work_ns, 1.0)) + 1
+        return math.ceil(self.fetch_ns / max(self.work_ns + self.sampler_ns, 1.0)) + 1
 
     def most(self) -> int:
         """Give how many workers the processors feed. Raises ``NotSeenError``."""
@@ -93,7 +100,8 @@ class Loading:
     def kept_busy(self, workers: int) -> float:
         """Give how many processors so many workers need at once. Raises ``NotSeenError``."""
         cpu = self.fetch_ns if self.cpu_ns is None else self.cpu_ns
-        return cpu / max(self.work_ns, self.fetch_ns / max(1, workers), 1.0)
+        work = self.work_ns + self.sampler_ns
+        return cpu / max(work, self.fetch_ns / max(1, workers), 1.0)
 
     def target(self) -> int:
         """Give how many workers to try: enough, or all that the processors feed."""
@@ -132,10 +140,11 @@ class Loading:
         what is not done there any more is room for it.
         """
         if not workers:
-            return self.work_ns + self.wait_ns * kept
+            return self.work_ns + self.sampler_ns + (self.wait_ns - self.sampler_ns) * kept
         fetch = self.fetch_ns * kept
         cpu = fetch if self.cpu_ns is None else self.cpu_ns * (kept if on_cpu is None else on_cpu)
         own = self.work_ns - self._eased((self.cpu_ns or 0.0) - cpu) + self.hand_over_ns
+        own += self.sampler_ns
         every = cpu + own if self.machine.computes else cpu
         return max(own, fetch / workers, every / self.machine.own)
 
@@ -197,23 +206,6 @@ class Loading:
         return f"{fix}{at}" + ("" if value is None else f"={value}")
 
 
-@dataclass(frozen=True)
-class Processors:
-    """What one training process may use, and whether it needs them for its own operators."""
-
-    counted: int | None
-    threads: int | None  # of its own operators
-    computes: bool  # it has no device
-    several: bool  # loaders feed it
-
-    @property
-    def own(self) -> int:
-        """Count them. Raises ``NotSeenError``."""
-        if self.counted is None:
-            raise NotSeenError("processors", "the processors of the machine were not counted")
-        return self.counted
-
-
 def loading(seen: Seen, loader: Loader) -> Loading | None:
     """Give how a loader feeds the training; ``None``: it does not, or nobody waited for it."""
     if seen.foreign:
@@ -227,7 +219,7 @@ def loading(seen: Seen, loader: Loader) -> Loading | None:
         return None
     share = min(use.share, 1.0)  # of the regular steps: the first wait of all is none of theirs
     batch = steps.mean_ns * steps.count * seen.facts.world.ranks / use.waits
-    processors = _processors(seen.facts)
+    processors = own_processors(seen.facts)
     return Loading(loader, use, share, share * batch, (1 - share) * batch, processors, seen.facts)
 
 
@@ -283,15 +275,3 @@ def _crowded(one: Loading, many: int) -> bool:
 def percent(share: float) -> str:
     """Write a share: "97 %"."""
     return f"{share * 100:.0f} %"
-
-
-def _processors(facts: Facts) -> Processors:
-    machine, world = facts.machine, facts.world
-    ranks = world.local_ranks or world.ranks
-    training = [one for one in facts.loaders if one.trains is not False]
-    return Processors(
-        None if machine.cpus is None else max(1, machine.cpus // ranks),
-        machine.intra_op_threads,
-        computes=machine.device is None,
-        several=len(training) > 1,
-    )

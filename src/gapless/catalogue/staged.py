@@ -88,14 +88,21 @@ def blocked(this: Rule, seen: Seen, loader: Loader, remedy: str) -> Loss | None:
 
 def mainly(seen: Seen, one: Loading) -> str:
     """Say which stage takes most of a fetch, and at which line; "" where none does."""
+    chosen = one.sampler_ns / one.wait_ns if one.wait_ns and not one.loader.num_workers else 0.0
+    if chosen >= _DOMINANT:
+        return f" Choosing samples takes {percent(chosen)} of making one{_at(one.loader.sampler)}."
     top = next(iter(one.workers.stages), None)
-    if top is None or top.share < _DOMINANT:
+    if top is None or top.share * (1 - chosen) < _DOMINANT:
         return ""
     function = one.loader.collate if top.name == "collate" else one.loader.sample
     place = _hottest(seen, one) or function
+    share = percent(top.share * (1 - chosen))
+    return f" {_VERBS[top.name]} takes {share} of making one{_at(place)}."
+
+
+def _at(place: Where | None) -> str:
     within = "" if place is None or not place.function else f", in {place.function}"
-    at = "" if place is None else f" ({named(place)}{within})"
-    return f" {_VERBS[top.name]} takes {percent(top.share)} of making one{at}."
+    return "" if place is None else f" ({named(place)}{within})"
 
 
 _VERBS: Final = {
@@ -128,10 +135,11 @@ def _place(seen: Seen, one: Loading, stage: str) -> Where | None:
 
 
 def _hottest(seen: Seen, one: Loading) -> Where | None:
-    """Give the line of the user's at which workers were seen most often."""
+    """Give the line of the user's at which batches were seen to be made most often."""
     recorded = seen.study.recorded
-    if recorded is None or not one.workers.processes:
+    if recorded is None:
         return None
+    own = [line for line in recorded.loading_lines if line.thread == "making"]
     lines = [line for line in recorded.lines if line.thread == "worker"]
-    top = max(lines, key=lambda line: line.count, default=None)
+    top = max(lines if one.workers.processes else own, key=lambda line: line.count, default=None)
     return None if top is None else Where(top.file, top.line, top.function)

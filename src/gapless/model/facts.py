@@ -65,6 +65,7 @@ class Loader:
     sample: Where | None = None  # the user's function that makes a sample
     collate: Where | None = None  # the user's function that puts samples together
     stands_in: str | None = None  # the class of what is no DataLoader, iterated ``where``
+    sampler: Where | None = None  # the user's function that chooses samples
 
 
 @dataclass(frozen=True)

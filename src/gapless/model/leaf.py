@@ -43,6 +43,7 @@ DATA_STAGES: Final = (
     "dispatch",
     "unstaged",
     "main",
+    "sampler",
 )
 
 BUSY: Final = (

@@ -261,7 +261,7 @@ class Cost:
 class HotLine:
     """A line of the user's source, and how often a sampled stack stood in it."""
 
-    thread: str  # "training" | "worker"
+    thread: str  # "training" | "worker"; of it, while a loader runs: "making" | "choosing"
     file: str
     line: int
     function: str
@@ -287,8 +287,7 @@ class Recorded:
     devices: int | None  # that the training used; None: not known
     windows: int  # that were kept and read
     notes: tuple[str, ...]
-    # Traces that the training's own profiler wrote, as it named them, where they stand for windows.
-    adopted: tuple[str, ...] = ()
+    adopted: tuple[str, ...] = ()  # traces of the training's own profiler, as windows
     footprint: Footprint | None = None
     clock_error_ns: int | None = None  # of the axis that marks and windows share
     others: Others | None = None
@@ -298,3 +297,4 @@ class Recorded:
         default_factory=dict[int, tuple[HotLine, ...]]
     )
     host_code: tuple[HostCode, ...] = ()  # of training threads
+    loading_lines: tuple[HotLine, ...] = ()  # of training threads, in loaders without workers

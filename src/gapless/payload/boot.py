@@ -12,6 +12,7 @@ HOOKS = (
     "hooks.optimizer",
     "hooks.loader",
     "hooks.stand_ins",
+    "hooks.sampling",
     "hooks.collector",
     "hooks.fetch",
     "hooks.stages",

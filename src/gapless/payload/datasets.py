@@ -39,6 +39,7 @@ def values(loader: Any) -> dict[str, Any]:
         "worker_start": started,
         **_place("sample", _sample(loader.dataset)),
         **_place("collate", places.of_function(loader.collate_fn)),
+        **_place("sampler", _sampler(loader)),
     }
 
 
@@ -58,6 +59,15 @@ def _sample(dataset: Any) -> places.Place | None:
         dataset = _held(dataset)
         if dataset is None:
             break
+    return None
+
+
+def _sampler(loader: Any) -> places.Place | None:
+    """Give where samples are chosen: in the user's batch sampler, or in the sampler within it."""
+    for sampler in (loader.batch_sampler, loader.sampler):
+        place = places.of_function(places.of_class(type(sampler), "__iter__"))
+        if place is not None:
+            return place
     return None
 
 

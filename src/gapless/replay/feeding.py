@@ -17,7 +17,7 @@ from gapless.model.interval import Interval
 from gapless.replay.asrun import AsRun
 from gapless.replay.plans import Plan, merged, plan
 from gapless.replay.queue import Asked, Queue, Source, simulate, warmed
-from gapless.replay.service import BLOCKED, Inputs, draws, middle
+from gapless.replay.service import BLOCKED, SAMPLER, Inputs, draws, middle
 from gapless.wire import STAGES
 
 ROUNDS: Final = 80
@@ -29,7 +29,7 @@ _REFUSED: Final = 0.30  # beyond that, it does not
 _QUEUEING: Final = 0.5  # of a fetch: threads of a worker that wait so long for one another
 _NEAR: Final = 0.02  # of the best choice: the cheapest of those is taken
 _SHORT: Final = 100  # batches of an iteration whose turns are played
-_STAGES: Final = frozenset((*STAGES, BLOCKED, "hand-over", "pin"))
+_STAGES: Final = frozenset((*STAGES, BLOCKED, "hand-over", "pin", SAMPLER))
 _TAKEN: Final = 0.25  # of the processors, by others
 _ROOM: Final = 0.7  # of the workers' time: beyond, one thread each may be too few
 _AS_GOOD: Final = 0.97  # caches of several processors hold more than those of one

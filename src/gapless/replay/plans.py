@@ -165,7 +165,8 @@ def _costs(run: AsRun, feed: Feed, settings: Settings, taken: tuple[Int64, float
     pin, transit = _pin(run, feed, settings), _transit(run.inputs, run.draw)
     take, hand = _handing(run, settings)
     factor = feed.stages.get("hand-over", 1.0) * slower
-    hand = [round(one * factor) for one in hand]
+    less = run.inputs.sampler * (1 - feed.stages.get(service.SAMPLER, 1.0))
+    hand = [round(max(0.0, one - less) * factor) for one in hand]
     take = [round(one * factor) for one in take]
     if not feed.wait:
         take, hand, transit = [0], [0], 0
@@ -194,8 +195,10 @@ def _handing(run: AsRun, settings: Settings) -> tuple[list[int], list[int]]:
     each = draw.of("hand-over", service.HAND_OVER)
     parts = max(1, inputs.tensors or 1) * draw.of("touch", service.TENSOR)
     take = round(each + parts + inputs.bytes * draw.of("touch", service.TOUCH))
-    own = inputs.dispatch or (int(np.median(run.rest)) if inputs.loader.num_workers == 0 else 0)
+    rest = int(np.median(run.rest)) - inputs.sampler if inputs.loader.num_workers == 0 else 0
+    own = inputs.dispatch or max(0, rest)
     own = min(own, round(each))  # the rest of a wait without workers may be anything
+    own += 0 if inputs.dispatch else inputs.sampler
     return [take], [own + round(each / 4) if settings.pinned else own]
 
 

@@ -24,6 +24,7 @@ _LARGEST: Final = 300  # rows that are played
 _MS: Final = 1e6
 _MB: Final = 1 << 20
 _ANY: Final = Interval(0.0, 0.5, 1.0)
+SAMPLER: Final = "sampler"  # as a stage: the training thread chooses samples, in any case
 BLOCKED: Final = "blocked"  # as a stage: all time off processors, whatever stage it is of
 
 # ns where a run had no workers; the middle and the outer tenths of what was seen on other machines.
@@ -89,6 +90,7 @@ class Inputs:
     device_ns: float | None = None  # what a device works on for each batch; None: not known
     hand: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))  # of batches that were there
     dispatch: int = 0  # of a hand-over: the next indices are drawn and given out
+    sampler: int = 0  # of a wait: samples are chosen, mean, where that takes long
     transit: int | None = None  # from the end of a fetch, where the training waited for it
     pin: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     turns: Turns = Turns()
@@ -202,15 +204,16 @@ def filled(inputs: Inputs, draw: Draw) -> tuple[Int64, Int64, Int64]:
     on, queue, off = rows.on[picked], rows.queue[picked], rows.off[picked]
     if inputs.loader.num_workers:
         return on, queue, off
-    # Without workers the wait of each row is known, and the fetch is nearly all of it.
+    # Without workers the wait of each row is known, and the fetch is nearly all of the rest.
     whole = np.maximum(on + queue + off, 1)
-    scale = np.where(picked == draw.rows, 1.0, rows.wait[draw.rows] / whole)
+    made = np.maximum(rows.wait[draw.rows] - inputs.sampler, 0)
+    scale = np.where(picked == draw.rows, 1.0, made / whole)
     return _whole(on * scale), _whole(queue * scale), _whole(off * scale)
 
 
 def _split(inputs: Inputs, draw: Draw) -> tuple[Int64, Int64, Int64]:
     """Part fetches of which only the wait is known: any share of it may be on a processor."""
-    wait = inputs.rows.wait[draw.rows]
+    wait = np.maximum(inputs.rows.wait[draw.rows] - inputs.sampler, 0)
     on = _whole(wait * draw.of("split", _ANY))
     return on, np.zeros_like(on), wait - on
 

@@ -36,6 +36,7 @@ _SHORT: Final[dict[str, str]] = {
     "idle.compile": "compiler",
     "idle.data.main": "in the training process",
     "idle.data.unstaged": "stage not recorded",
+    "idle.data.sampler": "choosing samples",
     "idle.sync.return": "returning from it",
     "idle.sync.refill": "refilling the queue after it",
     "idle.io_main.checkpoint": "checkpoint",

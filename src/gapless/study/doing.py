@@ -24,6 +24,7 @@ DOING: Final[Mapping[str, str]] = {
     "idle.data.start-up": "starting workers",
     "idle.data.hand-over": "handing batches over to the training",
     "idle.data.pin": "pinning batches",
+    "idle.data.sampler": "choosing which samples to take",
     "idle.data.queue": "workers that are still at other batches",
     "idle.host.python": "in Python code",
     "idle.host.unframed": "in Python code",

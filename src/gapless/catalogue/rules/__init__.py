@@ -49,6 +49,7 @@ from gapless.catalogue.rules.read_back import read_back
 from gapless.catalogue.rules.read_bound import read_bound
 from gapless.catalogue.rules.recomputed_activations import recomputed_activations
 from gapless.catalogue.rules.restarted_workers import restarted_workers
+from gapless.catalogue.rules.sampler_bound import sampler_bound
 from gapless.catalogue.rules.scalar_read import scalar_read
 from gapless.catalogue.rules.scaler_wait import scaler_wait
 from gapless.catalogue.rules.shallow_prefetch import shallow_prefetch
@@ -87,6 +88,7 @@ RULES: Final[tuple[Rule, ...]] = (
     hand_over_bound,
     slow_samples,
     too_many_threads,
+    sampler_bound,
     launch_bound,
     python_bound,
     preprocessing_in_step,

@@ -19,6 +19,7 @@ from gapless.study.recorded.batches import Columns, fetched
 from gapless.study.recorded.edges import Bool, fact_of, kind_of
 from gapless.study.recorded.machine import within
 from gapless.study.recorded.passing import Handed, passed
+from gapless.study.recorded.sampler import sampling
 from gapless.study.recorded.training import Training, regular, steppers, trainings
 from gapless.study.recorded.turns import lengths_of, middle_of, turning, turns_of
 from gapless.study.recorded.unrecorded import Taken, lengths, parted, shares
@@ -66,7 +67,7 @@ def _inputs(
     way = passed(handed, steady, (middle_of(pin) or 0, dispatch), _anew(loader))
     passing = (way.transit or 0) + (middle_of(way.hand) or 0) + (middle_of(pin) or 0)
     handed = _completed(handed, loader, own, passing)
-    rows, _ = _rows(training, numbers, handed, loader)
+    rows, kept = _rows(training, numbers, handed, loader)
     return Inputs(
         loader=loader,
         machine=facts.machine,
@@ -77,6 +78,7 @@ def _inputs(
         device_ns=_device(recorded, loader, facts.world.steps),
         hand=way.hand if loader.num_workers else np.empty(0, np.int64),
         dispatch=dispatch,
+        sampler=_sampler(training, numbers, handed.take(kept)),
         transit=way.transit if loader.num_workers else None,
         first=way.first,
         pin=pin if loader.pin_memory else np.empty(0, np.int64),
@@ -204,6 +206,12 @@ def _pinned(training: Training, numbers: Sequence[int]) -> Int64:
 
 def _dispatch(training: Training, numbers: Sequence[int]) -> int:
     return middle_of(lengths_of(training, numbers, wire.DISPATCH)) or 0
+
+
+def _sampler(training: Training, numbers: Sequence[int], handed: Handed) -> int:
+    """Give how long samples were chosen in the wait for a batch, mean."""
+    chosen = overlap(sampling(training, numbers), handed.ask, handed.got)
+    return round(float(chosen.mean())) if len(chosen) else 0
 
 
 def _fetches(training: Training, numbers: Sequence[int]) -> Columns:

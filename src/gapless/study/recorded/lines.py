@@ -15,6 +15,7 @@ _MOST: Final = 20
 _LEAST: Final = 0.01  # of the samples
 _LOOP: Final = "_worker_loop"  # of torch.utils.data
 _LOADER: Final = "torch/utils/data/"
+_CHOOSES: Final = "_next_index"  # of torch.utils.data, too
 _TORCH: Final = "torch"  # what stands in it innermost computes, or launches what does
 _MOSTLY: Final = 0.6  # of some time: so much of it in one function is where it goes
 _RAN: Final = "python"
@@ -48,6 +49,30 @@ def hot_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
         for thread in sorted(counts)
         for place, amount in counts[thread].most_common(_MOST)
         if amount >= _LEAST * whole[thread]
+    )
+
+
+def loading_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
+    """Count the lines in which training threads make batches themselves, or choose samples.
+
+    Shares are of the time of these threads, as with ``hot_lines``.
+    """
+    every = [one for process in processes for one in process.stacks if one.thread == "training"]
+    stacks = [one for one in every if not _is_ours(one)]
+    measured = any(one.ran_ns for one in stacks)
+    whole = 0
+    times, looks = Counter[tuple[str, Place]](), Counter[tuple[str, Place]]()
+    for one in stacks:
+        amount = one.ran_ns + one.blocked_ns if measured else one.count
+        whole += amount
+        place = _loading(one)
+        if place is not None:
+            times[place] += amount
+            looks[place] += one.count
+    return tuple(
+        HotLine(doing, *place, looks[doing, place], amount / whole)
+        for (doing, place), amount in times.most_common(_MOST)
+        if amount and amount >= _LEAST * whole
     )
 
 
@@ -186,6 +211,15 @@ def _is_torch(stack: StackCount) -> bool:
         or package(files[0]) in {_TORCH, "gapless"}
         or any(_LOADER in one for one in files)
     )
+
+
+def _loading(stack: StackCount) -> tuple[str, Place] | None:
+    """Give what a loader is at on its own thread, and in which line of the user's."""
+    inside = [at for at, one in enumerate(stack.frames) if _LOADER in one[0].replace("\\", "/")]
+    frames = stack.frames[: max(inside, default=0)]
+    place = next((one for one in frames if not is_library(one[0])), None)
+    chooses = any(one[2].endswith(_CHOOSES) for one in frames)
+    return None if place is None else ("choosing" if chooses else "making", place)
 
 
 def _place(stack: StackCount) -> Place | None:

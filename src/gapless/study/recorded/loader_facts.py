@@ -68,6 +68,7 @@ def _loader(training: Training, alike: Sequence[Fact]) -> Loader:
         sample=_function(data, "sample"),
         collate=_function(data, "collate"),
         stands_in=text(told.get("stands_in")),
+        sampler=_function(data, "sampler"),
     )
 
 

@@ -28,7 +28,12 @@ from gapless.study.recorded.devices import device_states
 from gapless.study.recorded.facts import facts
 from gapless.study.recorded.feeding import feedings
 from gapless.study.recorded.footprint import footprint
-from gapless.study.recorded.lines import host_code, hot_lines, lines_of_ranks
+from gapless.study.recorded.lines import (
+    host_code,
+    hot_lines,
+    lines_of_ranks,
+    loading_lines,
+)
 from gapless.study.recorded.loaders import loader_uses
 from gapless.study.recorded.machine import (
     are_few,
@@ -115,6 +120,7 @@ def accounted(recording: Recording, options: Options, tell: Say) -> Made:
         devices_seen=device_states(recording.samples),
         rank_lines=lines_of_ranks(one.process for one in every),
         host_code=host_code(one.training.process for one in stepping),
+        loading_lines=loading_lines(one.training.process for one in stepping),
     )
     found = replace(
         base,

@@ -27,6 +27,8 @@ from gapless.study.recorded.fetches import (
     made_by_workers,
     made_in_process,
 )
+from gapless.study.recorded.pieces import Pieces, spread, stacked
+from gapless.study.recorded.sampler import SAMPLER, sampling, to_sampler
 from gapless.study.recorded.stretches import Calls, shared
 from gapless.study.recorded.training import Training
 
@@ -35,20 +37,6 @@ _FIRST: Final = np.iinfo(np.int64).min
 
 
 _Asked = tuple[Int64, Int64, Bool]  # waits: from, to, whether the first of an iteration
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Pieces that tile waits: which wait, from when to when, which run leaf."""
-
-    wait: Int64
-    start: Int64
-    end: Int64
-    leaf: Int64
-
-    def take(self, rows: Int64 | Bool) -> "Pieces":
-        """Select pieces."""
-        return Pieces(self.wait[rows], self.start[rows], self.end[rows], self.leaf[rows])
 
 
 @dataclass(frozen=True)
@@ -135,9 +123,12 @@ def _waits(training: Training, loader: int) -> Waits:
     if len(training.sums):
         first &= one.position == 0
     default = _default(training, loader)
-    pieces = _cut((ask, got, first), made, found, pin, default)
+    chosen = sampling(training, [loader])
+    pieces = _cut((ask, got, first), made, found, (pin, chosen), default)
     summed = training.sums.calls.of(wire.NEXT, subject=loader, thread=training.edges.thread)
     summed = summed.without(wire.EXHAUSTED)
+    inside = training.sums.calls.of(wire.SAMPLER, subject=loader, thread=training.edges.thread)
+    summed = summed.with_inner(inside)
     late = delays(ask, got, made.fetch, found)
     return Waits(loader, ask, got, first, pieces, summed, default, late)
 
@@ -165,8 +156,14 @@ def _default(training: Training, loader: int) -> int:
     return RUN_LEAF["data.main" if at_home else "data.unstaged"]
 
 
-def _cut(asked: _Asked, made: Made, found: Fetches, pin: Lane, default: int) -> Pieces:
-    """Cut waits by the rules, going back from the consumer."""
+def _cut(
+    asked: _Asked, made: Made, found: Fetches, beside: tuple[Lane, Lane], default: int
+) -> Pieces:
+    """Cut waits by the rules, going back from the consumer.
+
+    ``beside``: when batches were pinned, and when samplers chose samples.
+    """
+    pin, chosen = beside
     ask, got, _ = asked
     wait = np.arange(len(ask))
     known = made.fetch >= 0
@@ -178,19 +175,21 @@ def _cut(asked: _Asked, made: Made, found: Fetches, pin: Lane, default: int) -> 
         here = np.flatnonzero(found.worker[fetch] == slot)
         before = Pieces(rows[here], ask[rows[here]], ready[here], fetch[here])
         parts += _before(before, found, slot, made.dispatched)
-    return _stacked([*parts, _like(parts, strange, asked, default)])
+    parts = [to_sampler(part, chosen) for part in parts]
+    return stacked([*parts, to_sampler(_like(parts, strange, asked, default), chosen)])
 
 
 def _like(parts: Sequence[Pieces], wait: Int64, asked: _Asked, default: int) -> Pieces:
     """Share waits out whose fetch was not recorded: as all others of their loader together."""
-    known = _stacked([Pieces(empty(), empty(), empty(), empty()), *parts])
+    known = stacked([Pieces(empty(), empty(), empty(), empty()), *parts])
     sums = _by_leaf(_usual(known, asked[2]))
+    sums[SAMPLER] = 0  # it is known of every wait
     leaves = np.flatnonzero(sums)
     start, end = asked[0][wait], asked[1][wait]
     if not len(leaves):
         return Pieces(wait, start, end, np.full(len(wait), default))
     weights = np.broadcast_to(sums[leaves], (len(wait), len(leaves)))
-    return _shared(Pieces(wait, start, end, wait), weights, leaves)
+    return spread(Pieces(wait, start, end, wait), weights, leaves)
 
 
 def _usual(pieces: Pieces, first: Bool) -> Pieces:
@@ -263,31 +262,4 @@ def _staged(running: Pieces, weights: Int64) -> Pieces:
     dark = mine.sum(axis=1) <= 0
     unstaged = np.full(len(mine), RUN_LEAF["data.unstaged"])
     unknown = Pieces(running.wait, running.start, running.end, unstaged).take(dark)
-    return _stacked([_shared(running.take(~dark), mine[~dark], _STAGES), unknown])
-
-
-def _shared(whole: Pieces, weights: Int64, leaves: Int64) -> Pieces:
-    """Lay the leaves of each piece out in order, as long as their weights (one row a piece) say."""
-    upto = np.cumsum(weights.astype(np.float64), axis=1)
-    length = (whole.end - whole.start)[:, None]
-    edges = np.floor(upto / upto[:, -1:] * length).astype(np.int64)
-    edges[:, -1:] = length
-    bounds = whole.start[:, None] + np.concatenate((np.zeros_like(length), edges), axis=1)
-    return Pieces(
-        np.repeat(whole.wait, len(leaves)),
-        bounds[:, :-1].ravel(),
-        bounds[:, 1:].ravel(),
-        np.tile(leaves, len(weights)),
-    )
-
-
-def _stacked(parts: Sequence[Pieces]) -> Pieces:
-    """Put pieces together in order of time; those of no length are dropped."""
-    every = Pieces(
-        np.concatenate([part.wait for part in parts]).astype(np.int64),
-        np.concatenate([part.start for part in parts]).astype(np.int64),
-        np.concatenate([part.end for part in parts]).astype(np.int64),
-        np.concatenate([part.leaf for part in parts]).astype(np.int64),
-    )
-    real = every.take(every.end > every.start)
-    return real.take(np.lexsort((real.start, real.wait)))
+    return stacked([spread(running.take(~dark), mine[~dark], _STAGES), unknown])

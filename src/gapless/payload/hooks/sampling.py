@@ -1,0 +1,51 @@
+"""Mark how long samplers take to choose the samples of a batch, on the thread that asks for it.
+
+Of torch's own samplers that is microseconds, as a rule; only what takes long is a mark. It lies in
+the ``next`` that asks for a batch, or in the dispatch of another one to a worker.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from ... import wire
+from .. import imports, patching, recorder, tracebacks
+from . import calls
+
+LONG_NS = 100_000  # what takes less is no mark
+
+
+def install() -> None:
+    """Wait for ``torch.utils.data``."""
+    imports.when_imported("torch.utils.data.dataloader", _watch)
+
+
+def _watch(module: Any) -> None:
+    patching.replace(module._BaseDataLoaderIter, "_next_index", _timed)
+
+
+def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Give ``_next_index`` with a mark: for every batch, so what is usual is written out here."""
+    hook, now = patching.hook("sampler"), recorder.now
+
+    @functools.wraps(original)
+    def choosing(self: Any) -> Any:
+        start = now()
+        try:
+            result = original(self)
+        except BaseException as raised:
+            tracebacks.strip(raised)
+            raise
+        end = now()
+        if end - start >= LONG_NS:
+            hook.call(_chosen, self, start, end)
+        return result
+
+    return calls.transparent(choosing)
+
+
+def _chosen(iterator: Any, start: int, end: int) -> None:
+    number = recorder.identify("loader", iterator)
+    if number is not None:  # else it is being built, which begins an iteration
+        recorder.mark(wire.SAMPLER, start, end, number)
