@@ -49,3 +49,45 @@ def test_a_loader_made_anew_is_told_with_the_line_of_the_first(tmp_path: Path) -
     assert (seen.code, seen.err) == (0, "")
     told = {one["id"]: one["line"] for one in logs(tmp_path / "spool")["rank0"].facts("loader")}
     assert [told[number] for number in sorted(told)] == [9, 10, 10, 12, 12, 13, 14]
+
+
+# Only before Python 3.13 does a frame keep what its names were when somebody read them.
+HOLDER = """
+import weakref
+from torch.utils.data import DataLoader
+
+class Thing:
+    pass
+
+class Trainer:
+    def __init__(self):
+        thing = Thing()
+        seen = weakref.ref(thing)
+        self.loader = DataLoader([1.0, 2.0])
+        del thing
+        print(seen())
+
+class Namer:
+    def __init__(self):
+        names = locals()
+        self.loader = DataLoader([1.0, 2.0])
+        print(sorted(names))
+
+class Mine(DataLoader):
+    def __init__(self, *args, **kwargs):
+        thing = Thing()
+        seen = weakref.ref(thing)
+        super().__init__(*args, **kwargs)
+        del thing
+        print(seen())
+
+Trainer(), Namer(), Mine([1.0, 2.0])
+"""
+
+
+def test_nothing_in_an_init_that_makes_a_loader_is_kept_alive(tmp_path: Path) -> None:
+    (tmp_path / "training.py").write_text(HOLDER)
+    command = [sys.executable, "training.py"]
+    seen = watched(command, tmp_path, tmp_path / "spool")
+    assert seen == preloaded(command, tmp_path)
+    assert (seen.code, seen.err) == (0, "")

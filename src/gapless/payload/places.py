@@ -97,16 +97,30 @@ def callers_is_torch(depth: int = 0) -> bool:
 def by_library(thing: object) -> bool:
     """Tell whether a library, and not the user's own code, makes a thing that is being made.
 
-    The ``__init__`` of a class that a library derived from torch's is passed over.
+    The ``__init__`` of a class that a library derived from torch's is passed over. The names inside
+    functions are left alone: to read them would keep what they name alive.
     """
+    begun = _beginnings(type(thing))
     frame: Any = sys._getframe(1)
     while frame is not None:
         whose = _whose_file(frame.f_code.co_filename)
-        begins = frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is thing
-        if whose != _TORCHS and not begins:
+        if whose != _TORCHS and frame.f_code not in begun:
             return whose == _LIBRARYS
         frame = frame.f_back
     return False
+
+
+def _beginnings(kind: type) -> list[Any]:
+    """Give the code of each ``__init__`` of a class and those it is made of, decorators' too."""
+    codes: list[Any] = []
+    for one in type.__dict__["__mro__"].__get__(kind):
+        function = type.__dict__["__dict__"].__get__(one).get("__init__")
+        for _ in range(_LAYERS):
+            if type(function) is not types.FunctionType:
+                break
+            codes.append(function.__code__)
+            function = function.__dict__.get("__wrapped__")
+    return codes
 
 
 def place(frame: Any) -> Place:
