@@ -26,7 +26,8 @@ def later_asker(torch: Any) -> Any:
         return _never
 
     def asks() -> bool:
-        return bool(torch.compiler.is_compiling())
+        told = getattr(torch.compiler, "is_compiling", None)  # not in all builds before a release
+        return told is not None and bool(told())
 
     return asks
 

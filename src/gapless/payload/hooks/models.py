@@ -123,18 +123,18 @@ def told(module: Any, mode: Any, when: Any) -> None:
 
 @patching.guarded("models")
 def ask(at: int) -> None:
-    """Note at a time which models train again though nobody told them.
+    """Note at a time which models train again though nobody told them: Lightning sets the flags.
 
-    Lightning puts ``training`` back by itself, module by module, once it has evaluated. To be asked
-    where a batch is asked for, while ``evaluating`` holds any.
+    To be asked where a batch is asked for, while ``evaluating`` holds any.
     """
     thread = get_ident()
     for key, (reference, told_in) in tuple(evaluating.items()):
-        module = reference()
-        if module is None:
+        if (module := reference()) is None:
             evaluating.pop(key, None)
-        elif told_in == thread and object.__getattribute__(module, "__dict__").get("training"):
-            told(module, True, at)  # noqa: FBT003 - what `training` says
+            continue
+        flag = object.__getattribute__(module, "__dict__").get("training")
+        if told_in == thread and flag is True:  # the truth of a tensor would wait for its device
+            told(module, flag, at)
 
 
 def _graphs(entry: _Met, module: Any, mode: Any) -> None:
