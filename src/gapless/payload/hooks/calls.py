@@ -31,7 +31,7 @@ def around(name: str, before: Any = None, after: Any = None) -> Any:
         ours = getattr(getattr(original, "__code__", None), "co_filename", None)
         if ours == patching.SKIPPED and _names.get(original) == name:
             return original
-        compiles = tracing()
+        compiles = compiling.asker()
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ def unnested(busy: Any, wanted: Any, passed: Any) -> Any:
     """
 
     def make(original: Any) -> Any:
-        compiles, now = tracing(), recorder.now
+        compiles, now = compiling.asker(), recorder.now
 
         @functools.wraps(original)
         def call(self: Any = _ABSENT, /, *others: Any, **kwargs: Any) -> Any:
@@ -176,11 +176,6 @@ def _opened(span: Any) -> Any:
     if scope is not None:
         scope.__enter__()
     return scope
-
-
-def tracing() -> Any:
-    """Give what tells whether torch.compile is looking on: then nothing of ours is to be seen."""
-    return compiling.asker()
 
 
 def _nothing(*_: Any) -> None:

@@ -11,7 +11,7 @@ import functools
 import sys
 from typing import Any
 
-from .. import imports, patching, recorder, tracebacks
+from .. import compiling, imports, patching, recorder, tracebacks
 from . import calls
 
 _SECOND = 1_000_000_000
@@ -77,7 +77,7 @@ def _make(name: str) -> Any:
 
 def _counting_passes(original: Any) -> Any:
     """Give ``backward``, counted. It is for every step: what is usual is written out here."""
-    tracing, passes = calls.tracing(), _passes
+    tracing, passes = compiling.asker(), _passes
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
@@ -94,7 +94,7 @@ def _counting_passes(original: Any) -> Any:
 
 def _counting_zeros(original: Any) -> Any:
     """Give ``zero_grad``, with the calls counted that keep gradients; likewise."""
-    tracing = calls.tracing()
+    tracing = compiling.asker()
 
     @functools.wraps(original)
     def zero_grad(*args: Any, **kwargs: Any) -> Any:

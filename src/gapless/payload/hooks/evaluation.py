@@ -7,10 +7,9 @@ the others pay for one more Python call.
 from __future__ import annotations
 
 import functools
-import sys
 from typing import Any
 
-from .. import imports, patching, places, recorder, tracebacks
+from .. import compiling, imports, patching, places, recorder, tracebacks
 from . import calls, models
 
 _busy = False  # a call is under way; one of another thread meanwhile would be missed, no harm
@@ -29,8 +28,8 @@ def _torch(torch: Any) -> None:
 
 
 def _make(original: Any) -> Any:
-    compiling = getattr(sys.modules.get("torch.compiler"), "is_compiling", None)
-    if compiling is None:
+    compiles = compiling.own_asker()
+    if compiles is None:
         recorder.unseen("evaluation", "this torch does not say when it compiles")
         return original
 
@@ -43,7 +42,7 @@ def _make(original: Any) -> Any:
             except BaseException as error:
                 tracebacks.strip(error)
                 raise
-        if compiling():
+        if compiles():
             return original(*args, **kwargs)
         _busy = True
         try:
