@@ -60,28 +60,23 @@ def load() -> None:
     if _process["loaded"]:
         return
     _process["loaded"] = True
-    import importlib
-
-    from . import recorder, stacks, tracebacks, unstepped
+    from . import recorder, stacks, unstepped
 
     recorder.resume()
     stacks.install()
     recorder.on_first(_watch_exit)
     for name in HOOKS:
-        whole = f"{__package__}.{name}"
-        try:
-            importlib.import_module(whole).install()
-        except ModuleNotFoundError as error:
-            if error.name != whole:
-                imports.failed.append((name, error))
-        except Exception as error:
-            if tracebacks.from_a_signal_handler(error):
-                raise
-            imports.failed.append((name, error))
+        imports.attempt(name, _install, name)
     _told("gapless.step", _mark_steps)
     _told("unstepped", unstepped.install)
     _try(recorder)
     _prepare()
+
+
+def _install(name: str) -> None:
+    import importlib
+
+    importlib.import_module(f"{__package__}.{name}").install()
 
 
 def _mark_steps() -> None:

@@ -27,7 +27,7 @@ class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name in _sought:
             for action in _sought.pop(name):
-                _run(name, action)
+                attempt(name, action)
         if name in _lent and path is None:
             return _ask_others(self, name, path, target) or _spec_of(name)
         if name not in _wanted or name in _busy:
@@ -49,7 +49,7 @@ def when_imported(name: str, action: Callable[[Any], None]) -> None:
     """Call ``action(module)`` once module ``name`` is imported: at once if it is already."""
     module = sys.modules.get(name)
     if module is not None and name not in _wanted:
-        _run(name, action, module)
+        attempt(name, action, module)
         return
     _wanted.setdefault(name, []).append(action)
     _watch()
@@ -58,7 +58,7 @@ def when_imported(name: str, action: Callable[[Any], None]) -> None:
 def when_sought(name: str, action: Callable[[], None]) -> None:
     """Call ``action()`` when module ``name`` is first looked for: at once if it is imported."""
     if name in sys.modules:
-        _run(name, action)
+        attempt(name, action)
         return
     _sought.setdefault(name, []).append(action)
     _watch()
@@ -133,12 +133,13 @@ def _attach(name: str, loader: Any) -> None:
 
 def _fire(name: str, module: Any) -> None:
     for action in _wanted.pop(name, ()):
-        _run(name, action, module)
+        attempt(name, action, module)
     if not (_wanted or _sought or _lent):
         _leave()
 
 
-def _run(name: str, action: Callable[..., None], *args: Any) -> None:
+def attempt(name: str, action: Callable[..., None], *args: Any) -> None:
+    """Do what a module waited for; write down what fails."""
     try:
         action(*args)
     except Exception as error:
