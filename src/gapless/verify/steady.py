@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gapless import wire
 from gapless.model.recording import Recording
 from gapless.model.trace import Int64
+from gapless.study.recorded.footprint import OCCASIONS
 from gapless.study.recorded.training import Training, steppers, trainings
 from gapless.verify.feeding import Feed, feed, told
 
@@ -24,10 +25,8 @@ _ALIKE: Final = 0.02
 _BLOCKS: Final = 4  # from which their median is taken: fewer have a mean
 _UNMARKED: Final = 0.02  # of all steps, behind the device's last mark
 _CPU: Final = 100.0  # per cent: how samplers count one processor
-_OCCASIONS: Final = (  # kinds of marks, and the value of those that count
-    (wire.CHECKPOINT, None),
-    (wire.LOGGING, None),
-    (wire.PROFILING, None),
+_RECURS: Final = (  # kinds of marks, and the value of those that count
+    *((kind, None) for _, kind in OCCASIONS),
     (wire.MODE, 0),
 )
 Float = npt.NDArray[np.float64]
@@ -169,7 +168,7 @@ def warm_up(lengths: Int64) -> int:
 def _periods(training: Training, ends: Int64) -> Iterator[int]:
     """Give how many steps lie between checkpoints, between calls of loggers, and so on."""
     marks = training.process.marks
-    for kind, value in _OCCASIONS:
+    for kind, value in _RECURS:
         rows = (marks.kind == kind) & (marks.start < ends[-1])
         if value is not None:
             rows &= marks.value == value

@@ -33,7 +33,7 @@ _NUMBERS: Final = (
     "device_allocs",
     "device_frees",
 )
-_OCCASIONS: Final = (
+OCCASIONS: Final = (
     ("checkpoint", wire.CHECKPOINT),
     ("logging", wire.LOGGING),
     ("profiling", wire.PROFILING),
@@ -86,7 +86,7 @@ def _occasions(every: Sequence[Training]) -> tuple[CallUse, ...]:
             calls.total,
             calls.in_steps / steps if steps else None,
         )
-        for name, kind in _OCCASIONS
+        for name, kind in OCCASIONS
         for place, calls in _ranked(every, kind)
     ]
     return tuple(sorted(found, key=lambda one: -one.total_ns))

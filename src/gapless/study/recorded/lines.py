@@ -32,24 +32,7 @@ def hot_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
 
     By the time that they stand for, where that was measured; else by how often they were seen.
     """
-    counts: dict[str, Counter[Place]] = {}
-    looks: dict[str, Counter[Place]] = {}
-    whole = Counter[str]()
-    every = [one for process in processes for one in process.stacks if not _is_ours(one)]
-    measured = {stack.thread for stack in every if stack.ran_ns}
-    for stack in every:
-        amount = stack.ran_ns + stack.blocked_ns if stack.thread in measured else stack.count
-        whole[stack.thread] += amount
-        place = _place(stack)
-        if place is not None and amount:
-            counts.setdefault(stack.thread, Counter())[place] += amount
-            looks.setdefault(stack.thread, Counter())[place] += stack.count
-    return tuple(
-        HotLine(thread, *place, looks[thread][place], amount / whole[thread])
-        for thread in sorted(counts)
-        for place, amount in counts[thread].most_common(_MOST)
-        if amount >= _LEAST * whole[thread]
-    )
+    return _ranked(processes, lambda stack: (stack.thread, _place(stack)))
 
 
 def loading_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
@@ -57,22 +40,31 @@ def loading_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
 
     Shares are of the time of these threads, as with ``hot_lines``.
     """
-    every = [one for process in processes for one in process.stacks if one.thread == "training"]
-    stacks = [one for one in every if not _is_ours(one)]
-    measured = any(one.ran_ns for one in stacks)
-    whole = 0
-    times, looks = Counter[tuple[str, Place]](), Counter[tuple[str, Place]]()
-    for one in stacks:
-        amount = one.ran_ns + one.blocked_ns if measured else one.count
-        whole += amount
-        place = _loading(one)
-        if place is not None:
-            times[place] += amount
-            looks[place] += one.count
+    return _ranked(processes, _loading)
+
+
+def _ranked(
+    processes: Iterable[Process], doing_of: Callable[[StackCount], tuple[str, Place | None]]
+) -> tuple[HotLine, ...]:
+    """Count the lines of what threads do, the most first, by the time of each thread."""
+    times: dict[tuple[str, str], Counter[Place]] = {}
+    looks = Counter[tuple[str, str, Place]]()
+    whole = Counter[str]()
+    stacks = [one for process in processes for one in process.stacks if not _is_ours(one)]
+    measured = {stack.thread for stack in stacks if stack.ran_ns}
+    for stack in stacks:
+        thread = stack.thread
+        amount = stack.ran_ns + stack.blocked_ns if thread in measured else stack.count
+        whole[thread] += amount
+        doing, place = doing_of(stack)
+        if place is not None and amount:
+            times.setdefault((doing, thread), Counter())[place] += amount
+            looks[doing, thread, place] += stack.count
     return tuple(
-        HotLine(doing, *place, looks[doing, place], amount / whole)
-        for (doing, place), amount in times.most_common(_MOST)
-        if amount and amount >= _LEAST * whole
+        HotLine(doing, *place, looks[doing, thread, place], amount / whole[thread])
+        for doing, thread in sorted(times)
+        for place, amount in times[doing, thread].most_common(_MOST)
+        if amount >= _LEAST * whole[thread]
     )
 
 
@@ -213,13 +205,15 @@ def _is_torch(stack: StackCount) -> bool:
     )
 
 
-def _loading(stack: StackCount) -> tuple[str, Place] | None:
-    """Give what a loader is at on its own thread, and in which line of the user's."""
+def _loading(stack: StackCount) -> tuple[str, Place | None]:
+    """Give what a loader is at on the training thread, and in which line of the user's, if any."""
+    if stack.thread != "training":
+        return "", None
     inside = [at for at, one in enumerate(stack.frames) if _LOADER in one[0].replace("\\", "/")]
     frames = stack.frames[: max(inside, default=0)]
     place = next((one for one in frames if not is_library(one[0])), None)
     chooses = any(one[2].endswith(_CHOOSES) for one in frames)
-    return None if place is None else ("choosing" if chooses else "making", place)
+    return "choosing" if chooses else "making", place
 
 
 def _place(stack: StackCount) -> Place | None:
