@@ -58,7 +58,7 @@ def report() -> str:
     """Give the first screen of the recorded run that the tests read."""
     page = gapless("report", STORY).rstrip()
     command = json.loads((RUNS / STORY / "run.json").read_text())["command"]
-    words = [Path(word).name if word.startswith("/") else word for word in command]
+    words = [Path(word).name if word.endswith(".py") else word for word in command]
     return _fenced(f"$ gapless run {' '.join(words)}\n{page}")
 
 
