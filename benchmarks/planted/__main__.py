@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,6 +69,12 @@ _THREADS: Final = (
 )
 
 
+_GPU_LANES: Final = (
+    "of both devices, the lanes that are the GPU's (default: 1); they measure by turns,\n"
+    "and record so, each alone on the GPU while the next one starts"
+)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -76,7 +83,8 @@ def _options() -> argparse.Namespace:
     add("act", choices=("smoke", "same", "run", "ask", "judge", "carry"))
     add("--half", choices=("open", "unseen", "both"), default="open")
     add("--device", choices=("cpu", "cuda", "both"), default="cpu")
-    add("--lanes", type=int, default=1, help="cases at a time; of both devices one is the GPU's")
+    add("--lanes", type=int, default=1, help="cases at a time")
+    add("--gpu-lanes", type=int, default=1, help=_GPU_LANES)
     add("--cores-per-lane", type=int, default=2)
     add("--threads", type=int, default=0, help=_THREADS)
     add("--sources", type=Path, help="clones to read the scripts from")
@@ -84,6 +92,7 @@ def _options() -> argparse.Namespace:
     add("--work", type=Path, help="where scripts are laid out (a temporary folder)")
     add("--seconds", type=float, default=3.0, help="of counted steps, to see whether it runs")
     add("--limit-seconds", type=float, default=60.0, help="of the truth of one case")
+    add("--gpu-limit-seconds", type=float, default=60.0, help="the same on a GPU")
     add("--total-seconds", type=float, default=1e9, help="by which cases are done")
     add("--pairs", type=int, default=40, help="of turns, at most")
     add("--again", nargs="*", default=[], choices=("failed", "undecided"), help="is done anew")
@@ -102,6 +111,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
         out=options.out.resolve(),
         seconds=options.seconds,
         limit_s=options.limit_seconds,
+        gpu_limit_s=options.gpu_limit_seconds,
         pairs=max(4, options.pairs),
         end=options.end,
         again=frozenset(options.again),
@@ -111,13 +121,16 @@ def _wanted(options: argparse.Namespace) -> Wanted:
 def _lanes(options: argparse.Namespace) -> list[Lane]:
     cores = sorted(os.sched_getaffinity(0))
     each = options.cores_per_lane
+    gpu_lanes = {"cpu": 0, "both": options.gpu_lanes, "cuda": options.lanes}[options.device]
+    by_turns = threading.Lock()
     lanes: list[Lane] = []
     for number in range(options.lanes):
         mine = tuple(cores[number * each : (number + 1) * each])
-        gpu = options.device == "cuda" or (options.device == "both" and number == 0)
+        device = "cuda" if number < gpu_lanes else "cpu"
         place = options.work.resolve() / f"lane{number}"
         place.mkdir(parents=True, exist_ok=True)
-        lanes.append(Lane(number, mine, "cuda" if gpu else "cpu", place, options.threads))
+        alone = by_turns if device == "cuda" else nullcontext()
+        lanes.append(Lane(number, mine, device, place, options.threads, alone))
     return lanes
 
 

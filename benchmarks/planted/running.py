@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.planted.data import make
 from benchmarks.planted.scripts import STANDINS, Script, lay_out
@@ -37,6 +37,9 @@ class Lane:
     device: str
     place: Path
     threads: int = 0  # of a tensor operation; 0: as many as processors
+    # Held while something is measured or recorded: lanes of one GPU would make each other's steps
+    # several times as long, and a recording would tell of a GPU that is shared.
+    alone: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
 
     def environment(self, script: Script, root: Path) -> dict[str, str]:
         """Give the environment that a script runs in."""

@@ -15,11 +15,13 @@ stand still, others are waited for until they leave the processors alone. Pairs 
 more of them than in the calm ones are left out, whatever they measured.
 """
 
+import contextlib
 import math
 import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -40,7 +42,7 @@ _T: Final[dict[int, float]] = dict(
 _READY: Final = 6  # steps before a side is ready …
 _READY_SLOW: Final = (3, 3.0)  # … or so many, and seconds between the first and the last of them
 _STARTING_S: Final = 150.0  # until a side is ready
-_TURN_S: Final = {"cpu": 1.0, "cuda": 2.0}  # of the faster side
+_TURN_S: Final = {"cpu": 1.0, "cuda": 1.2}  # of the faster side
 _SKIPPED: Final = {"cpu": 0.0, "cuda": 0.25}  # of the steps of a turn, at its beginning
 _FEWEST: Final = 4  # pairs
 _WANTED: Final = 8  # pairs within the limit: slow steps make short turns
@@ -137,19 +139,26 @@ def steps_of_a_turn(seconds: Sequence[float], turn_s: float, limit_s: float) -> 
 
 
 def measure(
-    healthy: Callable[[], Live], planted: Callable[[], Live], device: str, limits: Limits
+    healthy: Callable[[], Live],
+    planted: Callable[[], Live],
+    on: tuple[str, contextlib.AbstractContextManager[Any]],
+    limits: Limits,
 ) -> Truth:
     """Run both in turns until the verdict is clear, or as many pairs, or seconds, are over.
 
+    ``on`` is the device, and what is held while turns are measured: both start without it.
     Raises ``RunError`` where one of them ended before there were four pairs.
     """
     begun = time.monotonic()
+    device, alone = on
     sides: list[_Side] = []
     try:
-        for start in (healthy, planted):
-            sides.append(_Side(start()))
-            sides[-1].wait_ready()
-        pairs, steps = _in_turns(sides, device, limits)
+        sides.append(_Side(healthy()))
+        sides.append(_Side(planted()))
+        with ThreadPoolExecutor(len(sides)) as pool:
+            list(pool.map(_Side.wait_ready, sides))
+        with alone:
+            pairs, steps = _in_turns(sides, device, limits)
         said = " | ".join(side.live.said for side in sides if side.live.ended)
     finally:
         for side in sides:

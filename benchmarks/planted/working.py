@@ -35,6 +35,7 @@ class Wanted:
     out: Path
     seconds: float = 3.0  # of counted steps, to see whether a script runs
     limit_s: float = 60.0  # of the truth of a case
+    gpu_limit_s: float = 60.0  # the same on a GPU, which lanes have by turns
     check_s: float = 15.0
     pairs: int = 40  # of turns, at most
     end: float = float("inf")  # of time.monotonic(), by which cases are done
@@ -45,11 +46,11 @@ class Wanted:
         """Give when the last case may be begun, of whatever kind: else the end holds controls."""
         return self.end - _LEAST_S - self.check_s - _AROUND_S
 
-    def limits(self) -> truth.Limits:
+    def limits(self, device: str) -> truth.Limits:
         """Give the limits of a truth that begins now."""
         left = max(_LEAST_S, self.end - time.monotonic() - self.check_s - _AROUND_S)
-        seconds = min(self.limit_s, left)
-        return truth.Limits(self.pairs, seconds, min(_SLOW * self.limit_s, left))
+        limit_s = self.gpu_limit_s if device == "cuda" else self.limit_s
+        return truth.Limits(self.pairs, min(limit_s, left), min(_SLOW * limit_s, left))
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def smoke(script: Script, lane: Lane, wanted: Wanted) -> dict[str, Any]:
     try:
         root = lane.place / "healthy" / script.name
         prepare(script, root, wanted.sources)
-        shown = arm(script, root, lane, wanted.seconds, wanted.seconds * 3 + _STARTING_S)
+        with lane.alone:
+            shown = arm(script, root, lane, wanted.seconds, wanted.seconds * 3 + _STARTING_S)
     except (RunError, FetchError, OSError) as error:
         return {"failed": str(error)[-900:]}
     return {"step_s": shown.step_s, "steps": shown.steps, "kind": shown.kind}
@@ -152,7 +154,8 @@ def _work(case: Case, lane: Lane, wanted: Wanted, held: tuple[Path, dict[str, An
         _keep(path, kept)
     if not kept.get("recorded"):
         recording = path.parent / "recordings" / f"{case.name}.tar.zst"
-        record(scripts()[case.script], root, lane, recording, wanted.check_s)
+        with lane.alone:
+            record(scripts()[case.script], root, lane, recording, wanted.check_s)
         kept["recorded"] = True
 
 
@@ -160,7 +163,7 @@ def _truth(case: Case, lane: Lane, wanted: Wanted, root: Path) -> dict[str, Any]
     script = scripts()[case.script]
     healthy = lane.place / "healthy" / case.script
     prepare(script, healthy, wanted.sources)
-    found = _side_by_side(script, (healthy, root), lane, wanted.limits())
+    found = _side_by_side(script, (healthy, root), lane, wanted.limits(lane.device))
     return found.plain()
 
 
@@ -169,7 +172,7 @@ def compare_with_itself(script: Script, lane: Lane, wanted: Wanted) -> truth.Tru
     roots = (lane.place / "same-a" / script.name, lane.place / "same-b" / script.name)
     for root in roots:
         prepare(script, root, wanted.sources)
-    return _side_by_side(script, roots, lane, wanted.limits())
+    return _side_by_side(script, roots, lane, wanted.limits(lane.device))
 
 
 def _side_by_side(
@@ -179,7 +182,7 @@ def _side_by_side(
         return lambda: Live(script, place, lane, f"{name}-{place.name}")
 
     healthy, other = roots
-    return truth.measure(start(healthy, "a"), start(other, "b"), lane.device, limits)
+    return truth.measure(start(healthy, "a"), start(other, "b"), (lane.device, lane.alone), limits)
 
 
 def _keep(path: Path, kept: Mapping[str, Any]) -> None:

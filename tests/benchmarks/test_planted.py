@@ -1,6 +1,7 @@
 """Faults planted in trainings: what is changed, where, which half, and what counts as named."""
 
 import ast
+import contextlib
 import hashlib
 import json
 import math
@@ -330,7 +331,9 @@ def test_two_scripts_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.M
         root.mkdir()
         (root / "train.py").write_text(text + loop.format(step_s))
         sides.append(partial(Live, TRAINING, root, lane, name))
-    shown = truth.measure(sides[0], sides[1], "cpu", truth.Limits(40, 300.0, 300.0))
+    shown = truth.measure(
+        sides[0], sides[1], ("cpu", contextlib.nullcontext()), truth.Limits(40, 300.0, 300.0)
+    )
     assert shown.verdict == "faulty"
     assert 1.5 < shown.mid < 10.0
     assert shown.steps >= 5
@@ -431,7 +434,7 @@ def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None
     wanted = Wanted(None, tmp_path, end=time.monotonic() + 300.0)
     assert wanted.last_start <= wanted.end - wanted.check_s
     late = Wanted(None, tmp_path, end=time.monotonic() + 100.0)
-    assert late.limits().at_most < wanted.limits().at_most < 300.0
+    assert late.limits("cpu").at_most < wanted.limits("cpu").at_most < 300.0
 
 
 def test_the_result_names_the_machine_that_recorded(tmp_path: Path) -> None:
