@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.recorder import counted
+from benchmarks.planted.truth import spread_of_starts, with_starts
 
 Json = Mapping[str, Any]
 _THREE: Final = 3
@@ -62,10 +63,18 @@ def rank(findings: Sequence[Json], planting: Json) -> int | None:
     return next((at for at, one in enumerate(findings) if right(one, planting)), None)
 
 
-def judge(kept: Json, answer: Json) -> Judged:
-    """Judge one case."""
+def judge(kept: Json, answer: Json, spread: float | None = None) -> Judged:
+    """Judge one case; ``spread`` is how far two starts of a training differ there.
+
+    A control is sound since nothing is planted in it. A decoy is harmless as it is written: it is
+    sound unless it was measured to cost something.
+    """
     case, found = kept["case"], kept["truth"]
+    if found is not None:
+        found = with_starts(found, spread)
     truth = "sound" if found is None else found["verdict"]
+    if case["kind"] == "decoy" and truth == "undecided":
+        truth = "sound"
     findings = _causes(answer.get("findings"))
     pointed = _causes(answer.get("to_try"))
     ranks = tuple(rank(findings, one) for one in kept["planted"])
@@ -106,6 +115,7 @@ def collect(out: Path, side: str) -> tuple[list[Judged], dict[str, int]]:
     """Judge all cases of a half that are recorded and answered; count those that are not."""
     judged: list[Judged] = []
     left = {"failed": 0, "unanswered": 0}
+    spreads = {device: spread(out, device) for device in ("cpu", "cuda")}
     for path in sorted((out / side).glob("*.json")):
         kept = json.loads(path.read_text())
         answered = out / side / "answers" / path.name
@@ -114,8 +124,15 @@ def collect(out: Path, side: str) -> tuple[list[Judged], dict[str, int]]:
         elif not answered.exists():
             left["unanswered"] += 1
         else:
-            judged.append(judge(kept, json.loads(answered.read_text())))
+            answer = json.loads(answered.read_text())
+            judged.append(judge(kept, answer, spreads[kept["case"]["device"]]))
     return judged, left
+
+
+def spread(out: Path, device: str) -> float | None:
+    """Give how far two starts differ on a device, from the cases of both halves."""
+    rows = [json.loads(path.read_text()) for path in sorted(out.glob(f"*/*--{device}.json"))]
+    return spread_of_starts([kept["truth"] for kept in rows if kept.get("truth")])
 
 
 def recorders(out: Path, side: str) -> list[Json | None]:
@@ -178,6 +195,7 @@ def result(out: Path, halves: Sequence[str], previous: Path, machine: Json) -> d
             "recorded_on": counted(recorders(out, side)),
             "asked_on": machine,
             "left_out": left,
+            "starts_differ_by": {device: spread(out, device) for device in ("cpu", "cuda")},
             "all": figures(judged),
         }
         for device in ("cpu", "cuda"):

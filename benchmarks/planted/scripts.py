@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.planted.healing import healed
+
 LIST: Final = Path(__file__).with_name("scripts.toml")
 STANDINS: Final = Path(__file__).with_name("standins")
 _RAW: Final = "https://raw.githubusercontent.com/{repo}/{commit}/{path}"
@@ -139,14 +141,17 @@ def lay_out(script: Script, place: Path, sources: Path | None) -> None:
 
 
 def mended(script: Script, path: str, data: bytes) -> bytes:
-    """Give a file with the declared pieces replaced. Raises ``FetchError`` where counts differ."""
+    """Give a file with the declared pieces replaced, healed if faults may be planted in it.
+
+    Raises ``FetchError`` where counts differ.
+    """
     for one in script.mended:
         if one.file == path:
             times = data.count(one.old.encode())
             if times != one.count:
                 raise FetchError(f"{path} holds {one.old!r} {times} times, not {one.count}")
             data = data.replace(one.old.encode(), one.new.encode())
-    return data
+    return healed(data.decode()).encode() if path in script.planted_in else data
 
 
 def carry(sources: Path, target: Path) -> int:

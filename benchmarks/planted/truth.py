@@ -13,6 +13,11 @@ A process of others on one of the processors makes a step of several threads man
 since all wait at each barrier for the thread that was put aside. So before each pair, while both
 stand still, others are waited for until they leave the processors alone. Pairs in which others took
 more of them than in the calm ones are left out, whatever they measured.
+
+A process has a speed of its own (where its memory came to lie, say), which no number of turns
+shows: the same script started twice differs by some per cent. So both are started twice, and how
+far two starts differ, over all cases measured on a machine (``spread_of_starts``), widens the
+interval of each case (``with_starts``).
 """
 
 import contextlib
@@ -20,9 +25,9 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 from benchmarks.planted.running import Live, RunError
@@ -44,6 +49,10 @@ _READY_SLOW: Final = (3, 3.0)  # … or so many, and seconds between the first a
 _STARTING_S: Final = 150.0  # until a side is ready
 _TURN_S: Final = {"cpu": 1.0, "cuda": 1.2}  # of the faster side
 _SKIPPED: Final = {"cpu": 0.0, "cuda": 0.25}  # of the steps of a turn, at its beginning
+_STARTS: Final = 2  # of both sides
+_CASES: Final = 10  # that tell how far starts differ
+_MEDIAN_OF_HALF_NORMAL: Final = 0.6745  # of standard deviation 1
+_NORMAL: Final = 1.645  # its two-sided 90 % quantile
 _FEWEST: Final = 4  # pairs
 _WANTED: Final = 8  # pairs within the limit: slow steps make short turns
 _LATE: Final = 8  # times as long as expected: a turn is given up
@@ -63,7 +72,8 @@ class Truth:
     verdict: Verdict
     healthy_s: tuple[float, ...]  # a step, in each pair of turns
     planted_s: tuple[float, ...]
-    steps: int  # of a turn
+    starts: tuple[int, ...]  # the start of both sides that each pair belongs to: 0, 1
+    steps: int  # of a turn, after the first start
     left_out: int  # pairs, for what other processes took
     foreign: float  # share of the processors that others took in the median pair
     spent_s: float
@@ -95,11 +105,59 @@ class Pair:
     healthy_s: float
     planted_s: float
     foreign: float
+    start: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """Give the logarithm of the speed-up."""
+        return math.log(self.planted_s / self.healthy_s)
+
+
+def spread_of_starts(truths: Sequence[Mapping[str, Any]]) -> float | None:
+    """Give the standard deviation of a start's log-ratio, from cases that were started twice.
+
+    From the median difference of two starts, so that some odd cases do not count; what turns vary
+    by is part of it. ``None`` where there are fewer than ten such cases.
+    """
+    apart: list[float] = []
+    for kept in truths:
+        means = _means(kept)
+        if len(means) > 1:
+            apart.append(abs(means[1] - means[0]))
+    if len(apart) < _CASES:
+        return None
+    return statistics.median(apart) / (_MEDIAN_OF_HALF_NORMAL * math.sqrt(2))
+
+
+def with_starts(kept: Mapping[str, Any], spread: float | None) -> dict[str, Any]:
+    """Give a kept truth, its interval widened by what a start differs from another one."""
+    means = _means(kept)
+    if spread is None or not means:
+        return dict(kept)
+    middle = statistics.mean(means)
+    own = math.log(kept["high"] / kept["low"]) / 2
+    reach = math.hypot(own, _NORMAL * spread / math.sqrt(len(means)))
+    low, mid, high = (math.exp(middle + side * reach) for side in (-1, 0, 1))
+    return dict(kept) | {
+        "low": low,
+        "mid": mid,
+        "high": high,
+        "verdict": verdict(low, mid, high),
+    }
+
+
+def _means(kept: Mapping[str, Any]) -> list[float]:
+    rows: dict[int, list[float]] = {}
+    starts = kept.get("starts", ())
+    for at, start in enumerate(starts):
+        ratio = math.log(kept["planted_s"][at] / kept["healthy_s"][at])
+        rows.setdefault(start, []).append(ratio)
+    return [statistics.mean(rows[start]) for start in sorted(rows)]
 
 
 def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
     """Give low, middle and high of the speed-up: Student's interval of the pairs' log-ratios."""
-    ratios = [math.log(one.planted_s / one.healthy_s) for one in pairs]
+    ratios = [one.ratio for one in pairs]
     middle = statistics.mean(ratios)
     freedom = len(ratios) - 1
     quantile = _T[max(key for key in _T if key <= freedom)]
@@ -150,6 +208,24 @@ def measure(
     Raises ``RunError`` where one of them ended before there were four pairs.
     """
     begun = time.monotonic()
+    limits = Limits(limits.pairs, limits.seconds / _STARTS, limits.at_most / _STARTS)
+    pairs, steps, said = _after_start(healthy, planted, on, limits)
+    if len(pairs) < _FEWEST:
+        raise RunError(f"fewer than {_FEWEST} pairs of turns were measured: {said or 'too slow'}")
+    for start in range(1, _STARTS):
+        with contextlib.suppress(RunError):  # the first start is a truth, if a wider one
+            more, *_ = _after_start(healthy, planted, on, limits)
+            pairs += [replace(one, start=start) for one in more]
+    return _truth(pairs, steps, time.monotonic() - begun)
+
+
+def _after_start(
+    healthy: Callable[[], Live],
+    planted: Callable[[], Live],
+    on: tuple[str, contextlib.AbstractContextManager[Any]],
+    limits: Limits,
+) -> tuple[list[Pair], int, str]:
+    """Start both, let them work in turns, and end them; give also what one that ended printed."""
     device, alone = on
     sides: list[_Side] = []
     try:
@@ -163,18 +239,22 @@ def measure(
     finally:
         for side in sides:
             side.live.end()
-    if len(pairs) < _FEWEST:
-        raise RunError(f"fewer than {_FEWEST} pairs of turns were measured: {said or 'too slow'}")
-    return _truth(pairs, steps, time.monotonic() - begun)
+    return pairs, steps, said
 
 
 def _truth(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
-    kept = undisturbed(pairs)
+    starts = sorted({one.start for one in pairs})
+    kept = [
+        pair
+        for start in starts
+        for pair in undisturbed([one for one in pairs if one.start == start])
+    ]
     low, mid, high = interval(kept)
     return Truth(
         *(low, mid, high, verdict(low, mid, high)),
         healthy_s=tuple(one.healthy_s for one in kept),
         planted_s=tuple(one.planted_s for one in kept),
+        starts=tuple(one.start for one in kept),
         steps=steps,
         left_out=len(pairs) - len(kept),
         foreign=statistics.median(one.foreign for one in pairs),

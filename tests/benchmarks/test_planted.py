@@ -22,6 +22,7 @@ import pytest
 from benchmarks.planted import judging, steps, truth
 from benchmarks.planted.cases import Case, cases, half
 from benchmarks.planted.data import MAKERS
+from benchmarks.planted.healing import healed
 from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS
 from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
 from benchmarks.planted.recorder import recorder
@@ -195,9 +196,61 @@ def test_refuses_a_file_with_other_bytes(tmp_path: Path) -> None:
 
 def test_mends_only_what_occurs_as_often_as_declared() -> None:
     script = next(one for one in scripts().values() if one.name == "regression")
-    assert b"if loss < -1.0:" in mended(script, script.entry, b"if loss < 1e-3:")
+    text = b"if loss < 1e-3:\n    pass\n"
+    assert b"if loss < -1.0:" in mended(script, script.entry, text)
     with pytest.raises(FetchError, match="0 times"):
         mended(script, script.entry, b"nothing of the kind")
+
+
+HEALING = (
+    ("torch.optim.Adam(m.parameters())", "torch.optim.Adam(m.parameters(), fused=True)"),
+    ("SGD(p, 0.1, foreach=False)", "SGD(p, 0.1, foreach=False)"),
+    ("RMSprop(p, 0.1)", "RMSprop(p, 0.1)"),
+    ("SGD(p, **options)", "SGD(p, **options)"),
+    ("DataLoader(data(), 64)", "DataLoader(prepared(data()), 64)"),
+    ("DataLoader(dataset=d, batch_size=4)", "DataLoader(dataset=prepared(d), batch_size=4)"),
+    ("DataLoader(d, 64, num_workers=2)", "DataLoader(d, 64, num_workers=2)"),
+    ("DataLoader(d, **options)", "DataLoader(d, **options)"),
+)
+
+
+@pytest.mark.parametrize(("before", "after"), HEALING)
+def test_a_script_is_healed_where_that_is_safe(before: str, after: str) -> None:
+    lines = healed(f"import torch\nmade = {before}\n").splitlines()
+    assert lines[-1] == f"made = {after}"
+    assert ("from prepared_samples import prepared" in lines) is ("prepared(" in after)
+
+
+def test_two_starts_widen_an_interval() -> None:
+    def measured(first: float, second: float) -> dict[str, Any]:
+        return {
+            "low": 1.18,
+            "mid": 1.2,
+            "high": 1.22,
+            "verdict": "faulty",
+            "healthy_s": [1.0] * 4,
+            "planted_s": [first, first, second, second],
+            "starts": [0, 0, 1, 1],
+        }
+
+    assert truth.spread_of_starts([measured(1.2, 1.2)] * 9) is None
+    spread = truth.spread_of_starts([measured(1.2, 1.3)] * 10)
+    assert spread == pytest.approx(math.log(1.3 / 1.2) / 0.6745 / math.sqrt(2))
+    told = truth.with_starts(measured(1.1, 1.3), spread)
+    assert told["mid"] == pytest.approx(math.sqrt(1.1 * 1.3))
+    assert told["low"] < 1.11
+    assert told["high"] > 1.29
+    assert truth.with_starts(measured(1.1, 1.3), None)["low"] == 1.18
+    once = {"low": 1.1, "mid": 1.2, "high": 1.3, "healthy_s": [1.0], "planted_s": [1.2]}
+    assert truth.with_starts(once, spread) == once
+
+
+def test_a_decoy_is_sound_unless_it_was_measured_to_cost() -> None:
+    for verdict, truth_of_it in (("undecided", "sound"), ("sound", "sound"), ("faulty", "faulty")):
+        decoy = kept("decoy", ["decoy-clock-read"], verdict, 1.03)
+        assert judging.judge(decoy, {"findings": []}).truth == truth_of_it
+    fault = kept("fault", ["python-loop"], "undecided")
+    assert judging.judge(fault, {"findings": []}).truth == "undecided"
 
 
 def test_cases_are_of_one_side_and_widespread(
@@ -336,7 +389,9 @@ def test_two_scripts_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.M
     )
     assert shown.verdict == "faulty"
     assert 1.5 < shown.mid < 10.0
-    assert shown.steps >= 5
+    assert shown.steps >= 1
+    assert set(shown.starts) == {0, 1}
+    assert len(shown.starts) == len(shown.healthy_s) == len(shown.planted_s)
 
 
 def finding(

@@ -21,10 +21,11 @@ _PYTHON: Final = ("G202", "G203", "G214")
 def _loops_of_parameters(site: Site) -> Sequence[Change] | None:
     """Ask for the loop over parameters where torch would take many at once."""
     calls = [one for one in optimizers(site.source) if "foreach" not in site.source.segment(one)]
-    calls = [one for one in calls if "fused" not in site.source.segment(one)]
-    if not calls:
-        return None
-    return [with_keywords(site.source, one, {"foreach": "False"}) for one in calls]
+    changes: list[Change] = []
+    for call in calls:
+        fused = {"fused": "False"} if "fused=True" in site.source.segment(call) else {}
+        changes.append(with_keywords(site.source, call, {"foreach": "False"} | fused))
+    return changes or None
 
 
 def _averaged(site: Site) -> Sequence[Change] | None:

@@ -1,0 +1,45 @@
+"""Mend what many scripts of others have in common, so that a control is as healthy as it can be.
+
+A training of which a third goes to transforms in its own process, or to an optimizer that takes
+parameter after parameter, is no sound case, and a smaller fault planted in it is not what it
+should hear of first. So samples of loaders without workers are made once, before the first batch
+(``standins/prepared_samples.py``), and optimizers that can be fused are.
+"""
+
+import ast
+from typing import Final
+
+from benchmarks.planted.mutations.plant import optimizers
+from benchmarks.planted.places import loaders, with_keywords
+from benchmarks.planted.source import Change, Insertion, Replacement, apply, header, parse
+
+_FUSED: Final = ("Adam", "AdamW", "SGD", "Adagrad")
+_UNLESS: Final = ("fused", "foreach", "capturable", "differentiable", "**")
+_IMPORT: Final = "from prepared_samples import prepared"
+
+
+def healed(text: str) -> str:
+    """Give a script with fused optimizers, and with samples that are made once."""
+    source = parse(text)
+    changes: list[Change] = [
+        with_keywords(source, call, {"fused": "True"})
+        for call in optimizers(source)
+        if source.segment(call.func).rsplit(".", 1)[-1] in _FUSED
+        and not any(word in source.segment(call) for word in _UNLESS)
+    ]
+    prepared = [one for call in loaders(source) if (one := _prepared(call)) is not None]
+    if prepared:
+        changes += [Insertion(header(source), _IMPORT), *prepared]
+    return apply(source, changes).text if changes else text
+
+
+def _prepared(call: ast.Call) -> Replacement | None:
+    """Wrap the data set of a loader, unless workers may make its samples."""
+    words = {one.arg for one in call.keywords}
+    if None in words or "num_workers" in words:
+        return None
+    named = [one.value for one in call.keywords if one.arg == "dataset"]
+    data = (call.args or named)[0] if call.args or named else None
+    if data is None or isinstance(data, ast.Starred):
+        return None
+    return Replacement(data, f"prepared({ast.unparse(data)})")
