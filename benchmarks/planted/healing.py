@@ -2,8 +2,9 @@
 
 A training of which a third goes to transforms in its own process, or to an optimizer that takes
 parameter after parameter, is no sound case, and a smaller fault planted in it is not what it
-should hear of first. So samples of loaders without workers are made once, before the first batch
-(``standins/prepared_samples.py``), and optimizers that can be fused are.
+should hear of first. So samples are made once, before the first batch, by loaders without workers,
+and where there is no GPU by all: there, workers take the processors that the training computes on
+(``standins/prepared_samples.py``). Optimizers that can be fused are.
 """
 
 import ast
@@ -15,7 +16,7 @@ from benchmarks.planted.source import Change, Insertion, Replacement, apply, hea
 
 _FUSED: Final = ("Adam", "AdamW", "SGD", "Adagrad")
 _UNLESS: Final = ("fused", "foreach", "capturable", "differentiable", "**")
-_IMPORT: Final = "from prepared_samples import prepared"
+_MODULE: Final = "prepared_samples"
 
 
 def healed(text: str) -> str:
@@ -27,19 +28,20 @@ def healed(text: str) -> str:
         if source.segment(call.func).rsplit(".", 1)[-1] in _FUSED
         and not any(word in source.segment(call) for word in _UNLESS)
     ]
-    prepared = [one for call in loaders(source) if (one := _prepared(call)) is not None]
-    if prepared:
-        changes += [Insertion(header(source), _IMPORT), *prepared]
+    samples = [one for call in loaders(source) if (one := _prepared(call)) is not None]
+    if samples:
+        names = sorted({one.text.partition("(")[0] for one in samples})
+        line = f"from {_MODULE} import {', '.join(names)}"
+        changes += [Insertion(header(source), line), *samples]
     return apply(source, changes).text if changes else text
 
 
 def _prepared(call: ast.Call) -> Replacement | None:
-    """Wrap the data set of a loader, unless workers may make its samples."""
+    """Wrap the data set of a loader; only where there is no GPU if workers may make its samples."""
     words = {one.arg for one in call.keywords}
-    if None in words or "num_workers" in words:
-        return None
     named = [one.value for one in call.keywords if one.arg == "dataset"]
     data = (call.args or named)[0] if call.args or named else None
     if data is None or isinstance(data, ast.Starred):
         return None
-    return Replacement(data, f"prepared({ast.unparse(data)})")
+    maker = "prepared_without_gpu" if {None, "num_workers"} & words else "prepared"
+    return Replacement(data, f"{maker}({ast.unparse(data)})")

@@ -209,8 +209,9 @@ HEALING = (
     ("SGD(p, **options)", "SGD(p, **options)"),
     ("DataLoader(data(), 64)", "DataLoader(prepared(data()), 64)"),
     ("DataLoader(dataset=d, batch_size=4)", "DataLoader(dataset=prepared(d), batch_size=4)"),
-    ("DataLoader(d, 64, num_workers=2)", "DataLoader(d, 64, num_workers=2)"),
-    ("DataLoader(d, **options)", "DataLoader(d, **options)"),
+    ("DataLoader(d, num_workers=2)", "DataLoader(prepared_without_gpu(d), num_workers=2)"),
+    ("DataLoader(d, **options)", "DataLoader(prepared_without_gpu(d), **options)"),
+    ("DataLoader(*given)", "DataLoader(*given)"),
 )
 
 
@@ -218,7 +219,9 @@ HEALING = (
 def test_a_script_is_healed_where_that_is_safe(before: str, after: str) -> None:
     lines = healed(f"import torch\nmade = {before}\n").splitlines()
     assert lines[-1] == f"made = {after}"
-    assert ("from prepared_samples import prepared" in lines) is ("prepared(" in after)
+    imports = [row for row in lines if row.startswith("from prepared_samples import ")]
+    assert bool(imports) is ("prepared" in after)
+    assert all(f"{row.rsplit(maxsplit=1)[-1]}(" in after for row in imports)
 
 
 def test_two_starts_widen_an_interval() -> None:
