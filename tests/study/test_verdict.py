@@ -234,7 +234,17 @@ def test_operators_of_no_known_kind_are_named_where_one_is_most_of_them() -> Non
     rest = worked("aten::roll", ((64, 8),), 10, "busy.other", calls=1)
     assert "is computing, mostly aten::cdist" in said(seen(cpu(), leaves, one, rest))
     alike = worked("aten::flip", ((64, 8),), 70, "busy.other", calls=1)
-    assert "mostly operators of no known kind" in said(seen(cpu(), leaves, one, alike))
+    both = said(seen(cpu(), leaves, one, alike))
+    assert "mostly aten::cdist and aten::flip" in both
+    third = worked("aten::renorm", ((64, 8),), 70, "busy.other", calls=1)
+    fourth = worked("aten::trace", ((64, 8),), 70, "busy.other", calls=1)
+    many = said(seen(cpu(), leaves, one, alike, third, fourth))
+    assert "mostly operators of no known kind" in many
+    layers = (
+        worked(name, ((64, 8),), 30, "busy.other", calls=1)
+        for name in ("aten::lstm", "aten::mkldnn_rnn_layer_backward", "aten::_cudnn_rnn")
+    )
+    assert "mostly recurrent layers;" in f"{said(seen(cpu(), leaves, *layers))};"
 
 
 def test_an_evaluation_that_was_seen_once_owns_no_steps() -> None:

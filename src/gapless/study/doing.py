@@ -1,5 +1,6 @@
 """Parts of sentences: what a step does, by leaves, and who makes the batches that it waits for."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
@@ -12,6 +13,9 @@ MOSTLY: Final = 0.6  # of a group: one of its leaves stands for it
 _OFTEN: Final = 0.1  # of the samples: a line where fewer stood is not named
 _LINES: Final = 2
 _UNKNOWN: Final = "busy.other"
+_OPERATORS: Final = 2  # of no known kind: so many are named at the most
+_RECURRENT: Final = "recurrent layers"  # products and more, in one operator a layer or a call
+_RECURRENT_LAYER: Final = re.compile(r"(?:^|:|_)(?:lstm|gru|rnn)(?:$|_)")
 _HOME: Final = "the training process loads itself"
 # Of a group, by its largest leaf.
 DOING: Final[Mapping[str, str]] = {
@@ -55,16 +59,17 @@ def largest(seen: Seen, group: str) -> str | None:
 
 
 def of_kind(seen: Seen, leaf: str) -> str:
-    """Say what a leaf of computing is; of no known kind: by the operator that most of it is."""
+    """Say what a leaf of computing is; of no known kind: by the operators that most of it is."""
     if leaf != _UNKNOWN:
         return DOING[leaf]
     took = Counter[str]()
     for one in seen.study.work:
         if one.leaf == leaf:
-            took[one.operator] += one.ns
-    for name, ns in took.most_common(1):
-        if ns >= MOSTLY * took.total():
-            return name
+            took[_RECURRENT if _RECURRENT_LAYER.search(one.operator) else one.operator] += one.ns
+    most = took.most_common(_OPERATORS)
+    for number in range(1, len(most) + 1):
+        if sum(ns for _, ns in most[:number]) >= MOSTLY * took.total():
+            return " and ".join(name for name, _ in most[:number])
     return DOING[leaf]
 
 
