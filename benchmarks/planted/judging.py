@@ -35,6 +35,7 @@ class Judged:
     ranks: tuple[int | None, ...]  # of each fault: where a right cause stands; 0 is the first
     wide_ranks: tuple[int | None, ...]  # the same, with what a trial was recommended for
     gain: float | None  # measured share of the step
+    gain_within: tuple[float, float] | None  # its interval
     priced: tuple[float, float, float] | None  # predicted: low, middle, high
     refused: bool
 
@@ -89,6 +90,7 @@ def judge(kept: Json, answer: Json, spread: float | None = None) -> Judged:
         ranks=ranks,
         wide_ranks=wide,
         gain=None if found is None else 1 - 1 / found["mid"],
+        gain_within=None if found is None else (1 - 1 / found["low"], 1 - 1 / found["high"]),
         priced=_price(findings, ranks) if case["kind"] == "fault" else None,
         refused="refused" in answer,
     )
@@ -150,6 +152,13 @@ def figures(judged: Sequence[Judged]) -> dict[str, Any]:
     priced = [(one.gain, one.priced) for one in faults if one.gain is not None and one.priced]
     errors = [abs(mid - gain) for gain, (_, mid, _) in priced]
     covered = [low <= gain <= high for gain, (low, _, high) in priced]
+    within = [
+        (one.gain_within, one.priced)
+        for one in faults
+        if one.gain_within is not None and one.priced
+    ]
+    beyond = [max(0.0, low - mid, mid - high) for (low, high), (_, mid, _) in within]
+    touched = [low <= last and first <= high for (low, high), (first, _, last) in within]
     hit = [one for one in faults if one.ranks[0] is not None]
     return {
         "cases": len(judged),
@@ -166,7 +175,10 @@ def figures(judged: Sequence[Judged]) -> dict[str, Any]:
         "trials_on_sound": _share([one.pointed > 0 for one in sound]),
         "gain_error_points": 100 * statistics.mean(errors) if errors else None,
         "gain_error_of": len(errors),
+        # Truths have an interval, too: how far prices lie beyond it, and how many touch it.
+        "gain_error_points_beyond_truth": 100 * statistics.mean(beyond) if beyond else None,
         "covered": _share(covered),
+        "touch_truth": _share(touched),
         "withheld": _share([one.priced is None for one in hit]),
         "refused": sum(one.refused for one in judged),
     }

@@ -459,6 +459,21 @@ def test_figures_count_what_was_said() -> None:
     assert told["undecided"] == 1
     assert told["gain_error_points"] == pytest.approx(100 * abs((1 - 1 / 1.6) - (1 - 1 / 1.5)))
     assert told["covered"]["count"] == 2
+    assert told["touch_truth"]["count"] == 2
+    assert told["gain_error_points_beyond_truth"] == told["gain_error_points"]  # truths of no width
+
+
+def test_a_price_is_held_against_the_interval_of_the_truth_too() -> None:
+    wide = kept("fault", ["python-loop"], "faulty")
+    wide["truth"] |= {"low": 1.25, "mid": 2.0, "high": 4.0}
+    price = {"low": 1.1, "mid": 1.2, "high": 1.3}
+    told = judging.figures(
+        [judging.judge(wide, {"findings": [finding("G202", 31, speedup=price)]})]
+    )
+    assert told["covered"]["count"] == 0
+    assert told["touch_truth"]["count"] == 1
+    beyond = 100 * ((1 - 1 / 1.25) - (1 - 1 / 1.2))
+    assert told["gain_error_points_beyond_truth"] == pytest.approx(beyond)
 
 
 def test_a_case_is_named_by_what_it_is() -> None:
