@@ -14,12 +14,17 @@ from gapless.model.interval import Interval
 from gapless.model.seen import Seen
 
 CHECK: Final = "aten::_is_any_true"
+_LOADS: Final = "enumerate(DataLoader)#*"
 _NODES: Final = "autograd::engine::evaluate_function: *"
 _SOME: Final = 5  # checks a step
-# Of the host, for the stack that is written down with each node of the graph: 51 µs two functions
-# deep, 77 at 8, 97 at 15, 131 at 25 (measured with torch 2.13). Nodes that the backward pass leaves
-# out have one too.
-_STACK_NS: Final = Interval(80_000.0, 130_000.0, 200_000.0)
+# Of the host, for a stack that is written down: so much, and so much for each function of it. In a
+# loop of nothing else 51 µs two functions deep, 77 at 8, 97 at 15, 131 at 25 (measured with torch
+# 2.13); between the operators of a training half as much again (121 at 8, 115 at 12).
+_STACK_NS: Final = Interval(45_000.0, 70_000.0, 110_000.0)
+_FUNCTION_NS: Final = Interval(3_000.0, 5_000.0, 8_000.0)
+_DEPTH: Final = 13.0  # functions, where no window tells
+_WRITTEN: Final = "extract_stack"  # by Python: a stack …
+_LINE: Final = "format_frame_summary"  # … and a line of it (one function for each from 3.11 on)
 _LEAST_LEFT: Final = 0.1
 _OPERATORS: Final = ("idle.host.dispatch", "busy")  # where they are timed: on a CPU they are work
 
@@ -60,7 +65,8 @@ def anomaly_mode(seen: Seen) -> Loss | None:
     ## How it is measured
     The setting is a fact of the run, with the line that made it; where it is on for a part of the
     step only, and in other traces, the checks betray it. The gain follows from
-    leaving them out, and the stacks at what they usually cost: a wide interval.
+    leaving them out, and the stacks at what they usually cost, as deep as a window with stacks
+    shows them: a wide interval.
     """
     checks = windowed.calls(seen, CHECK).count
     told = None if seen.facts is None else setting(seen.facts, "anomaly")
@@ -93,10 +99,43 @@ def without_checks(seen: Seen) -> tuple[Change, ...]:
     found: list[Change] = [Omit((CHECK, "aten::isnan"))]
     if reads:
         found.append(Omit(("aten::item",), keep=max(0.0, 1 - checks / reads)))
-    nodes = windowed.calls(seen, _NODES).count
-    own = windowed.calls(seen, "aten::*").own_ns
-    if nodes and own:
-        ends = (_STACK_NS.high, _STACK_NS.mid, _STACK_NS.low)
-        left = Interval(*(max(_LEAST_LEFT, 1 - nodes * ns / own) for ns in ends))
+    written, own = _stacks_ns(seen), _own_ns(seen)
+    if written.high and own > 0:
+        ends = (written.high, written.mid, written.low)
+        left = Interval(*(max(_LEAST_LEFT, 1 - ns / own) for ns in ends))
         found.append(Hosted(_OPERATORS[:1] if seen.on_device else _OPERATORS, left))
     return tuple(found)
+
+
+def _stacks_ns(seen: Seen) -> Interval:
+    """Give what the host takes to write stacks down, a step: as many, and as deep, as windows show.
+
+    Where no window has stacks: one for each node of the backward pass. There are more (nodes that
+    it leaves out) or fewer (those that add up gradients live on while the last step's loss does).
+    """
+    many, lines = _taken(seen, _WRITTEN), _taken(seen, _LINE)
+    deep = lines / many if many and lines else _DEPTH
+    count = many / windowed.steps(seen) if many else windowed.calls(seen, _NODES).count
+    return Interval(
+        count * (_STACK_NS.low + deep * _FUNCTION_NS.low),
+        count * (_STACK_NS.mid + deep * _FUNCTION_NS.mid),
+        count * (_STACK_NS.high + deep * _FUNCTION_NS.high),
+    )
+
+
+def _taken(seen: Seen, function: str) -> int:
+    """Count the calls of a function of Python's own ``traceback`` in windows with stacks."""
+    rows = (one for one in seen.study.tables.lines if one.function == function)
+    return sum(one.calls for one in rows if (one.file or "").endswith("traceback.py"))
+
+
+def _own_ns(seen: Seen) -> float:
+    """Give what operators of the training take themselves, a step, those of a loader left out.
+
+    On a device as windows have it: of plain steps only what the device waits for is known. A loader
+    without workers makes its batches on the same thread: what it calls is not the step's.
+    """
+    if not seen.on_device:
+        return seen.per_step(*_OPERATORS)
+    loads = windowed.calls(seen, _LOADS)
+    return windowed.calls(seen, "aten::*").own_ns - max(0.0, loads.host_ns - loads.own_ns)
