@@ -23,10 +23,11 @@ from gapless.model.change import (
 )
 from gapless.model.finding import Rehearsal
 from gapless.model.interval import Interval
+from gapless.model.rhythm import Unlike
 from gapless.store.recordings import load
 from gapless.study import Options
 from gapless.study.anchoring import drift_of, lifted, unprofiled_ns, waited_for
-from gapless.study.playing import Alone, Loaders, OneThread, Windows, player_of
+from gapless.study.playing import Alone, Loaders, OneThread, Windows, player_of, spread
 from gapless.study.price import Prices, price
 from gapless.study.recorded.making import Made, accounted, prices
 from gapless.study.replaying import Silent
@@ -285,3 +286,25 @@ def test_a_window_unlike_plain_steps_still_tells_how_well_it_is_replayed_unchang
     assert abs(found.imputed) < 0.02
     assert found.unprofiled is not None
     assert found.unprofiled < -0.1
+
+
+# ── Steps that no window holds ──────────────────────────────────────────────────────────────────
+
+
+def test_steps_that_no_window_holds_save_as_much_time_as_others_do() -> None:
+    # Nineteen steps of 10 ms, one of 60 that windows do not show: each of them loses 2 ms.
+    whole = 19 * 10 + 60
+    found = spread(Interval(1.25, 1.25, 1.25), Unlike(steps=1 / 20, time=60 / whole, mean_ns=60))
+    assert found.mid == pytest.approx(whole / (whole - 20 * 2))
+    assert found.low == pytest.approx(whole / (whole - 19 * 2))
+    assert found.high == 1.25
+
+
+def test_what_may_cost_time_costs_no_less_for_steps_that_no_window_holds() -> None:
+    found = spread(Interval(0.9, 1.0, 1.2), Unlike(steps=0.1, time=0.4, mean_ns=60))
+    assert (found.low, found.mid, found.high) == (0.9, 1.0, pytest.approx(1.2))
+
+
+def test_short_steps_that_no_window_holds_save_no_more_than_others() -> None:
+    found = spread(Interval(1.25, 1.25, 1.25), Unlike(steps=0.6, time=0.2, mean_ns=1))
+    assert found.mid == 1.25

@@ -13,6 +13,8 @@ from gapless.catalogue import between
 from gapless.model.account import Account
 from gapless.model.change import NO_LOADER, Change, Delay, Feed, Hosted, Predicted
 from gapless.model.finding import Rehearsal
+from gapless.model.interval import Interval
+from gapless.model.rhythm import Unlike
 from gapless.model.seen import Seen
 from gapless.model.study import Study
 from gapless.replay.copies import rates_of
@@ -30,6 +32,7 @@ from gapless.study.rereading import Capture, Window, chosen, reread
 
 _WAITED: Final = 0.05  # of a step, for workers: from there on they may be what limits it
 _HIDES: Final = 0.005  # of a step: what the thread spends more is waited less from there on
+_UNPARTED: Final = "step"  # the leaf of what no window holds
 _LEAST: Final = 0.02  # of a gain that is looked at once more, with the loader
 
 
@@ -77,9 +80,16 @@ class Windows:
     waited: int | None  # the loader whose workers are waited for
     rehearsal: Rehearsal | None
     hides: int | None = None  # the loader whose workers are waited for at all
+    unlike: Unlike | None = None  # steps that no window holds
 
     def play(self, changes: Sequence[Change]) -> Predicted:
         """Predict what changes together give of an un-profiled step, or say why that is not."""
+        found = self._played(changes)
+        if self.unlike is None or found.speedup is None:
+            return found
+        return replace(found, speedup=spread(found.speedup, self.unlike))
+
+    def _played(self, changes: Sequence[Change]) -> Predicted:
         hides = self.hides if any(isinstance(one, Delay) for one in changes) else None
         if hides is not None and hides in self.extra.loaders:
             return predict(self.scenes, (*changes, Feed(hides)), self.extra)
@@ -176,6 +186,7 @@ def player_of(
         waited=_waited(seen.study, _WAITED),
         rehearsal=_rehearsed(made),
         hides=_waited(seen.study, _HIDES),
+        unlike=_unlike(seen),
     )
     if seen.has_device or not seen.study.account.steps:
         return Loaders(loaders, windows)
@@ -183,9 +194,30 @@ def player_of(
     return Loaders(loaders, one)
 
 
+def spread(speedup: Interval, unlike: Unlike) -> Interval:
+    """Give what steps as windows have them gain, of all steps: also of those that no window holds.
+
+    Likely each of these saves as much time as any other; at the least nothing, at the most as large
+    a part of itself.
+    """
+    held = 1 - unlike.time
+    likely = min(1.0, held / max(held, 1 - unlike.steps))
+    ends = ((speedup.low, held), (speedup.mid, likely), (speedup.high, 1.0))
+    return Interval(*(1 / (1 - part * (1 - 1 / gain)) if gain > 1 else gain for gain, part in ends))
+
+
 def _is_between(change: Change) -> bool:
     """Tell whether a change is of what the thread does between operators alone."""
     return isinstance(change, Hosted) and set(change.leaves) <= set(between.OWN)
+
+
+def _unlike(seen: Seen) -> Unlike | None:
+    """Give the steps that no window holds, and their share of all time, waits included."""
+    recorded = seen.study.recorded
+    made = None if recorded is None else recorded.account
+    if made is None or made.unlike is None:
+        return None
+    return replace(made.unlike, time=seen.share(_UNPARTED))
 
 
 def _is_weighed(seen: Seen) -> bool:
