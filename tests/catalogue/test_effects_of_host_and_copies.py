@@ -81,6 +81,15 @@ def test_of_a_loop_of_empty_kernels_hardly_any_device_time_stays() -> None:
     assert merge.device.mid == pytest.approx(0.25)  # 0.5 of 2 µs is beyond an empty kernel
 
 
+def test_foreach_is_known_to_change_nothing_of_sparse_gradients() -> None:
+    looping = examples.gpu(examples.optimizer(foreach=False))
+    sparse = operator("aten::_sparse_coo_tensor_with_dims_and_tensors", calls=26, host_ms=0.3)
+    for one in effect(optimized(looping, *LOOP, sparse), "foreach") or ():
+        assert isinstance(one, Scale)
+        assert (one.factor.low, one.factor.mid, one.factor.high) == (1, 1, 1)
+    assert effect(optimized(looping, *LOOP, sparse), "foreach")
+
+
 def test_foreach_changes_nothing_where_it_is_in_use() -> None:
     looping = examples.gpu(examples.optimizer(foreach=False))
     assert effect(optimized(looping, *FOREACH), "foreach") is None

@@ -9,12 +9,14 @@ from gapless.catalogue.rules.blocking_launches import freed
 from gapless.catalogue.rules.needless_reductions import less_often
 from gapless.catalogue.rules.zeroed_gradients import dropped
 from gapless.catalogue.ruling import NotSeenError
-from gapless.model.change import Change, Drop
+from gapless.model.change import Change, Drop, Scale
 from gapless.model.edit import Edit, Proposal, SetEnv, SetGlobal, Wrap
 from gapless.model.facts import Facts, Optimizer
 from gapless.model.seen import Seen
+from gapless.replay.roofline import SAME
 
 Changes = tuple[Change, ...]
+_NOTHING: Final[Changes] = (Scale(SAME, leaves=("busy.optimizer",)),)  # that it changes nothing
 
 
 def host(seen: Seen, proposal: Proposal) -> Changes | None:
@@ -37,8 +39,11 @@ def _fused(seen: Seen, proposal: Proposal, facts: Facts) -> Changes:
 
 
 def _foreach(seen: Seen, proposal: Proposal, facts: Facts) -> Changes:
-    of = _optimizer(facts, proposal)
-    return optimizing.faster(seen, "foreach", of) if optimizing.way(seen) == "loop" else ()
+    if optimizing.way(seen) != "loop":
+        return ()
+    if optimizing.sparse(seen):
+        return _NOTHING  # torch goes on taking them one by one
+    return optimizing.faster(seen, "foreach", _optimizer(facts, proposal))
 
 
 def _optimizer(facts: Facts, proposal: Proposal) -> Optimizer | None:
