@@ -61,6 +61,19 @@ def test_processors_are_parted_into_ours_and_others() -> None:
     assert values["cpu.total"] <= 100 * (os.cpu_count() or 1) + 30
 
 
+def test_of_a_run_that_is_bound_what_others_take_of_its_processors_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = os.sched_getaffinity(0)
+    monkeypatch.setattr(os, "cpu_count", lambda: len(mine))
+    assert "cpu.allowed" not in twice(KERNELS["cpu"])
+    monkeypatch.setattr(os, "cpu_count", lambda: len(mine) + 8)
+    values = twice(KERNELS["cpu"])
+    assert values["cpu.allowed"] == 100 * len(mine)
+    assert values["cpu.contending"] >= 0
+    assert values["cpu.contending"] <= values["cpu.foreign"] + 30  # of all are these a part
+
+
 def test_processes_that_live_for_less_than_a_look_are_ours() -> None:
     sampler = KERNELS["cpu"]()
     sampler(time.monotonic_ns())

@@ -18,7 +18,7 @@ def shown(study: Study) -> str:
 
 def test_processors_that_others_had_stand_before_the_account() -> None:
     log = Log(end=1000)
-    log.fact("machine", 0, None, cpus=2, cpus_of_machine=4)
+    log.fact("machine", 0, None, cpus=4, cpus_of_machine=4)
     log.steps(100, 200, 300)
     series = {
         "cpu.foreign": ([0.0, 1000.0], [150.0, 50.0]),

@@ -190,16 +190,18 @@ def _memory_kills() -> int:
 
 
 def _busy_ns() -> int | None:
+    """Give for how long the processors that arms may use were busy since the machine started."""
     with suppress(OSError, ValueError, IndexError):
-        with Path("/proc/stat").open("rb") as file:
-            words = file.readline().split()[1:]
-        return sum(int(words[at]) for at in _BUSY) * _TICK_NS
+        mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        rows = (row.split() for row in Path("/proc/stat").read_text().splitlines())
+        busy = [sum(int(row[1 + at]) for at in _BUSY) for row in rows if row and row[0] in mine]
+        return sum(busy) * _TICK_NS if busy else None
     return None
 
 
 def _foreign(before: int | None, wall: int, ours: int | None) -> float | None:
-    """Give the share of all processors that was neither idle nor ours since ``before``."""
+    """Give the share of these processors that was neither idle nor ours since ``before``."""
     now = _busy_ns()
     if before is None or now is None or ours is None:
         return None
-    return max(0.0, (now - before - ours) / (wall * (os.cpu_count() or 1)))
+    return max(0.0, (now - before - ours) / (wall * len(os.sched_getaffinity(0))))

@@ -14,6 +14,8 @@ from gapless import wire
 from gapless.model.recording import Recording
 from gapless.model.trace import Int64
 from gapless.study.recorded.footprint import OCCASIONS
+from gapless.study.recorded.machine import others
+from gapless.study.recorded.processors import room
 from gapless.study.recorded.training import Training, steppers, trainings
 from gapless.verify.feeding import Feed, feed, told
 
@@ -24,7 +26,6 @@ _MEDIANS: Final = 5  # steps of each median that tells whether the warm-up is ov
 _ALIKE: Final = 0.02
 _BLOCKS: Final = 4  # from which their median is taken: fewer have a mean
 _UNMARKED: Final = 0.02  # of all steps, behind the device's last mark
-_CPU: Final = 100.0  # per cent: how samplers count one processor
 _RECURS: Final = (  # kinds of marks, and the value of those that count
     *((kind, None) for _, kind in OCCASIONS),
     (wire.MODE, 0),
@@ -192,15 +193,15 @@ def _exit(training: Training, last: int) -> int | None:
 
 
 def _foreign(training: Training, recording: Recording) -> float | None:
-    """Give the processors that others took while the arm stepped, as a share of all."""
-    at, values = recording.samples.series.get("cpu.foreign", (np.empty(0, np.int64), ()))
-    machine = told(training, "machine", 0)
-    processors = machine.get("cpus_of_machine") or machine.get("cpus")
+    """Give what others took of the arm's processors while it stepped, as a share of them."""
+    at, _ = recording.samples.series.get("cpu.foreign", (np.empty(0, np.int64), ()))
     first, last = training.edges.ends[0], training.edges.ends[-1]
-    during = (at >= first) & (at <= last)
-    if not during.any() or not isinstance(processors, int):
+    if not ((at >= first) & (at <= last)).any():
         return None
-    return float(np.array(values)[during].mean()) / _CPU / processors
+    taken = others(recording.samples, room([told(training, "machine", 0)]), (first, last))
+    if taken is None or not taken.processors:
+        return None
+    return taken.cores / taken.processors
 
 
 def measured(every: Sequence[tuple[str, Stepped]]) -> Range:

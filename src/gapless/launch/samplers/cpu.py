@@ -2,6 +2,8 @@
 
 In per cent of one processor: ``cpu.total``, ``cpu.tree`` (the run), ``cpu.launcher`` (this process,
 which samples), ``cpu.foreign`` (the rest), ``cpu.wait`` (idle, for a disk), ``cpu.stolen``.
+Where the run is bound to some of the processors: ``cpu.contending``, what others took of these, and
+``cpu.allowed``, 100 for each of them. What others do on all other ones is nothing to it.
 ``cpu.throttled``: the per cent of time in which a control group's limit held its processes back.
 Of each process: ``process.PID.cpu``, ``.threads``, ``.rss`` in bytes, and ``.run_queue``: the per
 cent of time in which its first thread was ready and waited for a processor.
@@ -22,23 +24,31 @@ _PER_CENT: Final = 100 / 10**9  # of a processor, from ns a second
 _PROCESSES: Final = 40  # the busiest; a line each for thousands would fill the disk
 _WHOLE: Final = "whole"
 _EVERY: Final = 4  # looks at the machine for one at each process
+_IDLE: Final = (
+    10  # of a processor, the part of the busiest process's time: less is a mere wrapper's
+)
+_BUSY: Final = (0, 1, 2, 5, 6)  # user, nice, system, hard and soft interrupts
 
 
 def open_sampler(tree: Tree) -> Sampler:
     """Give the sampler of processors."""
     if not _STAT.exists():
         raise AbsentError("there is no /proc/stat")
-    growth, processes = Growth(), Growth()
-    looks = 0
+    growth, processes, contention = Growth(), Growth(), Growth()
+    looks, allowed = 0, frozenset[int]()
 
     def sample(now: int) -> Values:
-        nonlocal looks
+        nonlocal looks, allowed
         tree.look()
         statuses = tree.statuses()
         values = _machine(growth, now) | _run(processes, now, statuses)
         if "cpu.total" in values:
             ours = values["cpu.tree"] + values["cpu.launcher"]
             values["cpu.foreign"] = max(0.0, values["cpu.total"] - ours)
+        if looks % _EVERY == 0 or not allowed:
+            allowed = _allowed(statuses)
+        with suppress(OSError, ValueError, IndexError):
+            values |= _contended(contention, now, allowed, values)
         if looks % _EVERY == 0:
             values |= _processes(growth, now, statuses)
         looks += 1
@@ -90,6 +100,38 @@ def _run(growth: Growth, now: int, statuses: dict[int, Status]) -> Values:
     both = max(living, growth.rate(_WHOLE, now, whole) or 0.0)
     growth.keep({_WHOLE, *names})
     return {"cpu.tree": both * _PER_CENT}
+
+
+def _allowed(statuses: dict[int, Status]) -> frozenset[int]:
+    """Give the processors that the run is bound to: those of the processes that work in it."""
+    most = max((status.cpu_ns for status in statuses.values()), default=0)
+    found = set[int]()
+    for number, status in statuses.items():
+        if status.cpu_ns * _IDLE >= most:
+            with suppress(OSError):
+                found |= os.sched_getaffinity(number)
+    return frozenset(found)
+
+
+def _contended(growth: Growth, now: int, allowed: frozenset[int], values: Values) -> Values:
+    """Give what others took of the processors that the run is bound to, if they are not all."""
+    if not allowed or len(allowed) >= (os.cpu_count() or 1):
+        return {}
+    rows = (row.split() for row in _STAT.read_text(encoding="ascii").splitlines())
+    mine = {f"cpu{number}" for number in allowed}
+    busy = [sum(int(row[1 + at]) for at in _BUSY) for row in rows if row and row[0] in mine]
+    name = ",".join(sorted(mine))
+    grown = growth.rate(name, now, sum(busy) * _TICK_NS)
+    growth.keep({name})
+    if grown is None or "cpu.tree" not in values:
+        return {}
+    ours = values["cpu.tree"]
+    if os.sched_getaffinity(0) <= allowed:
+        ours += values.get("cpu.launcher", 0.0)
+    return {
+        "cpu.contending": max(0.0, grown * _PER_CENT - ours),
+        "cpu.allowed": 100.0 * len(allowed),
+    }
 
 
 def _processes(growth: Growth, now: int, statuses: dict[int, Status]) -> Values:

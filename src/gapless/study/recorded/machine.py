@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gapless.model.recording import Samples
 from gapless.model.run import Cost, Energy, Others, Series
 from gapless.model.trace import Int64
+from gapless.study.recorded.processors import Room
 
 _STRETCHES: Final = 48
 _NS: Final = 1e-9
@@ -133,18 +134,38 @@ def _mean(at: Int64, values: Float) -> float:
     return float((middle * length).sum() / length.sum()) if length.sum() else float(values.mean())
 
 
-def others(
-    samples: Samples, processors: int | None, steps: tuple[int, int] | None = None
-) -> Others | None:
-    """Give what others took of the processors; ``None`` where that was not sampled.
+def others(samples: Samples, room: Room, steps: tuple[int, int] | None = None) -> Others | None:
+    """Give what others took of the processors of a run; ``None`` where that was not sampled.
 
     While ``steps`` were made, where a look tells of that alone: what others did while the training
-    was set up costs no step anything.
+    was set up costs no step anything. Of a run that is bound to some processors, what others took
+    of these counts; where that was not sampled, what they took beyond all the other ones.
     """
-    cores = _cores(samples, "cpu.foreign", steps)
-    return (
-        None if cores is None else Others(cores, _cores(samples, "cpu.stolen", steps), processors)
+    cores, bound = _contended(samples, room, steps)
+    if cores is None:
+        return None
+    stolen = _cores(samples, "cpu.stolen", steps)
+    usable = room.usable
+    if bound is None or usable is None:
+        return Others(cores, stolen, usable)
+    part = usable / max(bound, room.machine or bound)  # the hypervisor takes from all alike
+    return Others(
+        room.left_by(cores, bound), None if stolen is None else stolen * part, min(usable, bound)
     )
+
+
+def _contended(
+    samples: Samples, room: Room, steps: tuple[int, int] | None
+) -> tuple[float | None, int | None]:
+    """Give what others took of the processors that a run is bound to, and how many these are."""
+    cores = _cores(samples, "cpu.contending", steps)
+    allowed = _cores(samples, "cpu.allowed", steps)
+    if cores is not None and allowed is not None:
+        return cores, round(allowed)
+    foreign, bound = _cores(samples, "cpu.foreign", steps), room.bound or room.machine
+    if foreign is None or bound is None or room.machine is None:
+        return foreign, bound
+    return max(0.0, foreign - (room.machine - bound)), bound
 
 
 def are_few(taken: Others | None) -> bool:

@@ -46,6 +46,7 @@ from gapless.study.recorded.machine import (
 )
 from gapless.study.recorded.occasions import occasions, sightings, spreads
 from gapless.study.recorded.optimizers import other_optimizers
+from gapless.study.recorded.processors import Room, room
 from gapless.study.recorded.rows import Charged, charged
 from gapless.study.recorded.shareable import shareable
 from gapless.study.recorded.steps import run_steps
@@ -93,7 +94,7 @@ def accounted(recording: Recording, options: Options, tell: Say) -> Made:
     chosen = {id(one) for one in stepping_ones}
     stepping = [one for one in rows if id(one.training) in chosen]
     steps = lifted(_steps(run_steps(stepping_ones, waited), stepping, windows), windows)
-    taken = others(recording.samples, _processors(every), span_of_steps(stepping_ones))
+    taken = others(recording.samples, _room(every), span_of_steps(stepping_ones))
     account = joined(stepping, windows, steps, alone=are_few(taken))
     span = _span(recording, every)
     base = windows or _nothing(recording, every)
@@ -240,11 +241,10 @@ def _devices(
     return max(len({one.process.rank for one in every}), len(gpus(recording.samples)))
 
 
-def _processors(every: Sequence[Training]) -> int | None:
-    """Give the processors of the machine, as a training process counted them."""
+def _room(every: Sequence[Training]) -> Room:
+    """Give the processors of the run, as its training processes counted them."""
     facts = [fact for one in every for fact in one.process.facts if fact.noun == "machine"]
-    told = [fact.values.get("cpus_of_machine") or fact.values.get("cpus") for fact in facts]
-    return next((one for one in told if isinstance(one, int)), None)
+    return room(fact.values for fact in facts)
 
 
 def _cost(
