@@ -4,6 +4,7 @@
     python -m benchmarks.planted run --half both --out DIR       # truths and recordings, resumable
     python -m benchmarks.planted same --only NAME --out DIR      # a script against itself: 1.00
     python -m benchmarks.planted ask --half both --out DIR       # what gapless says of them
+    python -m benchmarks.planted prove --half both --out DIR     # tries what sound cases were named
     python -m benchmarks.planted judge --half unseen --out DIR   # benchmarks/results/planted.json
     python -m benchmarks.planted carry --sources CLONES --out DIR   # only the files of the scripts
 
@@ -35,14 +36,21 @@ from benchmarks.planted.asking import ask
 from benchmarks.planted.cases import HALVES, Case, Half, cases
 from benchmarks.planted.running import Lane, RunError
 from benchmarks.planted.scripts import FetchError, Script, carry, scripts
-from benchmarks.planted.working import Wanted, compare_with_itself, in_lanes, smoke, work
+from benchmarks.planted.working import (
+    Wanted,
+    compare_with_itself,
+    in_lanes,
+    prove_named,
+    smoke,
+    work,
+)
 
 _WRITING = threading.Lock()  # by several lanes
 RESULT = Path(__file__).parents[1] / "results" / "planted.json"
 
 
 def main() -> int:
-    """Do one of the six."""
+    """Do one of the seven."""
     options = _options()
     halves: tuple[Half, ...] = HALVES if options.half == "both" else (options.half,)
     if options.act == "carry":
@@ -55,6 +63,8 @@ def main() -> int:
         _run(options, halves)
     elif options.act == "ask":
         _ask(options, halves)
+    elif options.act == "prove":
+        _prove(options, halves)
     else:
         keep(judging.result(options.out, halves, options.result, machine()), options.result)
         if "open" in halves:
@@ -80,7 +90,7 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     add = parser.add_argument
-    add("act", choices=("smoke", "same", "run", "ask", "judge", "carry"))
+    add("act", choices=("smoke", "same", "run", "ask", "prove", "judge", "carry"))
     add("--half", choices=("open", "unseen", "both"), default="open")
     add("--device", choices=("cpu", "cuda", "both"), default="cpu")
     add("--lanes", type=int, default=1, help="cases at a time")
@@ -218,6 +228,24 @@ def _run(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
         for case in _both(options, halves, device)
     ]
     in_lanes(_lanes(options), tasks, wanted.last_start)
+
+
+def _prove(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
+    wanted = _wanted(options)
+
+    def act(case: Case) -> Callable[[Lane], str]:
+        def proved(lane: Lane) -> str:
+            told = prove_named(case, lane, wanted)
+            return f"an unseen case is {told[:10]}" if told and case.half == "unseen" else told
+
+        return proved
+
+    tasks = [
+        (device, act(case))
+        for device in _devices(options)
+        for case in _both(options, halves, device)
+    ]
+    in_lanes(_lanes(options), tasks, options.end)
 
 
 def _both(options: argparse.Namespace, halves: tuple[Half, ...], device: str) -> list[Case]:

@@ -1,11 +1,13 @@
 """Record a planted script with ``gapless check``, and ask gapless what it says of a recording."""
 
+import contextlib
 import json
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +17,7 @@ from benchmarks.planted.scripts import Script
 _GAPLESS: Final = (sys.executable, "-m", "gapless")
 _KEPT: Final = ("code", "name", "summary", "speedup", "share", "unpredicted", "at_most", "odds")
 _ASKING_S: Final = 120.0
+_TRYING_S: Final = 240.0
 
 
 def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float) -> None:
@@ -33,6 +36,32 @@ def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float)
     shutil.rmtree(runs, ignore_errors=True)
     if not target.exists():
         raise RunError(f"the recording was not packed: {said}")
+
+
+def prove(script: Script, root: Path, lane: Lane, fixes: Sequence[str]) -> dict[str, Any]:
+    """Check a script here, and try the fixes that were named, by ``gapless try``: what each gives.
+
+    A fix that cannot be tried has no entry. Raises ``RunError`` where nothing could be recorded.
+    """
+    runs = lane.place / "proofs"
+    shutil.rmtree(runs, ignore_errors=True)
+    held, cwd = (lane.environment(script, root), lane.cores), root / script.cwd
+    check = [*_GAPLESS, "check", "--quiet", "--out", str(runs), sys.executable]
+    said = run([*check, *script.command(lane.device)], cwd, held, _ASKING_S)
+    if not runs.exists():
+        raise RunError(f"nothing was recorded: {said}")
+    proofs: dict[str, Any] = {}
+    for fix in fixes:
+        trial = ["try", "--in", str(runs), "last", "--fix", fix, "--risky", "--yes", "--json"]
+        output = lane.place / "proof.json"
+        shell = f"exec {shlex.join([*_GAPLESS, *trial])} > {shlex.quote(str(output))}"
+        run(["sh", "-c", shell], cwd, held, _TRYING_S)
+        with contextlib.suppress(OSError, ValueError):
+            told = json.loads(output.read_text())["trials"][0]
+            proofs[fix] = {name: told[name] for name in ("speedup", "verdict", "arms")}
+        output.unlink(missing_ok=True)
+    shutil.rmtree(runs, ignore_errors=True)
+    return proofs
 
 
 def ask(recording: Path) -> dict[str, Any]:

@@ -14,12 +14,15 @@ from typing import Any, Final
 
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.recorder import counted
-from benchmarks.planted.truth import spread_of_starts, with_starts
+from benchmarks.planted.truth import MATTERS, spread_of_starts, with_starts
 
 Json = Mapping[str, Any]
 _THREE: Final = 3
 # What others do to the machine: no cause of the training's, and the lanes of this benchmark do it.
 _OF_THE_MACHINE: Final = frozenset({"throttled-device", "shared-device", "taken-processors"})
+
+
+_FASTER: Final = ("confirmed", "larger", "smaller")  # verdicts of a trial: than was foretold
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Judged:
     gain_within: tuple[float, float] | None  # its interval
     priced: tuple[float, float, float] | None  # predicted: low, middle, high
     refused: bool
+    proof: str  # of the first cause of a sound case: "true", "false", "open" (not tried, undecided)
 
 
 def right(finding: Json, planting: Json) -> bool:
@@ -93,7 +97,20 @@ def judge(kept: Json, answer: Json, spread: float | None = None) -> Judged:
         gain_within=None if found is None else (1 - 1 / found["low"], 1 - 1 / found["high"]),
         priced=_price(findings, ranks) if case["kind"] == "fault" else None,
         refused="refused" in answer,
+        proof=proof(findings[0], kept.get("proofs", {})) if findings else "",
     )
+
+
+def proof(finding: Json, proofs: Json) -> str:
+    """Say whether a cause was proved by a trial of what helps against it.
+
+    True where a fix was measured to gain; false where all that were tried gain 5 % at the most.
+    """
+    tried = [proofs[fix] for fix in finding["helps"] if fix in proofs]
+    if any(one["verdict"] in _FASTER for one in tried):
+        return "true"
+    known = [one["speedup"]["high"] for one in tried if one["speedup"] is not None]
+    return "false" if known and max(known) <= 1 / (1 - MATTERS) else "open"
 
 
 def _causes(said: Sequence[Json] | None) -> list[Json]:
@@ -172,6 +189,9 @@ def figures(judged: Sequence[Judged]) -> dict[str, Any]:
         "pairs_both": _share([all(map(_among, one.ranks)) for one in pairs]),
         "alarms": _share([one.named > 0 for one in sound if one.kind != "control"]),
         "alarms_controls": _share([one.named > 0 for one in controls]),
+        "alarms_proved": {
+            told: sum(one.proof == told for one in sound) for told in ("true", "false", "open")
+        },
         "trials_on_sound": _share([one.pointed > 0 for one in sound]),
         "gain_error_points": 100 * statistics.mean(errors) if errors else None,
         "gain_error_of": len(errors),

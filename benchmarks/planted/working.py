@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.planted import truth
-from benchmarks.planted.asking import record
+from benchmarks.planted.asking import prove, record
 from benchmarks.planted.cases import Case
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.mutations.plant import Site, plant
@@ -132,6 +132,31 @@ def work(case: Case, lane: Lane, wanted: Wanted, step_s: float) -> dict[str, Any
         shutil.rmtree(root, ignore_errors=True)
     _keep(path, kept)
     return kept
+
+
+def prove_named(case: Case, lane: Lane, wanted: Wanted) -> str:
+    """Try what was named of a sound case, so that it is known whether it is an alarm; keep it."""
+    path = wanted.out / case.half / f"{case.name}.json"
+    answered = wanted.out / case.half / "answers" / path.name
+    if case.kind not in ("control", "decoy") or not path.exists() or not answered.exists():
+        return ""
+    kept: dict[str, Any] = json.loads(path.read_text())
+    findings = json.loads(answered.read_text()).get("findings") or ()
+    fixes = sorted({fix for one in findings for fix in one["helps"]} - set(kept.get("proofs", ())))
+    if "failed" in kept or not fixes:
+        return ""
+    root = lane.place / "proved" / case.name
+    try:
+        prepare(scripts()[case.script], root, wanted.sources)
+        planted(case, root, kept["step_s"])
+        proofs = prove(scripts()[case.script], root, lane, fixes)
+    except (RunError, FetchError, OSError) as error:
+        return f"not proved: {str(error)[-300:]}"
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    kept["proofs"] = kept.get("proofs", {}) | proofs
+    _keep(path, kept)
+    return "proved"
 
 
 def without_outdated(kept: dict[str, Any], again: frozenset[str]) -> dict[str, Any]:

@@ -248,6 +248,27 @@ def test_two_starts_widen_an_interval() -> None:
     assert truth.with_starts(once, spread) == once
 
 
+PROOFS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({}, "open"),
+    ({"fused": {"verdict": "smaller", "speedup": {"high": 1.04}}}, "true"),
+    ({"fused": {"verdict": "confirmed", "speedup": {"high": 1.3}}}, "true"),
+    ({"fused": {"verdict": "undecided", "speedup": {"high": 1.3}}}, "open"),
+    ({"fused": {"verdict": "nothing", "speedup": {"high": 1.01}}}, "false"),
+    ({"fused": {"verdict": "failed", "speedup": None}}, "open"),
+    ({"other": {"verdict": "confirmed", "speedup": {"high": 1.3}}}, "open"),
+)
+
+
+@pytest.mark.parametrize(("proofs", "told"), PROOFS)
+def test_an_alarm_is_one_only_where_no_trial_proves_it(proofs: dict[str, Any], told: str) -> None:
+    control = kept("control", [], None) | {"proofs": proofs}
+    named = finding("G204", 12, helps=["fused", "foreach"])
+    judged = judging.judge(control, {"findings": [named]})
+    assert judged.proof == told
+    assert judging.figures([judged])["alarms_proved"][told] == 1
+    assert judging.judge(control, {"findings": []}).proof == ""
+
+
 def test_a_decoy_is_sound_unless_it_was_measured_to_cost() -> None:
     for verdict, truth_of_it in (("undecided", "sound"), ("sound", "sound"), ("faulty", "faulty")):
         decoy = kept("decoy", ["decoy-clock-read"], verdict, 1.03)
