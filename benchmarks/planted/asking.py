@@ -57,8 +57,8 @@ def prove(script: Script, root: Path, lane: Lane, fixes: Sequence[str]) -> dict[
         shell = f"exec {shlex.join([*_GAPLESS, *trial])} > {shlex.quote(str(output))}"
         run(["sh", "-c", shell], cwd, held, _TRYING_S)
         with contextlib.suppress(OSError, ValueError):
-            told = json.loads(output.read_text())["trials"][0]
-            proofs[fix] = {name: told[name] for name in ("speedup", "verdict", "arms")}
+            for told in json.loads(output.read_text())["trials"] or ():
+                proofs[fix] = {name: told[name] for name in ("speedup", "verdict", "arms")}
         output.unlink(missing_ok=True)
     shutil.rmtree(runs, ignore_errors=True)
     return proofs
