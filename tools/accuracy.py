@@ -37,7 +37,7 @@ def planted(result: Path = PLANTED) -> str:
             "with trials",
             "nothing named",
         ),
-        *("alarms, decoys", "alarms, controls", "gain error", "covered", "withheld"),
+        *("alarms, decoys", "alarms, controls", "gain error", "covered", "touch", "withheld"),
     )
     lines = [
         _planted(name, row[device])
@@ -76,6 +76,7 @@ def _planted(name: str, told: Found) -> str:
         _share(told["alarms_controls"]),
         f"{_number(error, 1)} ({of})" if of else "–",
         _share(told["covered"]),
+        _share(told["touch_truth"]),
         _share(told["withheld"]),
     ]
     return f"| {name} | {' | '.join(cells)} |"
