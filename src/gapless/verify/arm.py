@@ -195,7 +195,7 @@ def _busy_ns() -> int | None:
         mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
         rows = (row.split() for row in Path("/proc/stat").read_text().splitlines())
         busy = [sum(int(row[1 + at]) for at in _BUSY) for row in rows if row and row[0] in mine]
-        return sum(busy) * _TICK_NS if busy else None
+        return sum(busy) * _TICK_NS if len(busy) == len(mine) else None
     return None
 
 

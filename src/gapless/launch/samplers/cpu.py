@@ -120,6 +120,8 @@ def _contended(growth: Growth, now: int, allowed: frozenset[int], values: Values
     rows = (row.split() for row in _STAT.read_text(encoding="ascii").splitlines())
     mine = {f"cpu{number}" for number in allowed}
     busy = [sum(int(row[1 + at]) for at in _BUSY) for row in rows if row and row[0] in mine]
+    if len(busy) < len(mine):  # a container whose /proc/stat counts its own processors from 0
+        return {}
     name = ",".join(sorted(mine))
     grown = growth.rate(name, now, sum(busy) * _TICK_NS)
     growth.keep({name})
