@@ -33,7 +33,7 @@ from typing import Any, Final
 from benchmarks.machine import keep, machine
 from benchmarks.planted import judging
 from benchmarks.planted.asking import ask
-from benchmarks.planted.cases import HALVES, Case, Half, cases
+from benchmarks.planted.cases import HALVES, KINDS, Case, Half, cases
 from benchmarks.planted.running import Lane, RunError
 from benchmarks.planted.scripts import FetchError, Script, carry, scripts
 from benchmarks.planted.working import (
@@ -107,6 +107,7 @@ def _options() -> argparse.Namespace:
     add("--pairs", type=int, default=40, help="of turns, at most")
     add("--again", nargs="*", default=[], choices=("failed", "undecided"), help="is done anew")
     add("--only", default="", help="cases or scripts whose name holds this")
+    add("--kinds", nargs="*", default=KINDS, choices=KINDS, help="of cases (default: all)")
     add("--result", type=Path, default=RESULT, help="of judge")
     add("--count", type=int, default=200, help="cases of a half on a device")
     options = parser.parse_args()
@@ -254,7 +255,7 @@ def _both(options: argparse.Namespace, halves: tuple[Half, ...], device: str) ->
     rows = [cases(side, device, sources, options.count) for side in halves]
     longest = max(map(len, rows))
     mixed = [row[at] for at in range(longest) for row in rows if at < len(row)]
-    return [one for one in mixed if options.only in one.name]
+    return [one for one in mixed if options.only in one.name and one.kind in options.kinds]
 
 
 def _said(case: Case, kept: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from benchmarks.planted.source import parse
 Half = Literal["open", "unseen"]
 Kind = Literal["fault", "pair", "decoy", "control"]
 HALVES: Final[tuple[Half, ...]] = ("unseen", "open")
+KINDS: Final[tuple[Kind, ...]] = ("fault", "pair", "decoy", "control")
 # Of ten cases in a row: five faults, one pair of them, two decoys and two controls.
 _PAIRS: Final = 4  # of one script
 _PATTERN: Final[tuple[Kind, ...]] = (
