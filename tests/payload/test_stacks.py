@@ -132,3 +132,13 @@ def test_a_process_that_allows_no_more_threads_is_left_alone(
     assert unseen[-1:] == [("stacks", 'RuntimeError("can\'t start new thread")')]
     assert os.getpid()
     stacks.stop()
+
+
+def test_the_first_looks_at_a_training_come_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "_jitter", lambda: 1.0)
+    pause = stacks._pause_s  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setitem(_STATE, "role", "training")
+    assert pause(0.1, 0) == pytest.approx(0.1 / stacks.MORE_OFTEN)
+    assert pause(0.1, stacks.FIRST_LOOKS) == pytest.approx(0.1)
+    monkeypatch.setitem(_STATE, "role", "worker")
+    assert pause(0.1, 0) == pytest.approx(0.1)
