@@ -99,6 +99,7 @@ class Rule:
         inferred: bool = False,
         to_try: bool = False,
         unsure: str | None = None,
+        unless: str | None = None,
     ) -> Loss:
         """Give a loss of this rule."""
         return Loss(
@@ -113,6 +114,7 @@ class Rule:
             inferred,
             to_try,
             unsure,
+            unless=unless,
         )
 
 

@@ -11,12 +11,16 @@ from gapless.model.change import Feed
 from gapless.model.edit import Where
 from gapless.model.facts import Loader
 from gapless.model.finding import Loss, Measure
+from gapless.model.run import StageUse
 from gapless.model.seen import Seen
 from gapless.replay.service import BLOCKED
 
 _MOST: Final = 0.5  # of the wait: reading was seen to be what is waited for
 _AS_GOOD: Final = 1.05  # so near, workers are as good as a stage less: they are easier to have
 _DOMINANT: Final = 0.6  # of a fetch: a stage that is said where workers are what is too few
+_WORKERS: Final = "loader-in-training-process"  # the cause that more workers are the remedy of
+_TOGETHER: Final = {"read": "other", "other": "read"}  # a data set's own: calls and code
+_OF_MEMORY: Final = 0.25  # what samples that lie ready may take
 _SHARED: Final = 0.8  # beside a training on processors the first workers do not give what they may
 
 
@@ -25,27 +29,32 @@ def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str
 
     A training that computes on processors, and makes its batches itself, would share these with
     workers: what they give at best must be well above what the stage gives, to be better.
-    ``words``: the stage as it is marked, and what to do about it by hand.
+    Where it is not, the cause is told only if it is not sure what workers give: they are easier to
+    have. ``words``: the stage as it is marked, and what to do about it by hand.
     """
     one = waited(seen, loader)
     stage, remedy = words
     if one is None or lies_elsewhere(one) or one.stages()[0].name != stage or one.blocks:
         return None
     found, cost, many = one.stages()[0], one.fetch_ns, _batches(seen, one)
-    spent = cost * found.share
+    ready = _ready_with(one, found)
+    spent = cost * (found.share + (0.0 if ready is None else ready.share))
     left = one.moved_ns / spent if spent else 1.0
     most = max(one.most(), loader.num_workers)
     helped = one.at_best(most)
-    without = one.at_best(loader.num_workers, 1 - found.share * (1 - left))
+    without = one.at_best(loader.num_workers, 1 - spent / cost * (1 - left))
     ideal = seen.on_device or loader.num_workers or late_alone(one)
-    if left >= 1 or helped <= without * (_AS_GOOD if ideal else _SHARED):
+    workers_do = helped <= without * (_AS_GOOD if ideal else _SHARED)
+    if left >= 1 or (workers_do and (loader.num_workers or late_alone(one))):
         return None
     beside = "" if ideal else ", if they did not want the processors that the training computes on"
+    also = "" if ready is None else f" and {_VERBS[ready.name].lower()}"
+    take = "takes" if ready is None else "take"
     return this.loss(
-        f"{_VERBS[stage]} takes {percent(found.share)} of making a batch ({ms(spent)} "
+        f"{_VERBS[stage]}{also} {take} {percent(spent / cost)} of making a batch ({ms(spent)} "
         f"of {ms(cost)}): without it a step could take {ms(many * without)}, with {_hands(most)} "
         f"{ms(many * helped)} at best{beside}.",
-        Feed(loader.id, stages={stage: left}),
+        Feed(loader.id, stages={part.name: left for part in (found, ready) if part is not None}),
         where=_place(seen, one, stage),
         evidence=(
             *evidence(one),
@@ -53,7 +62,33 @@ def stage_bound(this: Rule, seen: Seen, loader: Loader, *, words: tuple[str, str
             Measure(f"{stage} on a processor, a sample", found.cpu_ns, "ns"),
         ),
         no_remedy=remedy,
+        unless=_WORKERS if workers_do else None,
     )
+
+
+def _ready_with(one: Loading, top: StageUse) -> StageUse | None:
+    """Give the stage that goes with another one, if samples lie ready in memory instead.
+
+    What a data set reads for a sample, and what its own code makes of that, are then both done
+    once: where samples are the same each time, and all of them fit.
+    """
+    needs, memory = _bytes(one.loader), one.facts.machine.memory_bytes
+    if one.loader.random or needs is None or needs > _OF_MEMORY * (memory or 0):
+        return None
+    name = _TOGETHER.get(top.name)
+    return next((part for part in one.stages() if part.name == name), None)
+
+
+def _bytes(loader: Loader) -> float | None:
+    """Give what all samples of a data set take, as they come in batches; ``None``: not known.
+
+    Where its length is not known, as much as all batches that it was asked for in several epochs.
+    """
+    if not loader.batch_bytes or not loader.batch_size:
+        return None
+    if loader.length is not None:
+        return loader.length / loader.batch_size * loader.batch_bytes
+    return loader.batches * loader.batch_bytes if loader.iterations > 1 else None
 
 
 def blocked(this: Rule, seen: Seen, loader: Loader, remedy: str) -> Loss | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gapless.model.change import Change, Predicted
+from gapless.model.change import Change, Feed, Predicted
 from gapless.model.edit import Applicability, Edit, Where
 
 
@@ -31,6 +31,16 @@ class Loss:
     to_try: bool = False  # what remedies give is not predicted; ``changes`` are the most they can
     unsure: str | None = None  # why what was recorded of it tells only the most it can be worth
     told: str | None = None  # what to do in a framework's words; ``no_remedy`` begins with it
+    unless: str | None = None  # a cause (name) of the same loader: where it is named, this is not
+
+    def yields_to(self, other: "Loss") -> bool:
+        """Tell whether it is not to be named beside another cause, which is easier to remove."""
+        return self.unless == other.name and bool(_loaders(self) & _loaders(other))
+
+
+def _loaders(loss: Loss) -> set[int]:
+    """Give the loaders (``facts.Loader.id``) that a cause is about."""
+    return {one.loader for one in loss.changes if isinstance(one, Feed)}
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,17 @@ def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
     """Check all rules and price what they say: worth naming, harmless, or not checked."""
     losses, abstentions = said(prices.seen, rules)
     every = contested([priced(prices, one) for one in losses])
-    worth = [one for one in every if worth_saying(one)]
-    rest = [one for one in every if not worth_saying(one)]
-    shares = [by_account(prices, one) for one in rest]
-    rest = [one for one, known in zip(rest, shares, strict=True) if known is None]
+    told = [one if worth_saying(one) else by_account(prices, one) for one in every]
+    named = [one.loss for one in told if one is not None]
+    worth = [
+        one
+        for one in told
+        if one is not None and not any(one.loss.yields_to(other) for other in named)
+    ]
+    rest = [one for one in every if not any(one.loss is other.loss for other in worth)]
     tries = worth_trying(prices, rest)
     aside = [one.finding for one in tries]
-    findings = in_order((*worth, *filter(None, shares)), prices.seen)
+    findings = in_order(worth, prices.seen)
     likely = [one.finding for one in tries if one.odds is not None]
     why = verdict_of(prices.seen, (*findings, *likely))
     return Diagnosis(
