@@ -22,11 +22,14 @@ def make(entry: str, root: Path) -> None:
 
 
 def mnist(folder: Path, count: int) -> None:
-    """Write MNIST's four files of pictures and labels, as they are published, unpacked."""
+    """Write MNIST's four files of pictures and labels, as they are published, unpacked.
+
+    A sixth as many for tests, as there: so an evaluation takes as much of an epoch as there.
+    """
     for owner in ("MNIST", "FashionMNIST"):
         raw = folder / owner / "raw"
         raw.mkdir(parents=True, exist_ok=True)
-        for name, number in (("train", count or 4000), ("t10k", 500)):
+        for name, number in (("train", count or 12_000), ("t10k", (count or 12_000) // 6)):
             rng = np.random.default_rng(number)
             pictures = rng.integers(0, 255, (number, 28, 28), dtype=np.uint8)
             labels = rng.integers(0, 10, number, dtype=np.uint8)
@@ -45,16 +48,15 @@ def _both(path: Path, data: bytes) -> None:
 
 
 def cifar10(folder: Path, count: int) -> None:
-    """Write the pickled batches of CIFAR-10."""
+    """Write the pickled batches of CIFAR-10: as many for tests as in each of five of training."""
     base = folder / "cifar-10-batches-py"
     base.mkdir(parents=True, exist_ok=True)
-    each = (count or 2500) // 5
+    each = (count or 10_000) // 5
     for at, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
         rng = np.random.default_rng(at)
-        number = each if at < 5 else 300  # noqa: PLR2004  five of training
         batch = {
-            "data": rng.integers(0, 255, (number, 3072), dtype=np.uint8),
-            "labels": rng.integers(0, 10, number).tolist(),
+            "data": rng.integers(0, 255, (each, 3072), dtype=np.uint8),
+            "labels": rng.integers(0, 10, each).tolist(),
         }
         (base / name).write_bytes(pickle.dumps(batch))
     meta = {"label_names": [str(i) for i in range(10)]}

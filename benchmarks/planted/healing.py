@@ -2,9 +2,9 @@
 
 A training of which a third goes to transforms in its own process, or to an optimizer that takes
 parameter after parameter, is no sound case, and a smaller fault planted in it is not what it
-should hear of first. So samples are made once, before the first batch, by loaders without workers,
-and where there is no GPU by all: there, workers take the processors that the training computes on
-(``standins/prepared_samples.py``). Optimizers that can be fused are.
+should hear of first. So samples are made once, before the first batch, in loaders with workers,
+too: a lane's few processors do not decode for a GPU, and without one workers take the processors
+that the training computes on (``standins/prepared_samples.py``). Optimizers that can be fused are.
 """
 
 import ast
@@ -17,6 +17,7 @@ from benchmarks.planted.source import Change, Insertion, Replacement, apply, hea
 _FUSED: Final = ("Adam", "AdamW", "SGD", "Adagrad")
 _UNLESS: Final = ("fused", "foreach", "capturable", "differentiable", "**")
 _MODULE: Final = "prepared_samples"
+_MAKER: Final = "prepared"
 
 
 def healed(text: str) -> str:
@@ -30,18 +31,14 @@ def healed(text: str) -> str:
     ]
     samples = [one for call in loaders(source) if (one := _prepared(call)) is not None]
     if samples:
-        names = sorted({one.text.partition("(")[0] for one in samples})
-        line = f"from {_MODULE} import {', '.join(names)}"
-        changes += [Insertion(header(source), line), *samples]
+        changes += [Insertion(header(source), f"from {_MODULE} import {_MAKER}"), *samples]
     return apply(source, changes).text if changes else text
 
 
 def _prepared(call: ast.Call) -> Replacement | None:
-    """Wrap the data set of a loader; only where there is no GPU if workers may make its samples."""
-    words = {one.arg for one in call.keywords}
+    """Wrap the data set of a loader."""
     named = [one.value for one in call.keywords if one.arg == "dataset"]
     data = (call.args or named)[0] if call.args or named else None
     if data is None or isinstance(data, ast.Starred):
         return None
-    maker = "prepared_without_gpu" if {None, "num_workers"} & words else "prepared"
-    return Replacement(data, f"{maker}({ast.unparse(data)})")
+    return Replacement(data, f"{_MAKER}({ast.unparse(data)})")

@@ -209,8 +209,8 @@ HEALING = (
     ("SGD(p, **options)", "SGD(p, **options)"),
     ("DataLoader(data(), 64)", "DataLoader(prepared(data()), 64)"),
     ("DataLoader(dataset=d, batch_size=4)", "DataLoader(dataset=prepared(d), batch_size=4)"),
-    ("DataLoader(d, num_workers=2)", "DataLoader(prepared_without_gpu(d), num_workers=2)"),
-    ("DataLoader(d, **options)", "DataLoader(prepared_without_gpu(d), **options)"),
+    ("DataLoader(d, num_workers=2)", "DataLoader(prepared(d), num_workers=2)"),
+    ("DataLoader(d, **options)", "DataLoader(prepared(d), **options)"),
     ("DataLoader(*given)", "DataLoader(*given)"),
 )
 

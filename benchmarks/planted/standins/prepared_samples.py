@@ -1,7 +1,5 @@
 """Samples that are made once and kept, as a careful user keeps what is small."""
 
-import os
-
 import torch.utils.data
 
 _MOST = 20_000
@@ -33,8 +31,3 @@ def prepared(data):
     if number > _MOST:
         return data
     return _Prepared(data, [data[index] for index in range(number)])
-
-
-def prepared_without_gpu(data):
-    """Do so where nothing but the processors computes: a lane of theirs hides the GPUs."""
-    return prepared(data) if os.environ.get("CUDA_VISIBLE_DEVICES") == "" else data
