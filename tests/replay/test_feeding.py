@@ -92,8 +92,9 @@ def speedup(inputs: Inputs, *changes: Feed) -> Interval:
     found = feed(inputs, changes, rounds=40)
     assert found.refused is None
     assert found.speedup is not None
+    assert found.family == "feed"
     at_home = not inputs.loader.num_workers and all(one.stages for one in changes)
-    assert found.family == ("host" if at_home else "feed")
+    assert (found.floor == found.speedup.low) is at_home
     return found.speedup
 
 

@@ -34,7 +34,6 @@ _TAKEN: Final = 0.25  # of the processors, by others
 _ROOM: Final = 0.7  # of the workers' time: beyond, one thread each may be too few
 _AS_GOOD: Final = 0.97  # caches of several processors hold more than those of one
 FAMILY: Final = "feed"
-_AT_HOME: Final = "host"  # what the training thread does itself
 # What the model itself is off by: half of what is gained or lost, but so much at least, at most.
 _MODEL: Final = Interval(0.01, 0.5, 0.06)
 
@@ -77,15 +76,15 @@ def feed(inputs: Inputs, changes: Sequence[Feed], rounds: int = ROUNDS) -> Predi
     if abs(error or 0.0) > _TELLING:
         speedup = _wider(speedup, error or 0.0)
     notes = _notes(inputs, change, error, float(np.median(loads)))
-    family = _AT_HOME if _is_at_home(inputs, change) else FAMILY
-    return Predicted(speedup, family, notes=notes, floor=_floor(inputs, change))
+    floor = speedup.low if _is_at_home(inputs, change) else _floor(inputs, change)
+    return Predicted(speedup, FAMILY, notes=notes, floor=floor)
 
 
 def _is_at_home(inputs: Inputs, change: Feed) -> bool:
     """Tell whether stages change of a loader without workers, and nothing else.
 
     Its batches are made by the thread that trains, one after the other with its steps: nothing that
-    runs side by side has to be foretold.
+    runs side by side has to be foretold, which is what such predictions are off by as a rule.
     """
     alone = change == Feed(inputs.loader.id, stages=change.stages)
     return alone and bool(change.stages) and not inputs.loader.num_workers
