@@ -18,7 +18,8 @@ from gapless.model.change import Feed
 from gapless.model.edit import Applicability, Proposal, SetArgument, SetEnv, Where
 from gapless.model.facts import Facts, Loader
 from gapless.model.finding import Loss
-from gapless.model.run import HotLine, LoaderUse
+from gapless.model.host_code import HotLine
+from gapless.model.run import LoaderUse
 from gapless.model.seen import Seen
 
 STEP = {"busy.math": 60.0, "idle.data.decode": 40.0}

@@ -73,6 +73,7 @@ def _check_against_json(path: Path) -> None:
             shape = trace.shapes[details[row]]
             assert shape.types == tuple(args["Input type"])
             assert _lists(shape.dims) == args["Input Dims"]
+            assert events.correlation[row] == args.get("Sequence number", -1)
         elif events.category[row] in c.ACTIVITIES:
             place = details[row]
             assert trace.gpu.stream[place] == args["stream"]

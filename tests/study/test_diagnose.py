@@ -13,9 +13,8 @@ from gapless.model.change import Change, Copied, Feed, Omit, Predicted
 from gapless.model.edit import Applicability, Proposal, Where
 from gapless.model.facts import Loader
 from gapless.model.finding import Diagnosis, Loss, Rehearsal
-from gapless.model.host_code import HostCode
+from gapless.model.host_code import HostCode, HotLine
 from gapless.model.interval import Interval
-from gapless.model.run import HotLine
 from gapless.model.seen import Seen
 from gapless.study.ceilings import Ceilings
 from gapless.study.concluding import conclude, prices_of

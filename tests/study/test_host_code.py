@@ -4,7 +4,7 @@ import pytest
 
 from gapless.model.recording import StackCount
 from gapless.payload import tracebacks
-from gapless.study.recorded.lines import host_code, hot_lines, loading_lines
+from gapless.study.recorded.lines import call_lines, host_code, hot_lines, loading_lines
 from gapless.study.source import WRAPPER
 from tests.study.recording import Log
 
@@ -131,3 +131,23 @@ def test_a_thread_stands_where_it_waits_also_once_it_is_awake() -> None:
         0.7,
         10,
     )
+
+
+def test_lines_are_told_at_which_what_was_called_a_module_by_its_forward() -> None:
+    log = Log()
+    folder = "/x/site-packages/torch/nn/modules/"
+    calls = (folder + "module.py", 7, "Module._call_impl")
+    wraps = (folder + "module.py", 5, "Module._wrapped_call_impl")
+    forward, layer = ("model.py", 12, "Net.forward"), (folder + "linear.py", 3, "Linear.forward")
+    for line, ran in ((48, 300), (49, 500)):
+        outer = ("train.py", line, "train")
+        log.stacks.append(
+            StackCount("training", (layer, calls, forward, calls, wraps, outer), 0, ran_ns=ran)
+        )
+    log.stacks.append(StackCount("training", (("train.py", 50, "train"),), 0, ran_ns=200))
+    found = call_lines([log.process()])
+    assert [(one.line, one.called, one.share) for one in found] == [
+        (12, "Linear.forward", 0.8),
+        (49, "Net.forward", 0.5),
+        (48, "Net.forward", 0.3),
+    ]

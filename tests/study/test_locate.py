@@ -9,8 +9,8 @@ from gapless.model.change import Change, Copied, Drop, Feed, Hosted, Merge, Omit
 from gapless.model.edit import Where
 from gapless.model.finding import Loss
 from gapless.model.footprint import SyncUse
+from gapless.model.host_code import HotLine
 from gapless.model.interval import Interval
-from gapless.model.run import HotLine
 from gapless.model.study import Site
 from gapless.study.locate import locate
 

@@ -23,10 +23,9 @@ from gapless.catalogue.work_examples import worked
 from gapless.model.change import Change, Drop, Feed, Predicted
 from gapless.model.edit import Where
 from gapless.model.finding import Finding, Loss
-from gapless.model.host_code import HostCode
+from gapless.model.host_code import HostCode, HotLine
 from gapless.model.interval import Interval
 from gapless.model.rhythm import Sighting, Unlike
-from gapless.model.run import HotLine
 from gapless.model.seen import Seen
 from gapless.model.study import Site
 from gapless.study.ordering import in_order

@@ -17,8 +17,9 @@ from gapless.catalogue.seen_examples import changed, seen
 from gapless.catalogue.seen_parts import COUNT, MS, SECOND, STEPS, lived
 from gapless.model.account import RowAccount
 from gapless.model.facts import Facts
+from gapless.model.host_code import HotLine
 from gapless.model.ledger import Row
-from gapless.model.run import HotLine, ProcessTime
+from gapless.model.run import ProcessTime
 from gapless.model.seen import Seen
 
 Leaves = Mapping[str, float]

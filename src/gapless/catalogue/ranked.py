@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from gapless.catalogue.ruling import NotSeenError
 from gapless.model.account import RowAccount
-from gapless.model.run import HotLine
+from gapless.model.host_code import HotLine
 from gapless.model.seen import Seen
 
 LAST: Final = "comm.straggler_wait"  # for a rank that is known

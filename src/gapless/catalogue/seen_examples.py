@@ -24,12 +24,11 @@ from gapless.catalogue.traced import traced
 from gapless.model.account import Account, RowAccount
 from gapless.model.facts import Facts
 from gapless.model.footprint import AllocatorUse, CallUse, FileUse, Footprint, SyncUse
-from gapless.model.host_code import HostCode
+from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.leaf import GROUPS, group_of
 from gapless.model.ledger import Row
 from gapless.model.machine import Constants
 from gapless.model.run import (
-    HotLine,
     LoaderUse,
     OptimizerUse,
     Others,
@@ -219,6 +218,7 @@ def _recorded(
         others=others[0] if others else None,
         optimizers=_of(parts, OptimizerUse),
         host_code=_of(parts, HostCode),
+        call_lines=_of(parts, CallLine),
     )
 
 

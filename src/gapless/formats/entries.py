@@ -24,6 +24,7 @@ class Args(Struct, gc=False):
     bytes: Number = -1
     wait_event: Number = field(default=-1, name="wait_on_cuda_event_record_corr_id")
     wait_stream: Number = field(default=-1, name="wait_on_stream")
+    sequence: Number = field(default=-1, name="Sequence number")
     dims: Raw = field(default=NOTHING, name="Input Dims")
     old_dims: Raw = field(default=NOTHING, name="Input dims")
     types: Raw = field(default=NOTHING, name="Input type")

@@ -1,4 +1,4 @@
-"""What the training thread itself did, by sampled stacks that stand for time."""
+"""Where sampled stacks stood, and what the training thread itself did by them."""
 
 from dataclasses import dataclass
 
@@ -16,3 +16,27 @@ class HostCode:
     library: str | None = None  # called from there, whose code it is: "numpy", "PIL", "json" …
     stood: float = 0.0  # of the threads' time: there, whatever it did (awake, it goes on there)
     looks: int = 0  # that the shares rest on
+
+
+@dataclass(frozen=True)
+class CallLine:
+    """A line of the user's at which sampled stacks of training threads stood in a call."""
+
+    file: str
+    line: int
+    function: str
+    called_file: str  # of a module that is its forward, not what calls that
+    called: str
+    share: float  # of the threads' time
+
+
+@dataclass(frozen=True)
+class HotLine:
+    """A line of the user's source, and how often a sampled stack stood in it."""
+
+    thread: str  # "training" | "worker"; of it, while a loader runs: "making" | "choosing"
+    file: str
+    line: int
+    function: str
+    count: int
+    share: float  # of the samples of such threads

@@ -9,7 +9,7 @@ from typing import Any
 
 from gapless.model.account import Account
 from gapless.model.footprint import Footprint
-from gapless.model.host_code import HostCode
+from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.recording import Unseen
 from gapless.model.rhythm import Phase, Sighting, Unlike
 
@@ -258,18 +258,6 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class HotLine:
-    """A line of the user's source, and how often a sampled stack stood in it."""
-
-    thread: str  # "training" | "worker"; of it, while a loader runs: "making" | "choosing"
-    file: str
-    line: int
-    function: str
-    count: int
-    share: float  # of the samples of such threads
-
-
-@dataclass(frozen=True)
 class Recorded:
     """All that the recorder of a run tells beside what its windows hold."""
 
@@ -298,3 +286,4 @@ class Recorded:
     )
     host_code: tuple[HostCode, ...] = ()  # of training threads
     loading_lines: tuple[HotLine, ...] = ()  # of training threads, in loaders without workers
+    call_lines: tuple[CallLine, ...] = ()  # most time first

@@ -16,6 +16,9 @@ from gapless.model.work import Work
 
 FILES: Final = "file."  # what names of sites of files begin with: "file.write"
 IN_LOADING: Final = "in next(loader)"  # the name of sites that made a batch in the training thread
+UNUSED: Final = "forward passes that nothing uses"  # of sites, and of a row of the operators
+UNUSED_FIRST: Final = f"{UNUSED}: called first"  # of sites: what is called, before what is used …
+UNUSED_LATER: Final = f"{UNUSED}: called later"  # … or behind it
 EVALUATES: Final = "torch.nn.Module.eval"  # likewise, of those that told a model to evaluate
 
 

@@ -27,7 +27,9 @@ class Events:
     name: Int32  # → Trace.names
     category: Uint8  # model.category
     track: Int32  # → Trace.tracks
-    correlation: Int64  # of runtime, driver, activity and sync events; −1 if absent
+    # Of runtime, driver, activity and sync events; of operators the number of the node that
+    # autograd made next when they began, of nodes that it evaluates their own. −1 if absent.
+    correlation: Int64
     detail: Int32  # → row of Trace.gpu for activities and syncs; → Trace.shapes for operators; −1
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gapless.accounting.intervals import Lane
 from gapless.model.change import Change, Drop, Omit
+from gapless.model.study import UNUSED
 from gapless.model.trace import Int64
 from gapless.replay.nodes import Graph, Thread
 from gapless.replay.select import (
@@ -43,7 +44,8 @@ def going(view: View, graph: Graph, changes: Sequence[Change], offset: float = U
 def selected(view: View, change: Drop | Omit) -> dict[int, Lane]:
     """Give the stretches that a change selects, by thread, whether they stay or go."""
     if isinstance(change, Omit):
-        return lanes_of(view, calls_named(view, change.names, change.line))
+        named = lanes_of(view, calls_named(view, change.names, change.line))
+        return together([named, view.unused]) if UNUSED in change.names else named
     return lanes_of(view, frames_charged(view, change.leaves))
 
 

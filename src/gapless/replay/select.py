@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from gapless.accounting.partition import Joined
 from gapless.accounting.stages import NO_STAGES, Stages
 from gapless.accounting.steps import find_steps
 from gapless.accounting.tags import PYTHON
+from gapless.accounting.unused import unused
 from gapless.model import category
 from gapless.model.edit import Where
 from gapless.model.leaf import LEAF, LEAVES
@@ -69,6 +71,12 @@ class View:
             else:
                 self.told[track] = of_ledger(self.ledger)
         return self.told[track]
+
+    @cached_property
+    def unused(self) -> Lanes:
+        """Give the forward passes that nothing uses."""
+        threads = self.joined.threads
+        return {threads.main: unused(threads).lane}
 
 
 def view_of(joined: Joined, ledger: Ledger, stages: Stages = NO_STAGES) -> View:

@@ -15,13 +15,12 @@ from gapless.model.account import Account, RowAccount
 from gapless.model.comparison import Change, Comparison, Matched, Side
 from gapless.model.finding import Abstention, Rehearsal
 from gapless.model.footprint import AllocatorUse, CallUse, FileUse, SyncUse
-from gapless.model.host_code import HostCode
+from gapless.model.host_code import HostCode, HotLine
 from gapless.model.recording import Unseen
 from gapless.model.run import (
     Cost,
     DeviceState,
     Energy,
-    HotLine,
     LoaderUse,
     OptimizerUse,
     Others,

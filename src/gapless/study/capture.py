@@ -23,6 +23,7 @@ from gapless.study.leaves import look_into
 from gapless.study.options import Options
 from gapless.study.part import Evidence, Part
 from gapless.study.tables import build
+from gapless.study.tables.passes import pass_sites, with_passes
 from gapless.study.tables.sites import site_table
 from gapless.study.tables.work import work_table
 from gapless.study.view import View
@@ -44,12 +45,12 @@ def summarise(joined: Joined, ledger: Ledger, options: Options) -> Part:
     return Part(
         evidence=_evidence(view),
         account=whole,
-        tables=build(view, by_shape=options.by_shape),
+        tables=with_passes(build(view, by_shape=options.by_shape), view),
         leaf=look_into(view, options),
         stragglers=_stragglers(view),
         backlog_ns=_backlog(view),
         ours=seen(view.trace),
-        sites=site_table(view),
+        sites=(*site_table(view), *pass_sites(view)),
         work=work_table(view),
     )
 

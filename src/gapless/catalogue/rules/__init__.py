@@ -70,6 +70,7 @@ from gapless.catalogue.rules.unfused_optimizer import unfused_optimizer
 from gapless.catalogue.rules.unhidden_collectives import unhidden_collectives
 from gapless.catalogue.rules.untried_convolutions import untried_convolutions
 from gapless.catalogue.rules.unused_device import unused_device
+from gapless.catalogue.rules.unused_forward import unused_forward
 from gapless.catalogue.rules.unused_outputs import unused_outputs
 from gapless.catalogue.rules.zeroed_gradients import zeroed_gradients
 from gapless.catalogue.ruling import Rule
@@ -134,6 +135,7 @@ RULES: Final[tuple[Rule, ...]] = (
     unused_outputs,
     growing_tensor,
     decomposition_in_step,
+    unused_forward,
     straggling_rank,
     needless_reductions,
     unhidden_collectives,

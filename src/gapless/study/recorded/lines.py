@@ -6,9 +6,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from gapless.model.host_code import HostCode
+from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.recording import Process, StackCount
-from gapless.model.run import HotLine
 from gapless.study.source import WRAPPER, is_library, is_recorder, package
 
 _MOST: Final = 20
@@ -24,6 +23,8 @@ _BETWEEN: Final = frozenset(("socket", "pipe", "file"))
 _PROCESSES: Final = (("/subprocess.py", "process"), ("multiprocessing/connection.py", "pipe"))
 Place = tuple[str, int, str]
 _Weighed = tuple[StackCount, float]
+_PASSES: Final = "torch/nn/modules/module.py"  # what calls a module's forward
+_CALLS: Final = 60  # rows
 _T = TypeVar("_T")
 
 
@@ -100,6 +101,33 @@ def host_code(processes: Iterable[Process]) -> tuple[HostCode, ...]:
     large = (one for one in coded if one.share >= _LEAST)
     told = [replace(one, looks=looks, stood=_stood(one, own, loops) / whole) for one in large]
     return tuple(sorted(told, key=lambda one: -one.share))
+
+
+def call_lines(processes: Iterable[Process]) -> tuple[CallLine, ...]:
+    """Give the lines of the user's in which training threads called what, the most time first."""
+    every = (one for each in processes for one in each.stacks if one.thread == "training")
+    stacks = [one for one in every if not _is_ours(one)]
+    whole = sum(one.ran_ns + one.blocked_ns for one in stacks)
+    spent = Counter[tuple[Place, str, str]]()
+    for one in stacks:
+        for call in _called(one):
+            spent[call] += one.ran_ns + one.blocked_ns
+    return tuple(
+        CallLine(*place, file, called, ns / whole)
+        for (place, file, called), ns in spent.most_common(_CALLS)
+        if ns
+    )
+
+
+def _called(stack: StackCount) -> set[tuple[Place, str, str]]:
+    """Give each frame of the user's in a stack, with the function that it called."""
+    inner, found = None, set[tuple[Place, str, str]]()
+    for frame in stack.frames:
+        if inner is not None and not is_library(frame[0]):
+            found.add((frame, inner[0], inner[2]))
+        if not is_recorder(frame[0]) and not frame[0].replace("\\", "/").endswith(_PASSES):
+            inner = frame
+    return found
 
 
 def _stood(

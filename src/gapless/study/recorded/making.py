@@ -29,6 +29,7 @@ from gapless.study.recorded.facts import facts
 from gapless.study.recorded.feeding import feedings
 from gapless.study.recorded.footprint import footprint
 from gapless.study.recorded.lines import (
+    call_lines,
     host_code,
     hot_lines,
     lines_of_ranks,
@@ -122,6 +123,7 @@ def accounted(recording: Recording, options: Options, tell: Say) -> Made:
         rank_lines=lines_of_ranks(one.process for one in every),
         host_code=host_code(one.training.process for one in stepping),
         loading_lines=loading_lines(one.training.process for one in stepping),
+        call_lines=call_lines(one.training.process for one in stepping),
     )
     found = replace(
         base,
