@@ -107,6 +107,14 @@ def test_other_workers_for_samples_that_wait_are_predicted_closely(have: int, as
     assert found.low * 0.97 <= real <= found.high * 1.03
 
 
+def test_no_workers_are_predicted_where_batches_are_made_in_no_time() -> None:
+    fetch, host = lengths(2 * MS), 12 * MS
+    inputs = ran(2, fetch, host, running=1.0)
+    found = speedup(inputs, Feed(1, num_workers=0))
+    real = truth(2, fetch, host) / truth(0, fetch, host)
+    assert found.low * 0.97 <= real <= found.high * 1.03
+
+
 @pytest.mark.parametrize(("workers", "host"), [(0, 12), (2, 12), (2, 120)])
 def test_a_delay_of_fetches_costs_what_workers_do_not_hide(workers: int, host: int) -> None:
     fetch, delay = lengths(60 * MS), 20 * MS

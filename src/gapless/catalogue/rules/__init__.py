@@ -37,6 +37,7 @@ from gapless.catalogue.rules.logging_in_the_way import logging_in_the_way
 from gapless.catalogue.rules.misaligned_products import misaligned_products
 from gapless.catalogue.rules.needless_gradients import needless_gradients
 from gapless.catalogue.rules.needless_reductions import needless_reductions
+from gapless.catalogue.rules.needless_workers import needless_workers
 from gapless.catalogue.rules.optimizer_by_hand import optimizer_by_hand
 from gapless.catalogue.rules.optimizer_loop import optimizer_loop
 from gapless.catalogue.rules.oversubscribed_processors import oversubscribed_processors
@@ -62,6 +63,7 @@ from gapless.catalogue.rules.straggling_rank import straggling_rank
 from gapless.catalogue.rules.taken_processors import taken_processors
 from gapless.catalogue.rules.throttled_device import throttled_device
 from gapless.catalogue.rules.tokenise_bound import tokenise_bound
+from gapless.catalogue.rules.too_few_threads import too_few_threads
 from gapless.catalogue.rules.too_few_workers import too_few_workers
 from gapless.catalogue.rules.too_many_threads import too_many_threads
 from gapless.catalogue.rules.unfused_attention import unfused_attention
@@ -90,6 +92,8 @@ RULES: Final[tuple[Rule, ...]] = (
     slow_samples,
     too_many_threads,
     sampler_bound,
+    needless_workers,
+    too_few_threads,
     launch_bound,
     python_bound,
     preprocessing_in_step,
