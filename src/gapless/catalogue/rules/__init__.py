@@ -63,7 +63,6 @@ from gapless.catalogue.rules.straggling_rank import straggling_rank
 from gapless.catalogue.rules.taken_processors import taken_processors
 from gapless.catalogue.rules.throttled_device import throttled_device
 from gapless.catalogue.rules.tokenise_bound import tokenise_bound
-from gapless.catalogue.rules.too_few_threads import too_few_threads
 from gapless.catalogue.rules.too_few_workers import too_few_workers
 from gapless.catalogue.rules.too_many_threads import too_many_threads
 from gapless.catalogue.rules.unfused_attention import unfused_attention
@@ -93,7 +92,6 @@ RULES: Final[tuple[Rule, ...]] = (
     too_many_threads,
     sampler_bound,
     needless_workers,
-    too_few_threads,
     launch_bound,
     python_bound,
     preprocessing_in_step,

@@ -90,7 +90,8 @@ def needless_workers(seen: Seen, loader: Loader) -> Loss | None:
     ## How it is measured
     By what making a batch takes, waiting for a processor left out, beside what the training waits
     for one and for workers to start, each recorded for the whole run. It is a cause where a step
-    with its batch made at home would be a twentieth shorter.
+    with its batch made at home would be a twentieth shorter. Where handing over takes longer than
+    the size of a batch explains, that is the cause (hand-over-bound).
     """
     one = waited(seen, loader) if loader.num_workers else None
     if one is None:
@@ -113,6 +114,7 @@ def needless_workers(seen: Seen, loader: Loader) -> Loss | None:
             Measure("starting workers, a batch", start, "ns"),
         ),
         helps=(one.asked("more-workers", 0),),
+        unless="hand-over-bound",
     )
 
 
