@@ -56,6 +56,25 @@ def test_what_is_not_known_of_a_factor_widens_the_interval() -> None:
     assert unknown.high / unknown.low > 1.2 * known.high / known.low
 
 
+def test_of_steps_that_tracing_may_have_cost_whole_nothing_is_predicted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nothing(*_: object) -> Played:
+        return Played(np.zeros(3), np.zeros(3))
+
+    monkeypatch.setattr("gapless.replay.predict._played", nothing)
+    found = predict([reading()], (ITEM,))
+    assert found.speedup is None
+    assert found.refused is not None
+    assert "tracing them" in found.refused
+
+
+def test_a_change_that_leaves_nothing_has_a_bounded_gain() -> None:
+    found = interval(Played(np.full(4, 1e6), np.zeros(4)), "kernel")
+    assert found.mid == pytest.approx(50)
+    assert found.high < math.inf
+
+
 def test_a_sync_is_worth_no_more_than_at_the_most_that_tracing_may_have_cost() -> None:
     dear = replace(reading(), alpha=Alpha(0.0, 0.0, 60_000.0, bound=True, error=0.0), plain={})
     at_most = dear.unchanged(60_000.0).sum() / dear.changed([ITEM], 60_000.0).sum()

@@ -31,9 +31,10 @@ from gapless.replay.nodes import Float
 from gapless.replay.scene import Scene, averaged
 from gapless.replay.service import Inputs
 from gapless.replay.simulate import StuckError
-from gapless.replay.uncertainty import MODEL, Ends, Played, interval, joined, pooled
+from gapless.replay.uncertainty import MODEL, EmptyStepError, Ends, Played, interval, joined, pooled
 
 _SURVIVE: Final = frozenset({"sync", "host"})  # families whose gain must be there at the high α
+_EMPTY: Final = "steps are so short that tracing them may have cost all of their time"
 _TAILS: Final = ("idle.io_main", "idle.gc", "idle.alloc", "idle.compile", "idle.data.start-up")
 _SYNCS: Final = ("ynchronize", "aten::item", "aten::_local_scalar_dense", "nonzero", "::is_nonzero")
 
@@ -62,6 +63,8 @@ def predict(
         each = tuple(_ratios(some, changes, extra, kind) for some in explanations)
     except StuckError as error:
         return Predicted(None, kind, refused=f"changed so, the window cannot be played: {error}")
+    except EmptyStepError:
+        return Predicted(None, kind, refused=_EMPTY)
     alone = each[1:] and each
     return Predicted(joined(each), kind, notes=notes, each=alone)
 
@@ -142,7 +145,9 @@ def _replayed(
 def _at_high_alpha(every: Sequence[Played]) -> float:
     unchanged = sum(float(one.both[0][0].high.sum()) for one in every)
     left = sum(float(one.both[0][1].high.sum()) for one in every)
-    return unchanged / left if left else inf  # then tracing may have cost all that stays
+    return (
+        unchanged / left if unchanged and left else inf
+    )  # then tracing may have cost all that stays
 
 
 def _played(scene: Scene, changes: Sequence[Change], rates: Rates) -> Played:

@@ -30,6 +30,11 @@ MODEL: Final[Mapping[str, float]] = {  # of a step, half of 90 %
 }
 _PART: Final = 0.5  # of a small gain, that this spread is at most
 _FLOOR: Final = 0.002  # of a step
+_LEFT: Final = 0.02  # of a step: no change is foretold to leave less
+
+
+class EmptyStepError(Exception):
+    """Nothing is left of the steps of a window once what tracing cost is taken off."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +56,15 @@ class Played:
 
     @property
     def speedup(self) -> float:
-        """Give the ratio at the middle of everything."""
-        return float(self.unchanged.sum() / self.changed.sum())
+        """Give the ratio at the middle of everything. Raises ``EmptyStepError``."""
+        if not self.unchanged.any():
+            raise EmptyStepError
+        before = self.unchanged.sum()
+        return float(before / max(self.changed.sum(), _LEFT * before))
 
 
 def interval(played: Played, family: str, off: float = 0.0, seed: int = 0) -> Interval:
-    """Give the speed-up and its 90 %; ``off``: as ``wider`` has it."""
+    """Give the speed-up and its 90 %; ``off``: as ``wider`` has it. Raises ``EmptyStepError``."""
     mid = played.speedup
     ratios = _ratios(played, seed)
     low, high = np.quantile(ratios, (0.05, 0.95)).tolist()
@@ -103,9 +111,9 @@ def _ratios(played: Played, seed: int) -> Float:
         changed = changed + _off(played.changed, theirs, at)
     for ends in played.only:
         changed = changed + _off(played.changed, ends, _drawn(draw))
-    before = np.take_along_axis(unchanged, rows, axis=1).sum(axis=1)
+    before = np.take_along_axis(np.maximum(unchanged, 1.0), rows, axis=1).sum(axis=1)
     after = np.take_along_axis(np.maximum(changed, 1.0), rows, axis=1).sum(axis=1)
-    return before / after
+    return before / np.maximum(after, _LEFT * before)
 
 
 def _blocks(
