@@ -1,7 +1,7 @@
-"""Which cases there are: scripts and families parted by hash, and an order that spreads them.
+"""Which cases there are, of which half, and an order that spreads them.
 
-A case is *unseen* if both its script and the family of its fault are on that side, *open* if both
-are on the other; what would mix them is left out. Controls and decoys go by their script alone.
+A case is *unseen* if both its script and the family of its fault are of the sealed files, *open* if
+neither is; what would mix them is left out.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS
+from benchmarks.planted.mutations.catalogue import MUTATIONS, OPEN, SEALED
 from benchmarks.planted.mutations.plant import Plant, Site, plant
 from benchmarks.planted.scripts import FetchError, Script, content, mended, scripts
 from benchmarks.planted.source import parse
@@ -54,11 +54,6 @@ class Case:
         return "decoy" if all(MUTATIONS[one].decoy for one in self.mutations) else "fault"
 
 
-def half(name: str) -> Half:
-    """Give the side of a script or a family, by the hash of its name."""
-    return "unseen" if _hash(f"planted:{name}") % 2 else "open"
-
-
 def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
@@ -71,7 +66,7 @@ def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> li
     least so far, by script, mutation and family, and then by hash. So any beginning is widespread.
     Scripts whose files cannot be had are left out.
     """
-    owners = [one for one in scripts().values() if half(one.name) == side]
+    owners = [one for one in scripts().values() if one.sealed == (side == "unseen")]
     able = [one for one in owners if device in one.devices]
     fitting: dict[str, list[Plant]] = {}
     for one in able:
@@ -92,27 +87,28 @@ def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> li
 
 
 def _fitting(script: Script, side: Half, device: str, sources: Path | None) -> list[Plant]:
-    """Give the faults of a side that apply to a script."""
+    """Give the faults and decoys of a side that apply to a script."""
     texts = [mended(script, path, content(script, path, sources)) for path in script.planted_in]
     sites = [Site(parse(text.decode()), 0.01, device) for text in texts]
     return [
         one
-        for one in FAULTS
-        if half(one.family) == side and any(plant(one, site) is not None for site in sites)
+        for one in (SEALED if side == "unseen" else OPEN)
+        if any(plant(one, site) is not None for site in sites)
     ]
 
 
 def _of_kind(kind: Kind, fitting: Mapping[str, list[Plant]], side: Half, device: str) -> list[Case]:
     rows: list[Case] = []
     for script, plants in fitting.items():
+        faults = [one for one in plants if not one.decoy]
         names: list[tuple[str, ...]] = [()]
         if kind == "fault":
-            names = [(one.name,) for one in plants]
+            names = [(one.name,) for one in faults]
         elif kind == "pair":
-            pairs = itertools.combinations(plants, 2)
+            pairs = itertools.combinations(faults, 2)
             names = [(a.name, b.name) for a, b in pairs if a.family != b.family]
         elif kind == "decoy":
-            names = [(one.name,) for one in DECOYS]
+            names = [(one.name,) for one in plants if one.decoy]
         some = sorted((Case(script, one, device, side) for one in names), key=_rank)
         rows += some[:_PAIRS] if kind == "pair" else some
     return sorted(rows, key=_rank)

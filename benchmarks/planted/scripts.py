@@ -17,6 +17,7 @@ from typing import Any, Final
 from benchmarks.planted.healing import healed
 
 LIST: Final = Path(__file__).with_name("scripts.toml")
+SEALED: Final = Path(__file__).with_name("sealed.toml")  # of the unseen half
 STANDINS: Final = Path(__file__).with_name("standins")
 _RAW: Final = "https://raw.githubusercontent.com/{repo}/{commit}/{path}"
 
@@ -53,6 +54,7 @@ class Script:
     paths: tuple[str, ...] = ()  # folders that its users have on PYTHONPATH
     devices: tuple[str, ...] = ("cpu", "cuda")
     mended: tuple[Mended, ...] = field(default=())
+    sealed: bool = False  # of the unseen half
 
     def command(self, device: str) -> tuple[str, ...]:
         """Give what follows the interpreter on a command line in the working directory."""
@@ -67,9 +69,12 @@ class Script:
 
 @cache
 def scripts() -> Mapping[str, Script]:
-    """Read the list."""
-    rows = tomllib.loads(LIST.read_text(encoding="utf-8"))["script"]
-    return {row["name"]: _script(row) for row in rows}
+    """Read both lists."""
+    return {
+        row["name"]: _script(row | {"sealed": path == SEALED})
+        for path in (LIST, SEALED)
+        for row in tomllib.loads(path.read_text(encoding="utf-8")).get("script", ())
+    }
 
 
 def _script(row: Mapping[str, Any]) -> Script:

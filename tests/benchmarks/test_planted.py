@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,10 +19,10 @@ from unittest.mock import Mock
 import pytest
 
 from benchmarks.planted import judging, steps, truth
-from benchmarks.planted.cases import Case, cases, half
+from benchmarks.planted.cases import Case, cases
 from benchmarks.planted.data import MAKERS
 from benchmarks.planted.healing import healed
-from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS
+from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS, OPEN, SEALED
 from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
 from benchmarks.planted.recorder import recorder
 from benchmarks.planted.running import Lane, Live
@@ -155,15 +154,11 @@ def test_each_fault_has_an_answer_and_no_decoy_has() -> None:
     assert not any(one.codes or one.fixes or one.at_line for one in DECOYS)
 
 
-def test_the_split_does_not_move() -> None:
-    # A name that changes sides after answers were looked at would spoil the unseen half.
-    sides = {name: half(name) for name in ("mnist", "nanogpt", "unet", "makemore")}
-    assert sides == SIDES
-    families = Counter(half(one.family) for one in FAULTS)
-    assert min(families.values()) >= 10
-
-
-SIDES = {"mnist": "open", "nanogpt": "unseen", "unet": "unseen", "makemore": "unseen"}
+def test_no_family_and_no_repository_is_of_both_halves() -> None:
+    families = {one.family for one in OPEN if not one.decoy}
+    assert families.isdisjoint(one.family for one in SEALED if not one.decoy)
+    repositories = {one.repo for one in scripts().values() if not one.sealed}
+    assert repositories.isdisjoint(one.repo for one in scripts().values() if one.sealed)
 
 
 def test_lists_at_least_forty_scripts_with_hashes() -> None:
@@ -282,13 +277,12 @@ def test_cases_are_of_one_side_and_widespread(
 ) -> None:
     script = stranger(tmp_path, SCRIPT)
     monkeypatch.setattr("benchmarks.planted.cases.scripts", lambda: {"one": script})
-    side = half("one")
-    some = cases(side, "cpu", tmp_path / "sources", 40)
-    assert some == cases(side, "cpu", tmp_path / "sources", 40)
-    families = {MUTATIONS[name].family for one in some for name in one.mutations}
-    assert all(name == "decoy" or half(name) == side for name in families)
+    some = cases("open", "cpu", tmp_path / "sources", 40)
+    assert some == cases("open", "cpu", tmp_path / "sources", 40)
+    planted = {MUTATIONS[name] for one in some for name in one.mutations}
+    assert planted <= set(OPEN)
     assert {one.kind for one in some} == {"fault", "pair", "decoy", "control"}
-    assert not cases("open" if side == "unseen" else "unseen", "cpu", tmp_path / "sources", 40)
+    assert not cases("unseen", "cpu", tmp_path / "sources", 40)
 
 
 def pairs(healthy: Sequence[float], planted: Sequence[float]) -> list[truth.Pair]:
@@ -507,7 +501,7 @@ def test_a_script_whose_files_are_missing_is_left_out(
 ) -> None:
     script = stranger(tmp_path, SCRIPT)
     monkeypatch.setattr("benchmarks.planted.cases.scripts", lambda: {"one": script})
-    assert not cases(half("one"), "cpu", tmp_path / "elsewhere")
+    assert not cases("open", "cpu", tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
-from benchmarks.planted.mutations import feeding, stepping, switches
+from benchmarks.planted.mutations import feeding, sealed, stepping, switches
 from benchmarks.planted.mutations.plant import Plant
 
-FAULTS: Final[tuple[Plant, ...]] = (*feeding.PLANTS, *stepping.PLANTS, *switches.PLANTS)
-DECOYS: Final[tuple[Plant, ...]] = switches.HARMLESS
+OPEN: Final[tuple[Plant, ...]] = (
+    *(*feeding.PLANTS, *stepping.PLANTS, *switches.PLANTS),
+    *switches.HARMLESS,
+)
+SEALED: Final[tuple[Plant, ...]] = (*sealed.PLANTS, *sealed.HARMLESS)
+FAULTS: Final[tuple[Plant, ...]] = tuple(one for one in (*OPEN, *SEALED) if not one.decoy)
+DECOYS: Final[tuple[Plant, ...]] = tuple(one for one in (*OPEN, *SEALED) if one.decoy)
 MUTATIONS: Final[Mapping[str, Plant]] = {one.name: one for one in (*FAULTS, *DECOYS)}

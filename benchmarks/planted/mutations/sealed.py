@@ -1,0 +1,12 @@
+"""Faults and decoys of the unseen half: whoever changes rules does not read this file.
+
+They were written by somebody who knew the titles of the causes and nothing else of the rules. Once
+their answers have been read they move into the files beside this one, and others take their place.
+"""
+
+from typing import Final
+
+from benchmarks.planted.mutations.plant import Plant
+
+PLANTS: Final[tuple[Plant, ...]] = ()
+HARMLESS: Final[tuple[Plant, ...]] = ()
