@@ -21,6 +21,7 @@ from gapless.replay.calibration import calibrate
 from gapless.study.bounding import bound
 from gapless.study.ceilings import Ceilings
 from gapless.study.joint import marked
+from gapless.study.loader_marks import with_marks
 from gapless.study.replaying import Player
 
 Outside = Drop | Hosted  # changes that may be of what lies outside windows
@@ -96,7 +97,7 @@ def _predicted(prices: Prices, changes: Sequence[Change]) -> Predicted:
     gone = _gone(prices.seen, outside)
     if not rest:
         return _alone(gone)
-    inner = prices.player.play(rest)
+    inner = with_marks(prices.seen, rest, prices.player.play(rest))
     if inner.speedup is None or not outside:
         return inner
     return replace(inner, speedup=_joined(inner.speedup, prices.seen, gone))

@@ -1,0 +1,78 @@
+"""What marks alone tell of other loaders: where a replay is refused, and where it says less."""
+
+from dataclasses import replace
+
+import pytest
+
+from gapless.catalogue.examples import gpu, loader
+from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.seen_parts import made_by, used
+from gapless.model.change import Change, Feed, Predicted
+from gapless.model.interval import Interval
+from gapless.model.seen import Seen
+from gapless.study.loader_marks import with_marks
+
+ANEW = loader(num_workers=2, prefetch_factor=2, iterations=10)
+STEP = {"busy.math": 6.0, "idle.data.hand-over": 2.0, "idle.data.start-up": 2.0}
+REFUSED = Predicted(None, "feed", refused="threads wait for one another")
+
+
+def run(made_ms: float = 0.04, stage: str = "collate", restarts_ms: float = 2.0) -> Seen:
+    use = used(
+        ANEW,
+        {"hand-over": 2.0},
+        made_by(2, {stage: made_ms}),
+        restart_ns=round(100 * restarts_ms * 1_000_000),
+    )
+    return seen(gpu(ANEW), STEP, use)
+
+
+def told(change: Change, of: Seen | None = None) -> Interval | None:
+    return with_marks(of or run(), [change], REFUSED).speedup
+
+
+def test_workers_that_live_on_leave_what_starting_them_took() -> None:
+    alive = told(Feed(ANEW.id, persistent_workers=True))
+    assert alive is not None
+    assert alive.mid == pytest.approx(10 / 8)
+    assert alive.low == pytest.approx(1 / (1 - 0.85 * 0.2))
+
+
+def test_without_workers_neither_starts_nor_waits_are_left_but_batches_are_made() -> None:
+    none = told(Feed(ANEW.id, num_workers=0))
+    many = told(Feed(ANEW.id, num_workers=0), run(0.4, "decode"))
+    assert none is not None
+    assert 1.25 < none.mid < 10 / 6
+    assert none.low < none.mid < none.high
+    assert many is None  # what is not collated takes the training process as long
+
+
+def test_of_other_changes_and_other_loaders_marks_tell_nothing() -> None:
+    assert told(Feed(ANEW.id, num_workers=4)) is None
+    assert told(Feed(ANEW.id, persistent_workers=True, num_workers=4)) is None
+    assert told(Feed(ANEW.id + 1, persistent_workers=True)) is None
+    both = [Feed(ANEW.id, persistent_workers=True), Feed(ANEW.id, num_workers=0)]
+    assert with_marks(run(), both, REFUSED) == REFUSED
+
+
+def test_workers_that_start_in_no_time_gain_nothing() -> None:
+    assert told(Feed(ANEW.id, persistent_workers=True), run(restarts_ms=0.01)) is None
+
+
+def test_a_replay_that_says_more_stands_and_one_that_says_less_is_raised() -> None:
+    alive = Feed(ANEW.id, persistent_workers=True)
+    more = Predicted(Interval(1.3, 1.5, 1.7), "feed")
+    assert with_marks(run(), [alive], more) == more
+    vague = with_marks(run(), [alive], Predicted(Interval(0.6, 1.0, 1.8), "feed"))
+    assert vague.speedup is not None
+    assert vague.speedup.low > 1.1
+    assert vague.speedup.high == pytest.approx(1.8)
+
+
+def test_where_no_fetch_was_recorded_nothing_is_told_of_a_loader_without_workers() -> None:
+    of = run()
+    assert of.study.recorded is not None
+    uses = tuple(replace(one, workers=None) for one in of.study.recorded.loaders)
+    blind = replace(of, study=replace(of.study, recorded=replace(of.study.recorded, loaders=uses)))
+    assert told(Feed(ANEW.id, num_workers=0), blind) is None
+    assert told(Feed(ANEW.id, persistent_workers=True), blind) is not None
