@@ -40,12 +40,18 @@ from torch.utils.data import DataLoader, TensorDataset
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layer = nn.Linear(8, 2)
+        self.convolution = nn.Conv2d(1, 4, 3, padding=1)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(4), nn.LayerNorm(32)])
+        self.dropout = nn.Dropout(0.1)
+        self.offset = nn.Embedding(4, 2)
+        self.layer = nn.Linear(32, 2)
         self.flash = hasattr(torch.nn.functional, "scaled_dot_product_attention")
 
     def forward(self, x):
         with torch.autocast("cpu", enabled=False):
-            return self.layer(x)
+            x = self.norms[0](self.convolution(x.view(-1, 1, 2, 4)))
+            x = self.norms[1](self.dropout(x.flatten(1)))
+            return self.layer(x) + self.offset(torch.arange(len(x), device=x.device) % 4)
 
 
 def main():
