@@ -22,10 +22,10 @@ from gapless.replay.shorter import sizes_of
 
 PYTHON: Final = "idle.host.python"
 ENGINE: Final = ("idle.host.dispatch", "idle.host.engine")  # without a device: autograd's own
-_LEAVES: Final = (PYTHON, *ENGINE, "busy.")
+LEAVES: Final = (PYTHON, *ENGINE, "busy.")
 # Who goes through parameters one by one is told of by rules of their own.
-_ELSEWHERE: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
-_GRADIENT: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+ELSEWHERE: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
+GRADIENT: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 _SMALL_NS: Final = 100_000.0  # a call in a window; what takes longer mostly computes
 # One time step each, of many operators: what is there to call them once for all time steps.
 _CELLS: Final = tuple(f"aten::{name}_cell" for name in ("gru", "lstm", "rnn_relu", "rnn_tanh"))
@@ -81,18 +81,18 @@ def loop_of(seen: Seen) -> Loop | None:
     forward, backward = (
         _repeated([one for one in work if one.backward == back], least) for back in (False, True)
     )
-    of_model = (one for one in work if not one.backward and not one.leaf.startswith(_ELSEWHERE))
-    if _calls(forward) < _MOST * _calls(of_model):
+    of_model = (one for one in work if not one.backward and not one.leaf.startswith(ELSEWHERE))
+    if calls_of(forward) < _MOST * calls_of(of_model):
         return None
     every = (*forward, *backward)
     leaves = seen.study.account.leaves
     whole = sum(ns for leaf, ns in leaves.items() if leaf.startswith("busy.")) or 1
-    calls = [_calls(one for one in work if one.backward == back) for back in (False, True)]
+    calls = [calls_of(one for one in work if one.backward == back) for back in (False, True)]
     return Loop(
-        calls=_calls(every) / steps,
-        mainly=tuple((name, many / steps) for name, many in _names(forward).most_common()),
-        python=_calls(forward) / calls[0],
-        engine=_calls(backward) / max(1, calls[1]),
+        calls=calls_of(every) / steps,
+        mainly=tuple((name, many / steps) for name, many in names_of(forward).most_common()),
+        python=calls_of(forward) / calls[0],
+        engine=calls_of(backward) / max(1, calls[1]),
         work=min(1.0, sum(map(_calling_of, every)) / whole),
         most=min(1.0, sum(one.ns for one in every) / whole),
     )
@@ -100,10 +100,10 @@ def loop_of(seen: Seen) -> Loop | None:
 
 def rewritten(seen: Seen, loop: Loop) -> Hosted:
     """Give what changes if a loop becomes a few calls: how much goes is one thing not known."""
-    whole = seen.per_step(*_LEAVES)
+    whole = seen.per_step(*LEAVES)
     usual, most = calling_ns(seen, loop), calling_ns(seen, replace(loop, work=loop.most))
     gone = (_GOES.high * most, _GOES.mid * usual, _GOES.low * usual)
-    return Hosted(_LEAVES, Interval(*(max(0.0, 1 - ns / whole) if whole else 1.0 for ns in gone)))
+    return Hosted(LEAVES, Interval(*(max(0.0, 1 - ns / whole) if whole else 1.0 for ns in gone)))
 
 
 def calling_ns(seen: Seen, loop: Loop) -> float:
@@ -159,17 +159,17 @@ def _sampled(seen: Seen, where: Where) -> Where:
 
 def _passes(seen: Seen, tensors: int) -> float:
     """Count the backward passes of a step: of micro-batches, or of an optimizer's closure."""
-    return max(1.0, windowed.calls(seen, _GRADIENT).count / max(1, tensors))
+    return max(1.0, windowed.calls(seen, GRADIENT).count / max(1, tensors))
 
 
 def _repeated(work: Iterable[Work], least: float) -> list[Work]:
     small = [
         one
         for one in work
-        if not one.leaf.startswith(_ELSEWHERE)
+        if not one.leaf.startswith(ELSEWHERE)
         and (one.ns <= _SMALL_NS * one.calls or one.operator in _CELLS or _is_of_one(one))
     ]
-    names = _names(small)
+    names = names_of(small)
     return [one for one in small if names[one.operator] >= least]
 
 
@@ -179,14 +179,16 @@ def _is_of_one(row: Work) -> bool:
     return 1 in first if len(first) > 1 else weight_of(row) is not None
 
 
-def _names(work: Iterable[Work]) -> Counter[str]:
+def names_of(work: Iterable[Work]) -> Counter[str]:
+    """Count the calls of each operator."""
     found = Counter[str]()
     for one in work:
         found[one.operator] += one.calls
     return found
 
 
-def _calls(work: Iterable[Work]) -> int:
+def calls_of(work: Iterable[Work]) -> int:
+    """Count the calls of some rows."""
     return sum(one.calls for one in work)
 
 
@@ -195,10 +197,10 @@ def _calling_of(one: Work) -> float:
 
     One sample at a time reads all weights again, and leaves most of a core's width idle.
     """
-    return _beside(one) if _is_of_one(one) else min(_beside(one), _CALL_NS * one.calls)
+    return beside_ns(one) if _is_of_one(one) else min(beside_ns(one), _CALL_NS * one.calls)
 
 
-def _beside(one: Work) -> float:
+def beside_ns(one: Work) -> float:
     """Give what calls take beside what they compute, at most; what is not known may compute."""
     if one.operator in _VIEWS:
         return one.ns

@@ -35,6 +35,7 @@ from gapless.catalogue.rules.launch_bound import launch_bound
 from gapless.catalogue.rules.loader_in_training_process import loader_in_training_process
 from gapless.catalogue.rules.logging_in_the_way import logging_in_the_way
 from gapless.catalogue.rules.misaligned_products import misaligned_products
+from gapless.catalogue.rules.model_in_pieces import model_in_pieces
 from gapless.catalogue.rules.needless_gradients import needless_gradients
 from gapless.catalogue.rules.needless_reductions import needless_reductions
 from gapless.catalogue.rules.needless_workers import needless_workers
@@ -108,6 +109,7 @@ RULES: Final[tuple[Rule, ...]] = (
     chores_in_step,
     files_in_step,
     optimizer_by_hand,
+    model_in_pieces,
     pageable_copy,
     blocking_copy,
     exposed_copy,
