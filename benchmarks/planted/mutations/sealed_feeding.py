@@ -128,7 +128,17 @@ _BUCKETED: Final = """class _Bucketed:
             first = batch * self.size
             yield [rows[(first + at) % len(rows)] % self.number for at in range(self.size)]
 """
-_STACKED: Final = """from torch.utils.data import default_collate as _default_collate
+_STACKED: Final = """import torch as _torch
+from torch.utils import _pytree as _tree
+from torch.utils.data import default_collate as _default_collate
+
+
+def _apart(samples):
+    return [_default_collate(samples[at::{n}]) for at in range(min({n}, len(samples)))]
+
+
+def _together(*parts):
+    return _torch.cat(parts) if isinstance(parts[0], _torch.Tensor) else parts[0]
 
 
 class _Stacked:
@@ -142,8 +152,8 @@ class _Stacked:
         return getattr(self.__dict__["loader"], name)
 
     def __iter__(self):
-        for samples in self.loader:
-            yield _default_collate(samples)
+        for parts in self.loader:
+            yield _tree.tree_map(_together, *parts)
 """
 _REGROUPED: Final = """import torch as _torch
 from torch.utils import _pytree as _tree
@@ -216,13 +226,15 @@ def _bucketed(site: Site) -> Sequence[Change] | None:
 
 
 def _stacked(site: Site) -> Sequence[Change] | None:
-    """Send samples from a worker one by one, and stack them in the training process."""
+    """Send samples from a worker in small stacks, and join them in the training process."""
     found = data_of(site)
     if found is None or "collate_fn" in site.source.text or batch_of(site) > _MANY:
         return None
-    options = {"collate_fn": "list"} | _worker(site, found[0])
+    options = {"collate_fn": "_apart"} | _worker(site, found[0])
     call = with_keywords(site.source, found[0], options)
-    return [at_top(site, _STACKED), Replacement(found[0], f"_Stacked({call.text})")]
+    pieces = min(amount(site, 2500.0, least=3), max(2, batch_of(site)))
+    text = _STACKED.replace("{n}", str(pieces))
+    return [at_top(site, text), Replacement(found[0], f"_Stacked({call.text})")]
 
 
 def _worker(site: Site, call: ast.Call) -> dict[str, str]:
@@ -239,7 +251,7 @@ def _regrouped(site: Site) -> Sequence[Change] | None:
     sizes = [flat(site, one.value) for one in found[0].keywords if one.arg == "batch_size"]
     if not sizes:
         return None
-    pieces = min(amount(site, 400.0, 0.9, 4), max(2, batch_of(site)))
+    pieces = min(amount(site, 2500.0, least=3), max(2, batch_of(site)))
     size = {"batch_size": f"max(1, ({sizes[0]}) // {pieces})"}
     call = with_keywords(site.source, found[0], size | _worker(site, found[0]))
     return [

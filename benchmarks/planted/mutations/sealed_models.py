@@ -29,6 +29,9 @@ _LOSSES: Final = ("nll_loss", "cross_entropy", "mse_loss", "binary_cross_entropy
 _LOSS_CLASSES: Final = ("CrossEntropyLoss()", "MSELoss()", "BCELoss()", "NLLLoss()", "L1Loss()")
 
 
+_Growth = tuple[float, float]  # microseconds of a side of 64, power with which it grows
+
+
 def _loss_in_pieces(site: Site) -> Sequence[Change] | None:
     """Compute the loss of a few samples at a time."""
     step = site.step
@@ -41,7 +44,7 @@ def _loss_in_pieces(site: Site) -> Sequence[Change] | None:
         return None
     call = max(mine, key=lambda one: one.lineno)
     given, wanted = (" ".join(site.source.segment(one).split()) for one in call.args)
-    pieces = min(amount(site, 60.0, least=2), max(2, batch_of(site)))
+    pieces = min(amount(site, (60.0, 140.0), least=2), max(2, batch_of(site)))
     function = site.source.segment(call.func)
     size = f"max(1, len({given}) // {pieces})"
     text = (
@@ -100,11 +103,25 @@ def _penalised(site: Site) -> Sequence[Change] | None:
     return before_backward(text)(site)
 
 
+def _followed(site: Site) -> Sequence[Change] | None:
+    """Ask for the gradient of what the model is given, where that are no numbers of words."""
+    words = ("torchvision", "Conv", "Linear")
+    if "Embedding" in site.source.text or not any(one in site.source.text for one in words):
+        return None
+    return of_call("{model}(*_followed({arguments}))", _INPUTS)(site)
+
+
 def _differentiable(site: Site) -> Sequence[Change] | None:
     """Make the graph of the gradients, too."""
     step = site.step
     call = method_call(step.backward, "backward") if step is not None else None
-    if step is None or call is None or call.args or call.keywords or step.optimizer is None:
+    if (
+        step is None
+        or call is None
+        or call.args
+        or call.keywords
+        or "zero_grad(" not in site.source.text
+    ):
         return None
     return [Replacement(call, f"{site.source.segment(call.func)}(create_graph=True)")]
 
@@ -139,10 +156,11 @@ def _single_groups(site: Site) -> Sequence[Change] | None:
     return changes or None
 
 
-def _decomposed(text: str, unit_us: float, power: float) -> ChangeOf:
-    """Decompose a matrix whose side makes a share of the step; of 64 takes some microseconds."""
+def _decomposed(text: str, on_cpu: _Growth, on_gpu: _Growth) -> ChangeOf:
+    """Decompose a matrix whose side makes a share of the step, given what 64 take and a power."""
 
     def change(site: Site) -> Sequence[Change] | None:
+        unit_us, power = on_gpu if site.device == "cuda" else on_cpu
         wanted = amount(site, 1.0) / unit_us
         side = max(16, min(1024, int(64 * wanted ** (1 / power))))
         return before(text.replace("{side}", str(side)), 1.0, "import torch as _torch\n")(site)
@@ -216,7 +234,7 @@ PLANTS: Final = (
     Plant(
         "inputs-followed",
         "needless-training",
-        of_call("{model}(*_followed({arguments}))", _INPUTS),
+        _followed,
         ("G513", "G514"),
         at_line=True,
     ),
@@ -255,14 +273,14 @@ PLANTS: Final = (
     Plant(
         "whitened-each-step",
         "decompositions",
-        _decomposed(_WHITENED, 500.0, 2.4),
+        _decomposed(_WHITENED, (500.0, 2.4), (1500.0, 1.5)),
         ("G516", "G203", "G214"),
         at_line=True,
     ),
     Plant(
         "spectrum-each-step",
         "decompositions",
-        _decomposed(_SPECTRUM, 180.0, 2.4),
+        _decomposed(_SPECTRUM, (180.0, 2.4), (2500.0, 1.5)),
         ("G516", "G203", "G214"),
         at_line=True,
     ),
@@ -287,6 +305,7 @@ PLANTS: Final = (
         of_model(_TURNING, _LAYOUTS, words=_CONVOLUTIONS),
         ("G504", "G506", "G508", "G214"),
         ("channels-last",),
+        devices=CUDA,
         at_line=True,
     ),
 )

@@ -24,9 +24,13 @@ _USUAL: Final = 32
 _WORKERS: Final = re.compile(r"num_workers['\"]?\s*[=:]\s*(\d+)")
 
 
-def amount(site: Site, unit_us: float, share: float = _SHARE, least: int = 1) -> int:
+Unit = float | tuple[float, float]  # microseconds: on both devices, or on CPU and GPU
+
+
+def amount(site: Site, unit_us: Unit, share: float = _SHARE, least: int = 1) -> int:
     """Give how many units of some microseconds each make a share of a healthy step."""
-    return max(least, int(share * site.step_s * 1e6 / unit_us))
+    each_us = unit_us[site.device == "cuda"] if isinstance(unit_us, tuple) else unit_us
+    return max(least, int(share * site.step_s * 1e6 / each_us))
 
 
 def batch_of(site: Site) -> int:
@@ -50,7 +54,7 @@ def item_amount(site: Site, unit_us: float, share: float = 0.8) -> int:
     return amount(site, unit_us, share * max(1.0, 1.5 * workers) / batch_of(site))
 
 
-def behind(text: str, unit_us: float, imports: str = "") -> ChangeOf:
+def behind(text: str, unit_us: Unit, imports: str = "") -> ChangeOf:
     """Put lines behind the optimizer's step, ``{n}`` times what takes some microseconds."""
 
     def change(site: Site) -> Sequence[Change] | None:
@@ -59,7 +63,7 @@ def behind(text: str, unit_us: float, imports: str = "") -> ChangeOf:
     return change
 
 
-def before(text: str, unit_us: float, imports: str = "") -> ChangeOf:
+def before(text: str, unit_us: Unit, imports: str = "") -> ChangeOf:
     """Put lines before the backward pass, ``{n}`` times what takes some microseconds."""
 
     def change(site: Site) -> Sequence[Change] | None:
@@ -68,12 +72,12 @@ def before(text: str, unit_us: float, imports: str = "") -> ChangeOf:
     return change
 
 
-def _counted(site: Site, unit_us: float, *texts: str) -> list[str]:
+def _counted(site: Site, unit_us: Unit, *texts: str) -> list[str]:
     number = str(amount(site, unit_us))
     return [one.replace("{n}", number) for one in texts]
 
 
-def of_output(text: str, unit_us: float, imports: str = "") -> ChangeOf:
+def of_output(text: str, unit_us: Unit, imports: str = "") -> ChangeOf:
     """Put lines before the backward pass that look at what the model gave: ``{output}``."""
 
     def change(site: Site) -> Sequence[Change] | None:
@@ -90,7 +94,7 @@ def of_output(text: str, unit_us: float, imports: str = "") -> ChangeOf:
     return change
 
 
-def of_call(text: str, top: str, unit_us: float = 1.0, *, single: bool = False) -> ChangeOf:
+def of_call(text: str, top: str, unit_us: Unit = 1.0, *, single: bool = False) -> ChangeOf:
     """Put another expression where the model is called: ``{model}`` and ``{arguments}``."""
 
     def change(site: Site) -> Sequence[Change] | None:
@@ -109,7 +113,7 @@ def of_call(text: str, top: str, unit_us: float = 1.0, *, single: bool = False) 
     return change
 
 
-def of_model(text: str, top: str, unit_us: float = 1.0, words: Sequence[str] = ()) -> ChangeOf:
+def of_model(text: str, top: str, unit_us: Unit = 1.0, words: Sequence[str] = ()) -> ChangeOf:
     """Put lines before the model's call, where the script holds one of the words."""
 
     def change(site: Site) -> Sequence[Change] | None:

@@ -205,7 +205,9 @@ PLANTS: Final = (
         devices=CUDA,
         at_line=True,
     ),
-    Plant("means-by-class", "masked-choices", of_output(_CLASSES, 17.0), _READ, at_line=True),
+    Plant(
+        "means-by-class", "masked-choices", of_output(_CLASSES, (17.0, 110.0)), _READ, at_line=True
+    ),
     Plant("medians-by-hook", "hooks", of_model(_NOTING, _MEDIANS, 0.16), _READ, at_line=True),
     Plant(
         "gradients-guarded",
@@ -226,8 +228,9 @@ PLANTS: Final = (
         "formatting",
         behind(
             "for _turn in range({n}):\n"
-            "    _shown = f'step: {{parameters}[_turn % len({parameters})].detach()!r}'",
-            900.0,
+            "    _weight = {parameters}[_turn % len({parameters})].detach()\n"
+            "    _shown = f'weights: {_weight.flatten()[:8]!r}'",
+            (190.0, 900.0),
         ),
         (*_READ, "G702"),
         at_line=True,
