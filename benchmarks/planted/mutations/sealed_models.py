@@ -106,7 +106,8 @@ def _penalised(site: Site) -> Sequence[Change] | None:
 def _followed(site: Site) -> Sequence[Change] | None:
     """Ask for the gradient of what the model is given, where that are no numbers of words."""
     words = ("torchvision", "Conv", "Linear")
-    if "Embedding" in site.source.text or not any(one in site.source.text for one in words):
+    text = site.source.text
+    if any(one in text for one in ("vocab", "LongTensor")) or not any(one in text for one in words):
         return None
     return of_call("{model}(*_followed({arguments}))", _INPUTS)(site)
 
