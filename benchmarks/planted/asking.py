@@ -108,4 +108,10 @@ def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
         place = {"file": Path(where["file"]).name, "line": where["line"]}
     helps = row.get("helps") or row.get("fixes") or ()
     kept = {name: row.get(name) for name in _KEPT}
-    return kept | {"where": place, "helps": [one.partition("=")[0] for one in helps]}
+    return kept | {"where": place, "helps": [_fix(one) for one in helps]}
+
+
+def _fix(asked: str) -> str:
+    """Give the name of a fix; that there should be no workers is another one than more of them."""
+    name, _, value = asked.partition("=")
+    return "no-workers" if name.partition("@")[0] == "more-workers" and value == "0" else name

@@ -25,11 +25,12 @@ def start_ns(one: Loading) -> float:
 def making_ns(one: Loading) -> Interval:
     """Give what the training process itself would take to make a batch. Raises ``NotSeenError``."""
     stages = one.workers.stages
-    whole = sum(stage.wall_ns for stage in stages)
-    collating = sum(stage.wall_ns for stage in stages if stage.name == "collate")
-    share = collating / whole if whole else 0.0
+    whole = sum(stage.cpu_ns for stage in stages)
+    collating = sum(stage.cpu_ns for stage in stages if stage.name == "collate")
+    work = one.fetch_ns if one.cpu_ns is None else min(one.cpu_ns, one.fetch_ns)
+    less = work * collating / whole if whole else 0.0
     low, mid, high = (
-        one.fetch_ns * (1 - share + share * left)
+        one.fetch_ns - less * (1 - left)
         for left in (_COLLATING.low, _COLLATING.mid, _COLLATING.high)
     )
     return Interval(low, mid, high)

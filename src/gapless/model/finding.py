@@ -1,6 +1,7 @@
 """Findings: causes of lost time, each with its line and with what removing it is worth."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from gapless.model.change import Change, Feed, Predicted
 from gapless.model.edit import Applicability, Edit, Where
@@ -13,6 +14,10 @@ class Measure:
     name: str
     value: float | str
     unit: str  # "ns", "share", "bytes", "" for a count
+
+
+SAME_LINE: Final = "whatever is at the same line"
+_NEAR: Final = 3  # lines: a loop and what stands in it
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,21 @@ class Loss:
     to_try: bool = False  # what remedies give is not predicted; ``changes`` are the most they can
     unsure: str | None = None  # why what was recorded of it tells only the most it can be worth
     told: str | None = None  # what to do in a framework's words; ``no_remedy`` begins with it
-    unless: str | None = None  # a cause (name) of the same loader: where it is named, this is not
+    # A cause (name) of the same loader, or SAME_LINE: where it is named, this is not.
+    unless: str | None = None
 
     def yields_to(self, other: "Loss") -> bool:
         """Tell whether it is not to be named beside another cause, which is easier to remove."""
+        if self.unless == SAME_LINE:
+            return other is not self and _are_near(self.where, other.where)
         return self.unless == other.name and bool(_loaders(self) & _loaders(other))
+
+
+def _are_near(first: Where | None, second: Where | None) -> bool:
+    """Tell whether two places are of the same few lines."""
+    if first is None or second is None or first.file != second.file:
+        return False
+    return abs(first.line - second.line) <= _NEAR
 
 
 def _loaders(loss: Loss) -> set[int]:

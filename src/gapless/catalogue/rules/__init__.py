@@ -15,6 +15,7 @@ from gapless.catalogue.rules.chores_in_step import chores_in_step
 from gapless.catalogue.rules.clip_loop import clip_loop
 from gapless.catalogue.rules.collate_bound import collate_bound
 from gapless.catalogue.rules.collecting_garbage import collecting_garbage
+from gapless.catalogue.rules.costly_line import costly_line
 from gapless.catalogue.rules.data_dependent_shape import data_dependent_shape
 from gapless.catalogue.rules.decode_bound import decode_bound
 from gapless.catalogue.rules.decomposition_in_step import decomposition_in_step
@@ -110,6 +111,7 @@ RULES: Final[tuple[Rule, ...]] = (
     files_in_step,
     optimizer_by_hand,
     model_in_pieces,
+    costly_line,
     pageable_copy,
     blocking_copy,
     exposed_copy,

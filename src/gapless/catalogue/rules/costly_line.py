@@ -1,0 +1,130 @@
+"""Lines of the stepping function that take much, beside what trains."""
+
+from typing import Final
+
+from gapless.catalogue import examples, step_lines, windowed
+from gapless.catalogue.choosing import named
+from gapless.catalogue.ruling import Figure, rule
+from gapless.catalogue.seen_examples import seen as stated
+from gapless.model.change import Hosted
+from gapless.model.finding import SAME_LINE, Loss, Measure
+from gapless.model.host_code import CallLine, HostCode, HotLine
+from gapless.model.interval import Interval
+from gapless.model.seen import Seen
+
+_LEAST: Final = 0.07  # of the step, at the low end of what samples tell: less may be the loss
+_MOST: Final = 0.95
+_HOST: Final = ("idle.host.", "busy.")  # without a device: whatever the line does
+_BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
+_LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
+
+
+@rule(
+    "G219",
+    "costly-line",
+    since="0.1",
+    figures=[
+        Figure(
+            "Histograms of all gradients after each step",
+            "train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward "
+            "pass, the optimizer and the loader.",
+            stated(
+                examples.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _LOOKS,
+                HotLine("training", "train.py", 34, "train", 80, 0.2),
+                HotLine("training", "train.py", 35, "train.<listcomp>", 40, 0.1),
+                HotLine("training", "train.py", 30, "train", 160, 0.4),
+            ),
+        ),
+        Figure(
+            "A loss, called at such a line",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _LOOKS,
+                HotLine("training", "train.py", 29, "train", 120, 0.3),
+                CallLine("train.py", 29, "train", "torch/nn/functional.py", "nll_loss", 0.3),
+            ),
+        ),
+        Figure(
+            "A line of a model",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _LOOKS,
+                HotLine("training", "model.py", 34, "Net.forward", 120, 0.3),
+            ),
+        ),
+        Figure(
+            "A line of few samples",
+            None,
+            stated(
+                examples.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _LOOKS,
+                HotLine("training", "train.py", 34, "train", 32, 0.08),
+            ),
+        ),
+        Figure(
+            "Beside a device, for which the thread may wait there",
+            None,
+            stated(
+                examples.gpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _LOOKS,
+                HotLine("training", "train.py", 34, "train", 120, 0.3),
+            ),
+        ),
+    ],
+)
+def costly_line(seen: Seen) -> Loss | None:
+    """Recognise a line of the stepping function that takes much, beside what trains.
+
+    ## Why it costs time
+    What a step needs is a forward pass, a backward pass, an optimizer's step and the next batch.
+    Numbers for a log, a loop over parameters, a list that grows with each step are computed by the
+    thread that trains, and the step waits for them.
+
+    ## How it is measured
+    By samples of the training thread's stack, taken all the time: the lines of the function that
+    calls ``backward()`` at which it stood itself, or in calls of no part of training (torch's
+    modules, losses, optimizers, loaders), lines that follow one another together. Operators that
+    such a line calls count, too. The price is that of the step without the line: whether the step
+    needs it cannot be seen from outside. Of a cause that is named at the same lines nothing more is
+    told here. On the CPU alone: beside a device a thread may wait for it at any line.
+    """
+    line, step = step_lines.costliest(seen), seen.step_ns
+    if line is None or not step or line.share.low < _LEAST:
+        return None
+    share = line.share
+    whole = seen.share(*_HOST)
+    left = (1 - min(_MOST, part / whole) if whole else 1.0 for part in _ends(share))
+    return costly_line.loss(
+        f"{named(line.where)} takes {windowed.of_step(seen, share.mid * step)}, beside the forward "
+        "and the backward pass, the optimizer and the loader.",
+        Hosted(_HOST, Interval(*left)),
+        where=line.where,
+        evidence=(
+            Measure("sampled at the line, of the thread", share.mid, "share"),
+            Measure("samples", line.looks, ""),
+        ),
+        no_remedy=(
+            "if training does not need it: leave it out, or do it every hundredth step; if it "
+            "does: in one call on whole tensors (torch._foreach_*, stacked), or in the loader's "
+            "workers"
+        ),
+        unless=SAME_LINE,
+        inferred=True,
+    )
+
+
+def _ends(share: Interval) -> tuple[float, float, float]:
+    return share.high, share.mid, share.low

@@ -1,0 +1,108 @@
+"""Lines of the function that trains, beside what trains: what samples show of each.
+
+A step is a forward pass, a backward pass, an optimizer's step, and the next batch. The function
+that runs the backward pass calls these; what else it does at a line of its own (numbers for a log,
+a loop over parameters, a history that grows) is not needed for the step, as far as can be seen from
+outside: it may be loss by hand, so it must take much before it is told.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+from gapless.model.edit import Where
+from gapless.model.host_code import CallLine, HotLine
+from gapless.model.interval import Interval
+from gapless.model.run import Recorded
+from gapless.model.seen import Seen
+
+_BACKWARD: Final = "Tensor.backward"
+_INNER: Final = (".<genexpr>", ".<listcomp>", ".<dictcomp>", ".<setcomp>", ".<lambda>")
+# What trains, by the folders and files of torch that it is called in; a library that wraps it.
+_TRAINS: Final = (
+    *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/distributions/"),
+    *("torch/amp/", "torch/distributed/", "torch/_compile", "torch/_dynamo/", "torch/utils/check"),
+)
+_ERRORS: Final = 2.0  # standard errors of a share
+_PART: Final = 0.25  # of a line: less was seen as a call returned to it
+_LEAST: Final = 0.01  # of the thread's time: a line beside another one
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """Lines that follow one another, and what the training thread did there itself."""
+
+    where: Where
+    share: Interval  # of the training thread's time, with the samples' error
+    looks: int
+
+
+def costliest(seen: Seen) -> StepLine | None:
+    """Give the lines of the stepping function that take most beside what trains, if there are any.
+
+    Of trainings on the CPU alone: beside a device the thread may wait for it at any line.
+    """
+    recorded = seen.study.recorded
+    if recorded is None or seen.on_device:
+        return None
+    looks = sum(one.looks for one in recorded.host_code[:1])
+    blocks = _blocks(_beside(recorded)) if looks else ()
+    lines = (_line(block, looks) for block in blocks)
+    return max(lines, key=lambda one: one.share.mid, default=None)
+
+
+def _beside(recorded: Recorded) -> Iterator[HotLine]:
+    """Give the lines of the stepping function at which its thread stood in no part of training."""
+    steps = {(one.file, one.function) for one in recorded.call_lines if one.called == _BACKWARD}
+    trains: dict[tuple[str, int], float] = {}
+    for call in recorded.call_lines:
+        if _trains(call):
+            place = call.file, call.line
+            trains[place] = trains.get(place, 0.0) + call.share
+    for line in recorded.lines:
+        inside = (line.file, _outer(line.function)) in steps
+        part = trains.get((line.file, line.line), 0.0) >= _PART * line.share
+        if line.thread == "training" and inside and not part:
+            yield line
+
+
+def _trains(call: CallLine) -> bool:
+    """Tell whether a line calls a part of training; a name of a step or a pass is one anywhere."""
+    file = call.called_file.replace("\\", "/")
+    name = call.called.rpartition(".")[2]
+    known = any(part in file for part in _TRAINS)
+    return known or name in ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
+
+
+def _outer(function: str) -> str:
+    """Give the function that a comprehension is written in."""
+    for name in _INNER:
+        function = function.replace(name, "")
+    return function
+
+
+def _blocks(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
+    """Give lines that follow one another together, such as those of a loop."""
+    ordered = sorted(
+        (one for one in lines if one.share >= _LEAST), key=lambda one: (one.file, one.line)
+    )
+    block: list[HotLine] = []
+    for line in ordered:
+        if block and (line.file != block[-1].file or line.line > block[-1].line + 1):
+            yield block
+            block = []
+        block.append(line)
+    if block:
+        yield block
+
+
+def _line(block: list[HotLine], whole: int) -> StepLine:
+    """Give lines with their share of all looks at the thread, and its error (Wilson's)."""
+    top = max(block, key=lambda one: one.share)
+    share, more = min(1.0, sum(one.share for one in block)), _ERRORS**2 / whole
+    centre = (share + more / 2) / (1 + more)
+    error = _ERRORS * sqrt(share * (1 - share) / whole + (more / 2 / _ERRORS) ** 2) / (1 + more)
+    low, high = max(0.0, min(share, centre - error)), max(share, centre + error)
+    where = Where(top.file, top.line, _outer(top.function))
+    return StepLine(where, Interval(low, share, high), sum(one.count for one in block))
