@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
+from gapless.catalogue import windowed
 from gapless.model.edit import Where
 from gapless.model.host_code import CallLine, HotLine
 from gapless.model.interval import Interval
@@ -26,6 +27,9 @@ _TRAINS: Final = (
 )
 _ERRORS: Final = 2.0  # standard errors of a share
 _PART: Final = 0.25  # of a line: less was seen as a call returned to it
+HOST: Final = ("idle.host.", "idle.launch.")  # with a device: it waits for the training thread
+_READ: Final = "aten::_local_scalar_dense"
+_MOSTLY: Final = 0.6
 _LEAST: Final = 0.01  # of the thread's time: a line beside another one
 
 
@@ -41,15 +45,22 @@ class StepLine:
 def costliest(seen: Seen) -> StepLine | None:
     """Give the lines of the stepping function that take most beside what trains, if there are any.
 
-    Of trainings on the CPU alone: beside a device the thread may wait for it at any line.
+    Beside a device the thread may wait for it at any line: only where the device waits for the
+    thread most of the time, and the thread reads nothing back.
     """
     recorded = seen.study.recorded
-    if recorded is None or seen.on_device:
+    if recorded is None or (seen.on_device and not _is_ahead(seen)):
         return None
     looks = sum(one.looks for one in recorded.host_code[:1])
     blocks = _blocks(_beside(recorded)) if looks else ()
     lines = (_line(block, looks) for block in blocks)
     return max(lines, key=lambda one: one.share.mid, default=None)
+
+
+def _is_ahead(seen: Seen) -> bool:
+    """Tell whether a device is always done before the training thread has more for it."""
+    read = windowed.calls(seen, _READ).count
+    return seen.share(*HOST) >= _MOSTLY and seen.share("idle.sync") < _LEAST and read < 1
 
 
 def _beside(recorded: Recorded) -> Iterator[HotLine]:

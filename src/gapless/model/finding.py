@@ -42,7 +42,7 @@ class Loss:
     def yields_to(self, other: "Loss") -> bool:
         """Tell whether it is not to be named beside another cause, which is easier to remove."""
         if self.unless == SAME_LINE:
-            return other is not self and _are_near(self.where, other.where)
+            return other is not self and not other.to_try and _are_near(self.where, other.where)
         return self.unless == other.name and bool(_loaders(self) & _loaders(other))
 
 

@@ -14,7 +14,8 @@ from gapless.model.seen import Seen
 
 _LEAST: Final = 0.07  # of the step, at the low end of what samples tell: less may be the loss
 _MOST: Final = 0.95
-_HOST: Final = ("idle.host.", "busy.")  # without a device: whatever the line does
+_THREAD: Final = ("idle.host.", "busy.")  # without a device: whatever the line does
+_HALF: Final = 0.5  # beside a device, at the least: what is launched less is launched earlier
 _BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
 _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
 
@@ -73,6 +74,18 @@ _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3,
             ),
         ),
         Figure(
+            "A loop over gradients that keeps a device waiting",
+            "train.py:34 takes 7.2 ms of each 24.0 ms step, beside the forward and the backward "
+            "pass, the optimizer and the loader.",
+            stated(
+                examples.gpu(),
+                {"busy.math": 4, "idle.host.dispatch": 20},
+                _BACKWARD,
+                _LOOKS,
+                HotLine("training", "train.py", 34, "train", 120, 0.3),
+            ),
+        ),
+        Figure(
             "Beside a device, for which the thread may wait there",
             None,
             stated(
@@ -99,18 +112,23 @@ def costly_line(seen: Seen) -> Loss | None:
     modules, losses, optimizers, loaders), lines that follow one another together. Operators that
     such a line calls count, too. The price is that of the step without the line: whether the step
     needs it cannot be seen from outside. Of a cause that is named at the same lines nothing more is
-    told here. On the CPU alone: beside a device a thread may wait for it at any line.
+    told here. Beside a device a thread may wait for it at any line: there it is told only where the
+    device waits for the thread most of each step, and nothing is read back.
     """
     line, step = step_lines.costliest(seen), seen.step_ns
     if line is None or not step or line.share.low < _LEAST:
         return None
     share = line.share
-    whole = seen.share(*_HOST)
-    left = (1 - min(_MOST, part / whole) if whole else 1.0 for part in _ends(share))
+    leaves = step_lines.HOST if seen.on_device else _THREAD
+    whole = seen.share(*leaves)
+    sure = share.low * (_HALF if seen.on_device else 1.0)
+    left = (
+        1 - min(_MOST, part / whole) if whole else 1.0 for part in (share.high, share.mid, sure)
+    )
     return costly_line.loss(
         f"{named(line.where)} takes {windowed.of_step(seen, share.mid * step)}, beside the forward "
         "and the backward pass, the optimizer and the loader.",
-        Hosted(_HOST, Interval(*left)),
+        Hosted(leaves, Interval(*left)),
         where=line.where,
         evidence=(
             Measure("sampled at the line, of the thread", share.mid, "share"),
@@ -124,7 +142,3 @@ def costly_line(seen: Seen) -> Loss | None:
         unless=SAME_LINE,
         inferred=True,
     )
-
-
-def _ends(share: Interval) -> tuple[float, float, float]:
-    return share.high, share.mid, share.low
