@@ -182,6 +182,30 @@ def table(path: Path, count: int) -> None:
     path.write_text("\n".join([",".join([*(f"x{i}" for i in range(20)), "y"]), *rows]) + "\n")
 
 
+def shapes(folder: Path, count: int) -> None:
+    """Write clouds of points with a label each, by category, as ShapeNet's parts lie unpacked."""
+    rng, number = np.random.default_rng(11), count or 300
+    names = {"Airplane": "001", "Chair": "002", "Lamp": "003", "Table": "004"}
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = "".join(f"{name}\t{code}\n" for name, code in names.items())
+    (folder / "synsetoffset2category.txt").write_text(rows)
+    (folder / "train_test_split").mkdir(exist_ok=True)
+    for split, many in (("train", number), ("test", number // 6)):
+        listed: list[str] = []
+        for at in range(many):
+            code = f"{at % len(names) + 1:03d}"
+            place = folder / code
+            for name in ("points", "points_label"):
+                (place / name).mkdir(parents=True, exist_ok=True)
+            points = rng.normal(size=(600, 3))
+            labels = rng.integers(1, 4, 600)
+            np.savetxt(place / "points" / f"{split}{at}.pts", points, "%.5f")
+            np.savetxt(place / "points_label" / f"{split}{at}.seg", labels, "%d")
+            listed.append(f"shape_data/{code}/{split}{at}")
+        path = folder / "train_test_split" / f"shuffled_{split}_file_list.json"
+        path.write_text(json.dumps(listed))
+
+
 def folder(path: Path, _count: int) -> None:
     """Make an empty folder that a script writes into."""
     path.mkdir(parents=True, exist_ok=True)
@@ -208,5 +232,6 @@ MAKERS: Final[Mapping[str, Callable[[Path, int], None]]] = {
     "masks": masks,
     "table": table,
     "folder": folder,
+    "shapes": shapes,
     "lines": json_lines,
 }
