@@ -4,6 +4,7 @@ import pytest
 
 from gapless.model.recording import StackCount
 from gapless.payload import tracebacks
+from gapless.study.recorded.hooks import hook_lines
 from gapless.study.recorded.lines import call_lines, host_code, hot_lines, loading_lines
 from gapless.study.source import WRAPPER
 from tests.study.recording import Log
@@ -151,3 +152,29 @@ def test_lines_are_told_at_which_what_was_called_a_module_by_its_forward() -> No
         (49, "Net.forward", 0.5),
         (48, "Net.forward", 0.3),
     ]
+
+
+def test_hooks_are_what_modules_and_the_engine_call_beside_their_work() -> None:
+    log = Log()
+    folder = "/x/site-packages/torch/"
+    calls = (folder + "nn/modules/module.py", 7, "Module._call_impl")
+    engine = (folder + "autograd/graph.py", 9, "_engine_run_backward")
+    apply = (folder + "autograd/function.py", 3, "BackwardCFunction.apply")
+    outer, forward = ("train.py", 50, "train"), ("model.py", 12, "Net.forward")
+    sort = (folder + "_tensor.py", 2, "Tensor.sort")
+    kept, watched = ("train.py", 20, "keep.<locals>.hook"), ("train.py", 30, "watch")
+    own = ("ops.py", 8, "Round.backward")
+    for frames, ran in (
+        ((sort, kept, calls, outer), 300),  # behind a forward pass, with what it calls
+        ((watched, engine, outer), 200),  # of a tensor
+        ((sort, forward, calls, outer), 250),  # a forward pass itself
+        ((own, apply, engine, outer), 150),  # an operator of the user's own
+        ((outer,), 100),
+    ):
+        log.stacks.append(StackCount("training", frames, 3, ran_ns=ran))
+    found = hook_lines([log.process()])
+    assert [(one.line, one.function, one.share) for one in found] == [
+        (20, "keep.<locals>.hook", 0.3),
+        (30, "watch", 0.2),
+    ]
+    assert not hook_lines([Log().process()])

@@ -1,4 +1,4 @@
-"""Lines of the function that trains, beside what trains: what samples show of each.
+"""Lines of the function that trains, and of hooks, beside what trains: what samples show of each.
 
 A step is a forward pass, a backward pass, an optimizer's step, and the next batch. The function
 that runs the backward pass calls these; what else it does at a line of its own (numbers for a log,
@@ -64,14 +64,21 @@ def _is_ahead(seen: Seen) -> bool:
 
 
 def _beside(recorded: Recorded) -> Iterator[HotLine]:
-    """Give the lines of the stepping function at which its thread stood in no part of training."""
+    """Give the lines of the stepping function at which its thread stood in no part of training.
+
+    And those of hooks, with all that they call.
+    """
     steps = {(one.file, one.function) for one in recorded.call_lines if one.called == _BACKWARD}
     trains: dict[tuple[str, int], float] = {}
     for call in recorded.call_lines:
         if _trains(call):
             place = call.file, call.line
             trains[place] = trains.get(place, 0.0) + call.share
+    yield from recorded.hook_lines
+    hooks = {(one.file, one.line) for one in recorded.hook_lines}
     for line in recorded.lines:
+        if (line.file, line.line) in hooks:
+            continue
         inside = (line.file, _outer(line.function)) in steps
         part = trains.get((line.file, line.line), 0.0) >= _PART * line.share
         if line.thread == "training" and inside and not part:

@@ -287,3 +287,4 @@ class Recorded:
     host_code: tuple[HostCode, ...] = ()  # of training threads
     loading_lines: tuple[HotLine, ...] = ()  # of training threads, in loaders without workers
     call_lines: tuple[CallLine, ...] = ()  # most time first
+    hook_lines: tuple[HotLine, ...] = ()  # of modules' and tensors' hooks, with all they call

@@ -109,11 +109,12 @@ def costly_line(seen: Seen) -> Loss | None:
     ## How it is measured
     By samples of the training thread's stack, taken all the time: the lines of the function that
     calls ``backward()`` at which it stood itself, or in calls of no part of training (torch's
-    modules, losses, optimizers, loaders), lines that follow one another together. Operators that
-    such a line calls count, too. The price is that of the step without the line: whether the step
-    needs it cannot be seen from outside. Of a cause that is named at the same lines nothing more is
-    told here. Beside a device a thread may wait for it at any line: there it is told only where the
-    device waits for the thread most of each step, and nothing is read back.
+    modules, losses, optimizers, loaders), lines that follow one another together; and the lines of
+    hooks of modules and tensors, with all that they call. Operators count, too. The price is that
+    of the step without the line: whether the step needs it cannot be seen from outside. Of a cause
+    that is named at the same lines nothing more is told here. Beside a device a thread may wait for
+    it at any line: there it is told only where the device waits for the thread most of each step,
+    and nothing is read back.
     """
     line, step = step_lines.costliest(seen), seen.step_ns
     if line is None or not step or line.share.low < _LEAST:

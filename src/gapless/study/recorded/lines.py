@@ -51,7 +51,7 @@ def _ranked(
     times: dict[tuple[str, str], Counter[Place]] = {}
     looks = Counter[tuple[str, str, Place]]()
     whole = Counter[str]()
-    stacks = [one for process in processes for one in process.stacks if not _is_ours(one)]
+    stacks = [one for process in processes for one in process.stacks if not is_ours(one)]
     measured = {stack.thread for stack in stacks if stack.ran_ns}
     for stack in stacks:
         thread = stack.thread
@@ -85,7 +85,7 @@ def host_code(processes: Iterable[Process]) -> tuple[HostCode, ...]:
     of stacks that stand for time; a function is named that most of it passed in.
     """
     every = (one for each in processes for one in each.stacks if one.thread == "training")
-    stacks = [one for one in every if not _is_ours(one)]
+    stacks = [one for one in every if not is_ours(one)]
     whole = float(sum(one.ran_ns + one.blocked_ns for one in stacks))
     own = [one for one in stacks if not _is_torch(one)]
     if not whole or not any(one.ran_ns for one in stacks):
@@ -106,7 +106,7 @@ def host_code(processes: Iterable[Process]) -> tuple[HostCode, ...]:
 def call_lines(processes: Iterable[Process]) -> tuple[CallLine, ...]:
     """Give the lines of the user's in which training threads called what, the most time first."""
     every = (one for each in processes for one in each.stacks if one.thread == "training")
-    stacks = [one for one in every if not _is_ours(one)]
+    stacks = [one for one in every if not is_ours(one)]
     whole = sum(one.ran_ns + one.blocked_ns for one in stacks)
     spent = Counter[tuple[Place, str, str]]()
     for one in stacks:
@@ -209,7 +209,7 @@ def _most(stacks: Sequence[_Weighed], what: Callable[[StackCount], _T | None]) -
     return sums.most_common(1)[0][0] if sums else None
 
 
-def _is_ours(stack: StackCount) -> bool:
+def is_ours(stack: StackCount) -> bool:
     """Tell whether a stack is the recorder's own work: a window that is saved, say.
 
     What one of its wrappers has called is not: that is what the user called.

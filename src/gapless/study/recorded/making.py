@@ -28,6 +28,7 @@ from gapless.study.recorded.devices import device_states
 from gapless.study.recorded.facts import facts
 from gapless.study.recorded.feeding import feedings
 from gapless.study.recorded.footprint import footprint
+from gapless.study.recorded.hooks import hook_lines
 from gapless.study.recorded.lines import (
     call_lines,
     host_code,
@@ -124,6 +125,7 @@ def accounted(recording: Recording, options: Options, tell: Say) -> Made:
         host_code=host_code(one.training.process for one in stepping),
         loading_lines=loading_lines(one.training.process for one in stepping),
         call_lines=call_lines(one.training.process for one in stepping),
+        hook_lines=hook_lines(one.training.process for one in stepping),
     )
     found = replace(
         base,
