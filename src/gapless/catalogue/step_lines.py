@@ -24,7 +24,11 @@ _INNER: Final = (".<genexpr>", ".<listcomp>", ".<dictcomp>", ".<setcomp>", ".<la
 _TRAINS: Final = (
     *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/distributions/"),
     *("torch/amp/", "torch/distributed/", "torch/_compile", "torch/_dynamo/", "torch/utils/check"),
+    "torch/utils/_contextlib",  # what is decorated with no_grad: an evaluation as a rule
 )
+_PARTS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
+_HELPERS: Final = 0.125  # of the time
+_LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
 _ERRORS: Final = 2.0  # standard errors of a share
 _PART: Final = 0.25  # of a line: less was seen as a call returned to it
 HOST: Final = ("idle.host.", "idle.launch.")  # with a device: it waits for the training thread
@@ -52,7 +56,9 @@ def costliest(seen: Seen) -> StepLine | None:
     if recorded is None or (seen.on_device and not _is_ahead(seen)):
         return None
     looks = sum(one.looks for one in recorded.host_code[:1])
-    blocks = _blocks(_beside(recorded)) if looks else ()
+    if not looks:
+        return None
+    blocks = (*_blocks(_beside(recorded)), *([one] for one in _helpers(recorded, looks)))
     lines = (_line(block, looks) for block in blocks)
     return max(lines, key=lambda one: one.share.mid, default=None)
 
@@ -85,12 +91,42 @@ def _beside(recorded: Recorded) -> Iterator[HotLine]:
             yield line
 
 
+def _helpers(recorded: Recorded, looks: int) -> Iterator[HotLine]:
+    """Give the lines of the stepping function that call others of the script's own, with all that.
+
+    If these call no part of training themselves: what computes a loss is none. Less than an eighth
+    may be how the next batch is made.
+    """
+    calls = recorded.call_lines
+    steps = {(one.file, one.function) for one in calls if one.called == _BACKWARD}
+    training = _training_functions(calls)
+    for call in calls:
+        own = not any(part in call.called_file for part in _LIBRARIES)
+        helps = own and (call.called_file, call.called) not in training
+        inner = _outer(call.called) == call.function
+        if (call.file, call.function) in steps and helps and not inner and call.share > _HELPERS:
+            count = round(call.share * looks)
+            yield HotLine("training", call.file, call.line, call.function, count, call.share)
+
+
+def _training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
+    """Give the functions that are a part of training, or call one, by what was sampled in them."""
+    every = tuple(calls)
+    known = {(one.called_file, one.called) for one in every if _trains(one)}
+    while True:
+        callers = {
+            (one.file, one.function) for one in every if (one.called_file, one.called) in known
+        }
+        if callers <= known:
+            return known
+        known |= callers
+
+
 def _trains(call: CallLine) -> bool:
     """Tell whether a line calls a part of training; a name of a step or a pass is one anywhere."""
     file = call.called_file.replace("\\", "/")
     name = call.called.rpartition(".")[2]
-    known = any(part in file for part in _TRAINS)
-    return known or name in ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
+    return any(part in file for part in _TRAINS) or name in _PARTS
 
 
 def _outer(function: str) -> str:
