@@ -164,11 +164,13 @@ def test_hooks_are_what_modules_and_the_engine_call_beside_their_work() -> None:
     sort = (folder + "_tensor.py", 2, "Tensor.sort")
     kept, watched = ("train.py", 20, "keep.<locals>.hook"), ("train.py", 30, "watch")
     own = ("ops.py", 8, "Round.backward")
+    adam = (folder + "optim/adam.py", 5, "Adam.step")
     for frames, ran in (
         ((sort, kept, calls, outer), 300),  # behind a forward pass, with what it calls
         ((watched, engine, outer), 200),  # of a tensor
         ((sort, forward, calls, outer), 250),  # a forward pass itself
-        ((own, apply, engine, outer), 150),  # an operator of the user's own
+        ((own, apply, engine, outer), 50),  # an operator of the user's own
+        ((adam, watched, engine, outer), 100),  # an optimizer's step, within the backward pass
         ((outer,), 100),
     ):
         log.stacks.append(StackCount("training", frames, 3, ran_ns=ran))

@@ -17,6 +17,7 @@ from gapless.study.source import is_library
 # Who calls hooks: a module, the function that wraps hooks of modules, and autograd's engine.
 _CALLERS: Final = ("torch/nn/modules/module.py", "torch/utils/hooks.py", "torch/autograd/graph.py")
 _WORK: Final = ("forward", "backward", "apply")  # what these call for the step's own sake
+_STEPS: Final = ("torch/optim/", "torch/distributed/")
 _MOST: Final = 10  # lines
 
 
@@ -42,7 +43,12 @@ def hook_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
 
 
 def _hook(stack: StackCount) -> Place | None:
-    """Give the line at which a stack stands in the outermost hook; ``None``: it stands in none."""
+    """Give the line at which a stack stands in the outermost hook; ``None``: it stands in none.
+
+    A hook that steps an optimizer, or reduces gradients, does the step's own work.
+    """
+    if any(part in frame[0].replace("\\", "/") for frame in stack.frames for part in _STEPS):
+        return None
     for caller, frame in zip(stack.frames[:0:-1], stack.frames[-2::-1], strict=True):
         called = caller[0].replace("\\", "/").endswith(_CALLERS)
         name = frame[2].rpartition(".")[2]
