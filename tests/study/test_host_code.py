@@ -165,12 +165,14 @@ def test_hooks_are_what_modules_and_the_engine_call_beside_their_work() -> None:
     kept, watched = ("train.py", 20, "keep.<locals>.hook"), ("train.py", 30, "watch")
     own = ("ops.py", 8, "Round.backward")
     adam = (folder + "optim/adam.py", 5, "Adam.step")
+    timed = ("deco.py", 5, "timed.<locals>.inner")
     for frames, ran in (
         ((sort, kept, calls, outer), 300),  # behind a forward pass, with what it calls
         ((watched, engine, outer), 200),  # of a tensor
         ((sort, forward, calls, outer), 250),  # a forward pass itself
         ((own, apply, engine, outer), 50),  # an operator of the user's own
-        ((adam, watched, engine, outer), 100),  # an optimizer's step, within the backward pass
+        ((adam, watched, engine, outer), 50),  # an optimizer's step, within the backward pass
+        ((forward, timed, calls, outer), 50),  # a forward pass that is decorated
         ((outer,), 100),
     ):
         log.stacks.append(StackCount("training", frames, 3, ran_ns=ran))
@@ -180,3 +182,12 @@ def test_hooks_are_what_modules_and_the_engine_call_beside_their_work() -> None:
         (30, "watch", 0.2),
     ]
     assert not hook_lines([Log().process()])
+
+
+def test_a_module_whose_forward_is_none_of_pythons_is_called_all_the_same() -> None:
+    log = Log()
+    calls = ("/x/site-packages/torch/nn/modules/module.py", 7, "Module._call_impl")
+    log.stacks.append(StackCount("training", (calls, ("train.py", 28, "train")), 3, ran_ns=9))
+    assert [(one.line, one.called) for one in call_lines([log.process()])] == [
+        (28, "Module._call_impl")
+    ]

@@ -13,13 +13,20 @@ from gapless.model.interval import Interval
 # that it had in common with its parent. Of what that took, the training process itself took 0.17
 # and 0.36 in two trainings that had a loader of either kind.
 _COLLATING: Final = Interval(0.25, 0.6, 1.0)
+_TWICE: Final = 2  # iterations
 _STARTS: Final = Interval(0.85, 1.0, 1.05)  # of what workers' start and end was seen to take
 
 
 def start_ns(one: Loading) -> float:
-    """Give what beginning and ending iterations takes, of each batch."""
-    begun = one.use.restart_ns / one.use.waits if one.use.waits else 0.0
-    return min(begun, one.work_ns)
+    """Give what beginning iterations again takes, of each batch.
+
+    The first one begins before there are steps, so it is part of none; nor is a single one's end.
+    """
+    use = one.use
+    if use.iterations < _TWICE or not use.waits:
+        return 0.0
+    again = use.restart_ns * (use.iterations - 1) / use.iterations
+    return min(again / use.waits, one.work_ns)
 
 
 def making_ns(one: Loading) -> Interval:
@@ -51,7 +58,7 @@ def without_workers(one: Loading) -> Interval:
     """
     made, begun, step = making_ns(one), start_ns(one), one.step_ns or 1.0
     low, mid, high = (
-        (begun * part + one.wait_ns - making) / step
+        (begun * part + one.wait_ns - one.sampler_ns - making) / step
         for part, making in (
             (_STARTS.low, made.high),
             (_STARTS.mid, made.mid),

@@ -28,7 +28,7 @@ ELSEWHERE: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
 GRADIENT: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 _SMALL_NS: Final = 100_000.0  # a call in a window; what takes longer mostly computes
 # One time step each, of many operators: what is there to call them once for all time steps.
-_CELLS: Final = tuple(f"aten::{name}_cell" for name in ("gru", "lstm", "rnn_relu", "rnn_tanh"))
+CELLS: Final = tuple(f"aten::{name}_cell" for name in ("gru", "lstm", "rnn_relu", "rnn_tanh"))
 _MANY: Final = 20  # calls of an operator, a step: rounds of a short sentence, not yet of layers
 _PER_TENSOR: Final = 4  # and for each tensor of parameters: attention or a gate takes fewer
 # Of all calls forward: in a loop of twenty rounds all operators are called that often, in one of a
@@ -167,7 +167,7 @@ def _repeated(work: Iterable[Work], least: float) -> list[Work]:
         one
         for one in work
         if not one.leaf.startswith(ELSEWHERE)
-        and (one.ns <= _SMALL_NS * one.calls or one.operator in _CELLS or _is_of_one(one))
+        and (one.ns <= _SMALL_NS * one.calls or one.operator in CELLS or _is_of_one(one))
     ]
     names = names_of(small)
     return [one for one in small if names[one.operator] >= least]

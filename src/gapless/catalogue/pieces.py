@@ -14,6 +14,7 @@ from typing import Final
 
 from gapless.catalogue import windowed
 from gapless.catalogue.looping import (
+    CELLS,
     ELSEWHERE,
     GRADIENT,
     LEAVES,
@@ -88,7 +89,8 @@ def pieces_of(seen: Seen) -> Pieces | None:
     if found is None:
         return None
     rounds, rows, batch = found
-    if _asked(seen, rows, gradients) >= _HALF * rounds:
+    cells = windowed.calls(seen, *CELLS).count
+    if max(_asked(seen, rows, gradients), cells) >= _HALF * rounds:
         return None
     every = [one for one in work if not one.leaf.startswith(ELSEWHERE)]
     mine = [one for one in every if _is_of_pieces(one, rounds * steps, rows)]

@@ -24,6 +24,7 @@ _INNER: Final = (".<genexpr>", ".<listcomp>", ".<dictcomp>", ".<setcomp>", ".<la
 _TRAINS: Final = (
     *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/distributions/"),
     *("torch/amp/", "torch/distributed/", "torch/_compile", "torch/_dynamo/", "torch/utils/check"),
+    *("torch/_functorch/", "torch/jit/"),
     "torch/utils/_contextlib",  # what is decorated with no_grad: an evaluation as a rule
 )
 _PARTS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")

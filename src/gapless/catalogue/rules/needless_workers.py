@@ -38,8 +38,8 @@ _STEP: Final = {"busy.math": 10.0, "idle.data.hand-over": 6.0}
         Figure(
             "Epochs of a few batches, for which workers are started each time",
             "2 workers make batches in 1.9 ms, and the training waits 1.0 ms of each 15.0 ms step "
-            "for them, and 4.0 ms for their start: made by the training process itself, a step "
-            "could take 11.4 ms.",
+            "for them, and 3.6 ms for their start: made by the training process itself, a step "
+            "could take 11.8 ms.",
             seen(
                 gpu(_SHORT),
                 {"busy.math": 10.0, "idle.data.hand-over": 1.0, "idle.data.start-up": 4.0},
@@ -100,7 +100,7 @@ def needless_workers(seen: Seen, loader: Loader) -> Loss | None:
     if one is None:
         return None
     start, made = start_ns(one), making_ns(one).mid
-    home = one.work_ns - start + made
+    home = one.work_ns - start + made + one.sampler_ns
     if home > _SHORTER * one.step_ns:
         return None
     begun = f", and {ms(start)} for their start" if start >= (1 - _SHORTER) * home else ""

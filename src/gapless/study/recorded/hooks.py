@@ -45,13 +45,26 @@ def hook_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
 def _hook(stack: StackCount) -> Place | None:
     """Give the line at which a stack stands in the outermost hook; ``None``: it stands in none.
 
-    A hook that steps an optimizer, or reduces gradients, does the step's own work.
+    A hook that steps an optimizer, or reduces gradients, does the step's own work; and what runs
+    a module, or a forward pass, is that pass in a wrapper.
     """
-    if any(part in frame[0].replace("\\", "/") for frame in stack.frames for part in _STEPS):
+    if any(part in _path(frame) for frame in stack.frames for part in _STEPS):
         return None
-    for caller, frame in zip(stack.frames[:0:-1], stack.frames[-2::-1], strict=True):
-        called = caller[0].replace("\\", "/").endswith(_CALLERS)
-        name = frame[2].rpartition(".")[2]
-        if called and not is_library(frame[0]) and not name.startswith(_WORK):
-            return frame
+    for at in range(len(stack.frames) - 2, -1, -1):  # the outermost first
+        caller, frame = stack.frames[at + 1], stack.frames[at]
+        called = _path(caller).endswith(_CALLERS) and not is_library(frame[0])
+        if called and not _is_work(frame):
+            inner = stack.frames[:at]
+            runs = any(_is_work(one) or _path(one).endswith(_CALLERS[:1]) for one in inner)
+            return None if runs else frame
     return None
+
+
+def _is_work(frame: Place) -> bool:
+    """Tell whether a function is a pass itself, by its name: ``_forward``, ``forward_train``."""
+    name = frame[2].rpartition(".")[2]
+    return any(word in name for word in _WORK)
+
+
+def _path(frame: Place) -> str:
+    return frame[0].replace("\\", "/")

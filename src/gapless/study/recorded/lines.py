@@ -125,7 +125,9 @@ def _called(stack: StackCount) -> set[tuple[Place, str, str]]:
     for frame in stack.frames:
         if inner is not None and not is_library(frame[0]):
             found.add((frame, inner[0], inner[2]))
-        if not is_recorder(frame[0]) and not frame[0].replace("\\", "/").endswith(_PASSES):
+        # A forward pass that is none of Python's (a scripted module) has no frame of its own.
+        passes = frame[0].replace("\\", "/").endswith(_PASSES)
+        if not is_recorder(frame[0]) and (inner is None or not passes):
             inner = frame
     return found
 
