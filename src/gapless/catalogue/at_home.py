@@ -49,20 +49,39 @@ def kept_alive(one: Loading) -> Interval:
     return Interval(share * _STARTS.low, share * _STARTS.mid, share * _STARTS.high)
 
 
-def without_workers(one: Loading) -> Interval:
+def taken_ns(one: Loading, computing: float) -> Interval:
+    """Give what a batch's making in a worker takes from operators that need all processors.
+
+    Nothing where the training computes on a device, or a processor is left for workers. Otherwise
+    operators run longer by what a worker worked beside them: as all processors share it at the
+    least, and all of it at the most, where the other threads wait for the one that was put aside.
+
+    Args:
+        one: the loader.
+        computing: share of the step in which operators run.
+    """
+    cores, cpu = one.machine.counted, one.cpu_ns
+    if not one.machine.computes or not cores or cpu is None or (one.machine.threads or 1) < cores:
+        return Interval(0.0, 0.0, 0.0)
+    most = cpu * computing
+    least = most / cores
+    return Interval(least, (least + most) / 2, most)
+
+
+def without_workers(one: Loading, computing: float) -> Interval:
     """Give the share of a step that goes without workers; below 0, a step becomes longer.
 
-    They start no more and are not waited for, and each batch is made before its step. What their
-    work took from that of the training, where they share processors, comes on top. Raises
-    ``NotSeenError``.
+    They start no more, are not waited for, and take no processor from operators (``taken_ns``,
+    also for ``computing``); each batch is made before its step. Raises ``NotSeenError``.
     """
     made, begun, step = making_ns(one), start_ns(one), one.step_ns or 1.0
+    taken = taken_ns(one, computing)
     low, mid, high = (
-        (begun * part + one.wait_ns - one.sampler_ns - making) / step
-        for part, making in (
-            (_STARTS.low, made.high),
-            (_STARTS.mid, made.mid),
-            (_STARTS.high, made.low),
+        (begun * part + one.wait_ns - one.sampler_ns - making + freed) / step
+        for part, making, freed in (
+            (_STARTS.low, made.high, taken.low),
+            (_STARTS.mid, made.mid, taken.mid),
+            (_STARTS.high, made.low, taken.high),
         )
     )
     return Interval(low, mid, high)

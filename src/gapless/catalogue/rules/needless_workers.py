@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.at_home import making_ns, start_ns
+from gapless.catalogue.at_home import making_ns, start_ns, without_workers
 from gapless.catalogue.examples import cpu, fed, gpu, loader, machine
 from gapless.catalogue.loading import evidence, waited
 from gapless.catalogue.ruling import Figure, rule
@@ -99,10 +99,10 @@ def needless_workers(seen: Seen, loader: Loader) -> Loss | None:
     one = waited(seen, loader) if loader.num_workers else None
     if one is None:
         return None
-    start, made = start_ns(one), making_ns(one).mid
-    home = one.work_ns - start + made + one.sampler_ns
-    if home > _SHORTER * one.step_ns:
+    gone = without_workers(one, seen.share("busy."))
+    if gone.mid < 1 - _SHORTER:
         return None
+    start, home = start_ns(one), one.step_ns * (1 - gone.mid)
     begun = f", and {ms(start)} for their start" if start >= (1 - _SHORTER) * home else ""
     many = "1 worker makes" if loader.num_workers == 1 else f"{loader.num_workers} workers make"
     return needless_workers.loss(
@@ -114,7 +114,7 @@ def needless_workers(seen: Seen, loader: Loader) -> Loss | None:
         evidence=(
             *evidence(one),
             Measure("making a batch, in a worker", one.fetch_ns, "ns"),
-            Measure("made by the training process, about", made, "ns"),
+            Measure("made by the training process, about", making_ns(one).mid, "ns"),
             Measure("starting workers, a batch", start, "ns"),
         ),
         helps=(one.asked("more-workers", 0),),
