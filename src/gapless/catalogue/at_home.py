@@ -59,6 +59,7 @@ def taken_ns(one: Loading, computing: float) -> Interval:
     Args:
         one: the loader.
         computing: share of the step in which operators run.
+
     """
     cores, cpu = one.machine.counted, one.cpu_ns
     if not one.machine.computes or not cores or cpu is None or (one.machine.threads or 1) < cores:

@@ -2,8 +2,8 @@
 
 The replay of a loader's queue foretells much that runs side by side: it refuses where workers' own
 threads wait for processors, and its intervals are wide where it misses the run. What the training
-thread was seen to wait for workers' start, and for each batch, goes whatever the queue does: that much is
-the least, however far off replays of queues were elsewhere.
+thread was seen to wait for workers' start, and for each batch, goes whatever the queue does: that
+much is the least, however far off replays of queues were elsewhere.
 """
 
 from collections.abc import Sequence
