@@ -18,14 +18,14 @@ RESULT: Final = Path(__file__).parent / "results" / "double_precision.json"
 ROUNDS: Final = 7
 _SECONDS: Final = 0.1  # of a round
 _FORMATS: Final = (torch.float32, torch.float64)
-_CONVOLVED: Final = (  # batch, channels in and out, kernel, size
+CONVOLVED: Final = (  # batch, channels in and out, kernel, size
     (100, 1, 16, 5, 28),
     (100, 16, 32, 5, 14),
     (32, 64, 64, 3, 16),
     (16, 3, 64, 3, 64),
     (8, 128, 128, 3, 32),
 )
-_PRODUCTS: Final = (
+PRODUCTS: Final = (
     (16, 64, 64),
     (64, 100, 128),
     (64, 784, 512),
@@ -44,21 +44,19 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     found = {
-        "convolution": [
-            _ratio(*(_convolution(one, form) for form in _FORMATS)) for one in _CONVOLVED
-        ],
+        "convolution": [ratio(*(convolution(one, form) for form in _FORMATS)) for one in CONVOLVED],
         "convolution, backward": [
-            _ratio(*(_backward(one, form) for form in _FORMATS)) for one in _CONVOLVED
+            ratio(*(backward(one, form) for form in _FORMATS)) for one in CONVOLVED
         ],
-        "product": [_ratio(*(_product(one, form) for form in _FORMATS)) for one in _PRODUCTS],
+        "product": [ratio(*(product(one, form) for form in _FORMATS)) for one in PRODUCTS],
     }
     result = {"version": 1, "machine": machine(), "torch": versions(("torch",))["torch"]}
     print(keep(result | {"threads": options.threads, "of_fp64": found}, options.out))
 
 
-def _ratio(single: Call, double: Call) -> float:
+def ratio(one: Call, other: Call) -> float:
     """Give what the one takes, of what the other takes, by turns."""
-    rounds = [(_once(single), _once(double)) for _ in range(ROUNDS)]
+    rounds = [(_once(one), _once(other)) for _ in range(ROUNDS)]
     return round(statistics.median(a / b for a, b in rounds), 3)
 
 
@@ -72,12 +70,14 @@ def _once(call: Call) -> float:
     return (time.perf_counter() - begin) / many
 
 
-def _convolution(shape: tuple[int, ...], form: torch.dtype) -> Call:
+def convolution(shape: tuple[int, ...], form: torch.dtype) -> Call:
+    """Give a convolution, forward."""
     pictures, weights, padding = _pictures(shape, form)
     return lambda: torch.nn.functional.conv2d(pictures, weights, padding=padding)
 
 
-def _backward(shape: tuple[int, ...], form: torch.dtype) -> Call:
+def backward(shape: tuple[int, ...], form: torch.dtype) -> Call:
+    """Give the backward pass of a convolution."""
     pictures, weights, padding = _pictures(shape, form)
     grown = torch.randn_like(torch.nn.functional.conv2d(pictures, weights, padding=padding))
     place, needed = [padding, padding], [True, True, False]
@@ -96,7 +96,8 @@ def _pictures(shape: tuple[int, ...], form: torch.dtype) -> tuple[Any, Any, int]
     return pictures, torch.randn(out, channels, kernel, kernel, dtype=form), kernel // 2
 
 
-def _product(shape: tuple[int, ...], form: torch.dtype) -> Call:
+def product(shape: tuple[int, ...], form: torch.dtype) -> Call:
+    """Give a product of two matrices."""
     rows, inner, columns = shape
     left, right = torch.randn(rows, inner, dtype=form), torch.randn(inner, columns, dtype=form)
     return lambda: left @ right

@@ -13,6 +13,7 @@ from gapless.model.facts import (
     Optimizer,
     Parallel,
     Precision,
+    Repeat,
     World,
 )
 
@@ -102,6 +103,7 @@ _SETTINGS: Final = {
     "scaler": False,
     "default_dtype": "torch.float32",
     "cudnn_enabled": True,
+    "mkldnn_enabled": True,
     "cudnn_benchmark": False,
     "cudnn_deterministic": False,
     "deterministic": False,
@@ -209,6 +211,7 @@ def _facts(found: Facts, things: tuple[Any, ...], calls: dict[str, int]) -> Fact
         (Loader, "loaders"),
         (Optimizer, "optimizers"),
         (Model, "models"),
+        (Repeat, "repeats"),
         (Parallel, "parallel"),
         (Evaluation, "evaluations"),
     ):

@@ -152,12 +152,17 @@ def _blocks(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
         yield block
 
 
-def _line(block: list[HotLine], whole: int) -> StepLine:
-    """Give lines with their share of all looks at the thread, and its error (Wilson's)."""
-    top = max(block, key=lambda one: one.share)
-    share, more = min(1.0, sum(one.share for one in block)), _ERRORS**2 / whole
+def with_error(share: float, looks: int) -> Interval:
+    """Give a share of so many looks at the thread with its error (Wilson's)."""
+    share, more = min(1.0, share), _ERRORS**2 / looks
     centre = (share + more / 2) / (1 + more)
-    error = _ERRORS * sqrt(share * (1 - share) / whole + (more / 2 / _ERRORS) ** 2) / (1 + more)
-    low, high = max(0.0, min(share, centre - error)), max(share, centre + error)
+    error = _ERRORS * sqrt(share * (1 - share) / looks + (more / 2 / _ERRORS) ** 2) / (1 + more)
+    return Interval(max(0.0, min(share, centre - error)), share, max(share, centre + error))
+
+
+def _line(block: list[HotLine], whole: int) -> StepLine:
+    """Give lines with their share of all looks at the thread."""
+    top = max(block, key=lambda one: one.share)
     where = Where(top.file, top.line, _outer(top.function))
-    return StepLine(where, Interval(low, share, high), sum(one.count for one in block))
+    share = with_error(sum(one.share for one in block), whole)
+    return StepLine(where, share, sum(one.count for one in block))

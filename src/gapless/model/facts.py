@@ -147,6 +147,7 @@ class Machine:
     cpu_list: str | None = None  # which those are: "0-15"
     device_cpus: str | None = None  # the processors of the device's NUMA node
     bf16: bool | None = None  # torch's products in bf16 use instructions of the processors
+    cores: int | None = None  # it may use: two processors may be threads of one
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,15 @@ class World:
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """A module that steps call once more with the same tensors, without gradients."""
+
+    where: Where | None
+    kind: str  # the module's class
+    calls: float  # a step
+
+
+@dataclass(frozen=True)
 class Facts:
     """All of them."""
 
@@ -172,6 +182,7 @@ class Facts:
     loaders: tuple[Loader, ...] = ()
     optimizers: tuple[Optimizer, ...] = ()
     models: tuple[Model, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
     parallel: tuple[Parallel, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …
     evaluations: tuple[Evaluation, ...] = ()

@@ -12,6 +12,7 @@ from . import tracebacks
 _CGROUP = "/sys/fs/cgroup"
 _HEAD = 1 << 14  # of /proc/cpuinfo, which is long: the first processor
 _NODES = "/sys/devices/system/node"
+_SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _LIMITS = (("memory.max", "memory.current"),)
 _OLD_LIMITS = (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),)
 _read: dict[str, Any] = {}  # once a process
@@ -29,6 +30,7 @@ def values(torch: Any) -> dict[str, Any]:
             executable=os.path.abspath(sys.executable),
             processor=_model(),
             processors=_usable(),
+            cores=_cores(),
             bf16=_bf16(torch),
         )
     return {**_read, **_device(torch)}
@@ -88,6 +90,16 @@ def _usable() -> int | None:
         if quota.isdecimal() and interval.isdecimal():
             many = min(many, max(1, round(int(quota) / int(interval))))
         return many
+    return None
+
+
+def _cores() -> int | None:
+    """Give how many cores this process may use: threads of one core share what computes."""
+    with tracebacks.suppress(OSError, AttributeError):
+        numbers = os.sched_getaffinity(0)
+        cores = {_line(_SIBLINGS.format(number)) for number in numbers}
+        usable = _usable()
+        return None if None in cores or usable is None else min(len(cores), usable)
     return None
 
 

@@ -33,6 +33,7 @@ from gapless.catalogue.rules.full_precision import full_precision
 from gapless.catalogue.rules.growing_tensor import growing_tensor
 from gapless.catalogue.rules.hand_over_bound import hand_over_bound
 from gapless.catalogue.rules.launch_bound import launch_bound
+from gapless.catalogue.rules.library_off import library_off
 from gapless.catalogue.rules.loader_in_training_process import loader_in_training_process
 from gapless.catalogue.rules.logging_in_the_way import logging_in_the_way
 from gapless.catalogue.rules.misaligned_products import misaligned_products
@@ -40,6 +41,7 @@ from gapless.catalogue.rules.model_in_pieces import model_in_pieces
 from gapless.catalogue.rules.needless_gradients import needless_gradients
 from gapless.catalogue.rules.needless_reductions import needless_reductions
 from gapless.catalogue.rules.needless_workers import needless_workers
+from gapless.catalogue.rules.one_hot_product import one_hot_product
 from gapless.catalogue.rules.optimizer_by_hand import optimizer_by_hand
 from gapless.catalogue.rules.optimizer_loop import optimizer_loop
 from gapless.catalogue.rules.oversubscribed_processors import oversubscribed_processors
@@ -51,6 +53,7 @@ from gapless.catalogue.rules.python_bound import python_bound
 from gapless.catalogue.rules.read_back import read_back
 from gapless.catalogue.rules.read_bound import read_bound
 from gapless.catalogue.rules.recomputed_activations import recomputed_activations
+from gapless.catalogue.rules.repeated_forward import repeated_forward
 from gapless.catalogue.rules.restarted_workers import restarted_workers
 from gapless.catalogue.rules.sampler_bound import sampler_bound
 from gapless.catalogue.rules.scalar_read import scalar_read
@@ -65,6 +68,7 @@ from gapless.catalogue.rules.straggling_rank import straggling_rank
 from gapless.catalogue.rules.taken_processors import taken_processors
 from gapless.catalogue.rules.throttled_device import throttled_device
 from gapless.catalogue.rules.tokenise_bound import tokenise_bound
+from gapless.catalogue.rules.too_few_threads import too_few_threads
 from gapless.catalogue.rules.too_few_workers import too_few_workers
 from gapless.catalogue.rules.too_many_threads import too_many_threads
 from gapless.catalogue.rules.unfused_attention import unfused_attention
@@ -94,6 +98,7 @@ RULES: Final[tuple[Rule, ...]] = (
     too_many_threads,
     sampler_bound,
     needless_workers,
+    too_few_threads,
     launch_bound,
     python_bound,
     preprocessing_in_step,
@@ -142,6 +147,9 @@ RULES: Final[tuple[Rule, ...]] = (
     growing_tensor,
     decomposition_in_step,
     unused_forward,
+    library_off,
+    one_hot_product,
+    repeated_forward,
     straggling_rank,
     needless_reductions,
     unhidden_collectives,

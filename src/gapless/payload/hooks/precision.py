@@ -153,6 +153,7 @@ def precision(torch: Any) -> Any:
         "scaler": any(enabled for enabled, _ in _scalers),
         "default_dtype": str(torch.get_default_dtype()),
         "cudnn_enabled": _ask(c, "_get_cudnn_enabled"),
+        "mkldnn_enabled": _ask(c, "_get_mkldnn_enabled"),
         "cudnn_benchmark": _ask(c, "_get_cudnn_benchmark"),
         "cudnn_deterministic": _ask(c, "_get_cudnn_deterministic"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),

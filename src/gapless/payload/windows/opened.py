@@ -12,6 +12,7 @@ from .reached import Reached, is_idle
 
 if TYPE_CHECKING:
     from .collecting import Collections
+    from .repeats import Repeats
 
 TELLS_NS = 200_000_000  # whole steps that took so long tell something, be it one
 
@@ -32,12 +33,15 @@ class Opened:
         self.reached: Reached | None = None  # the end of its last planned step
         self.evaluation: Any = None  # the range that is open while the model evaluates
         self.collections: Collections | None = None
+        self.repeats: Repeats | None = None
 
     def end_ranges(self) -> None:
         """End the ranges that last: the window closes."""
         self.end_evaluation()
         if self.collections is not None:
             self.collections.end()
+        if self.repeats is not None:
+            self.repeats.end()
 
     def end_evaluation(self) -> None:
         """End the evaluation, if there is one."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import wire
 from .. import recorder, stepping, thinning, tracebacks
-from . import cupti, save
+from . import cupti, repeats, save
 from .agreeing import Agreement
 from .capture import no_stacks, obstacle, ranks_of_job
 from .clock import bracket
@@ -160,6 +160,8 @@ class Session:
         here.deadline = here.start + max(PATIENCE_NS, usual)
         if here.what is WINDOW:
             here.collections = watch()
+        elif here.what is STACKS:
+            here.repeats = repeats.watch()
 
     # ── Closing ─────────────────────────────────────────────────────────────────────────────────
 

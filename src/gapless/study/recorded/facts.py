@@ -19,6 +19,7 @@ from gapless.model.facts import (
     Optimizer,
     Parallel,
     Precision,
+    Repeat,
     World,
 )
 from gapless.model.recording import Fact, Recording
@@ -50,6 +51,11 @@ def facts(recording: Recording) -> Facts:
         loaders=loaders(first),
         optimizers=_optimizers(first, models),
         models=models,
+        repeats=tuple(
+            Repeat(where(one), text(one.values.get("class")) or "a module", each)
+            for one in _nouns(first, "repeat")
+            if isinstance(each := one.values.get("calls"), float)
+        ),
         parallel=tuple(
             Parallel(noun, where(one), one.values)
             for noun in _PARALLEL
@@ -124,6 +130,7 @@ def _machine(training: Training, models: tuple[Model, ...]) -> Machine:
         cpu_list=text(told.get("cpu_list")),
         device_cpus=text(told.get("device_cpus")),
         bf16=one if isinstance(one := told.get("bf16"), bool) else None,
+        cores=whole(told.get("cores")),
     )
 
 
