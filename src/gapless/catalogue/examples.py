@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from gapless.model.edit import Where
 from gapless.model.facts import (
+    Beside,
     Evaluation,
     Facts,
     Loader,
@@ -212,6 +213,7 @@ def _facts(found: Facts, things: tuple[Any, ...], calls: dict[str, int]) -> Fact
         (Optimizer, "optimizers"),
         (Model, "models"),
         (Repeat, "repeats"),
+        (Beside, "beside"),
         (Parallel, "parallel"),
         (Evaluation, "evaluations"),
     ):

@@ -173,6 +173,16 @@ class Repeat:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Another thread of the training process that was on a processor for a part of the time."""
+
+    where: Where | None  # a line of the user's at which it stood most often
+    name: str
+    ran: float  # of the time, on a processor
+    training_ran: float  # likewise the training thread meanwhile
+
+
+@dataclass(frozen=True)
 class Facts:
     """All of them."""
 
@@ -183,6 +193,7 @@ class Facts:
     optimizers: tuple[Optimizer, ...] = ()
     models: tuple[Model, ...] = ()
     repeats: tuple[Repeat, ...] = ()
+    beside: tuple[Beside, ...] = ()
     parallel: tuple[Parallel, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …
     evaluations: tuple[Evaluation, ...] = ()

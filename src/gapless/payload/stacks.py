@@ -19,12 +19,12 @@ import time
 from typing import Any
 
 from .. import wire
-from . import blocked, patching, recorder, switching, thinning
+from . import beside, blocked, patching, recorder, switching, thinning
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
-# points either way, 200 by 7. So the training thread is looked at more often at first.
-FIRST_LOOKS, MORE_OFTEN = 500, 2.5
+# points either way, 800 by 3. So the training thread is looked at more often at first.
+FIRST_LOOKS, MORE_OFTEN = 1000, 5.0
 TELL_NS = 5_000_000_000  # what was seen is told so long after the start, then ever more rarely
 LATER = 2  # after half of that again, and so on: who is killed then loses a third of the looks
 RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
@@ -107,6 +107,7 @@ def forked() -> None:
     switching.restore()
     _counts.clear()
     _codes.clear()
+    beside.forget()
     _state.update(alarm=None, role=None, ident=None, tid=None)
 
 
@@ -186,9 +187,13 @@ def _look(passed: int, ran: int | None) -> None:
     ident, native = recorder.stepping_thread()
     if ident is None:
         ident, native = _state["ident"], _state["native"]
-    top = sys._current_frames().get(ident)
+    frames = sys._current_frames()
+    top = frames.get(ident)
     if top is None:
         return
+    if _state["role"] == "training":
+        beside.look(frames, ident, native)
+    del frames
     at = top.f_lasti
     waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
     if waits is not None and _has_moved(ident, top, at):
@@ -259,6 +264,8 @@ def _tell(*, last: bool = False) -> None:
         if 2 * len(frames) == len(key):  # else the thread that looks has just forgotten some
             stacks.append([count, frames, ran, off, kinds])
     _counts.clear()
+    if role == "training":
+        beside.tell(_state["ident"], _state["native"])
     if stacks:
         told = {"thread": role, "stacks": stacks, "looks": sum(one[0] for _, one in counted)}
         recorder.write(wire.STACKS, told)

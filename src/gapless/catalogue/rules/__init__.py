@@ -32,6 +32,7 @@ from gapless.catalogue.rules.files_in_step import files_in_step
 from gapless.catalogue.rules.full_precision import full_precision
 from gapless.catalogue.rules.growing_tensor import growing_tensor
 from gapless.catalogue.rules.hand_over_bound import hand_over_bound
+from gapless.catalogue.rules.held_interpreter import held_interpreter
 from gapless.catalogue.rules.launch_bound import launch_bound
 from gapless.catalogue.rules.library_off import library_off
 from gapless.catalogue.rules.loader_in_training_process import loader_in_training_process
@@ -117,6 +118,7 @@ RULES: Final[tuple[Rule, ...]] = (
     optimizer_by_hand,
     model_in_pieces,
     costly_line,
+    held_interpreter,
     pageable_copy,
     blocking_copy,
     exposed_copy,

@@ -4,7 +4,7 @@ The first training process speaks for all: ranks of a job run the same program.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from gapless import wire
 from gapless.model.facts import (
+    Beside,
     Evaluation,
     Facts,
     Machine,
@@ -56,6 +57,7 @@ def facts(recording: Recording) -> Facts:
             for one in _nouns(first, "repeat")
             if isinstance(each := one.values.get("calls"), float)
         ),
+        beside=tuple(_beside(first)),
         parallel=tuple(
             Parallel(noun, where(one), one.values)
             for noun in _PARALLEL
@@ -66,6 +68,13 @@ def facts(recording: Recording) -> Facts:
             found for one in _nouns(first, "evaluation") if (found := _evaluation(one)) is not None
         ),
     )
+
+
+def _beside(training: Training) -> Iterator[Beside]:
+    for one in _nouns(training, "thread"):
+        ran, own = one.values.get("ran"), one.values.get("training_ran")
+        if isinstance(ran, float) and isinstance(own, float):
+            yield Beside(where(one), text(one.values.get("name")) or "a thread", ran, own)
 
 
 def _nouns(training: Training, noun: str) -> list[Fact]:
