@@ -139,7 +139,10 @@ def _left(gone: float, goes: Interval) -> Interval:
 
 
 def _parted(work: Iterable[Work], steps: int) -> tuple[float, int, int] | None:
-    """Give rounds, rows of a piece and rows of the batch, of the layer that is called least."""
+    """Give rounds, rows of a piece and rows of the batch, of the layer that is called least.
+
+    A vector has no rows: it may be one row that an agent acts by.
+    """
     forward = [one for one in work if not one.backward and not one.again]
     layers = Counter[tuple[tuple[int, ...], int]]()
     for one in forward:
@@ -151,15 +154,15 @@ def _parted(work: Iterable[Work], steps: int) -> tuple[float, int, int] | None:
     ]
     for rounds, rows in sorted(often):
         seldom = {
-            given[0]
+            given
             for one in forward
             if one.calls < _HALF * _HALF * rounds * steps
             and not one.leaf.startswith(ELSEWHERE)
             and (given := _given(one))
         }
         several = rounds * rows
-        batch = [one for one in seldom if several <= one < several + rows]
-        if batch and rows not in seldom:
+        batch = [first for first, *_ in seldom if several <= first < several + rows]
+        if batch and rows not in {given[0] for given in seldom if len(given) > 1}:
             return rounds, rows, batch[0]
     return None
 

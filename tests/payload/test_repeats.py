@@ -1,0 +1,75 @@
+"""Calls of one module with the same tensors, once without gradients: told with their line."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo.utils as dynamo
+from torch.nn.modules import module as hooks
+
+from gapless.payload import recorder
+from gapless.payload.windows import repeats
+from gapless.payload.windows.repeats import Repeats
+
+Told = list[tuple[dict[str, Any], tuple[str, int, str]]]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    found: Told = []
+
+    def fact(noun: str, _thing: object, values: dict[str, Any], place: tuple[str, int, str]) -> int:
+        assert noun == "repeat"
+        found.append((values, place))
+        return 0
+
+    monkeypatch.setattr(recorder, "fact", fact)
+    return found
+
+
+@pytest.fixture
+def watched(told: Told) -> Iterator[Repeats]:
+    assert told == []
+    yield (here := Repeats(hooks))
+    here.end()
+    assert not hooks._global_forward_pre_hooks  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+def network() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+
+
+def test_the_same_batch_without_gradients_is_told_once_with_its_line(
+    watched: Repeats, told: Told
+) -> None:
+    net, batch = network(), torch.ones(2, 3)
+    net(batch).sum().backward()
+    with torch.no_grad():
+        net(batch)
+    watched.end()
+    ((values, place),) = told
+    assert values == {"class": "torch.nn.modules.container.Sequential", "calls": 1.0}
+    assert place[0] == __file__
+    assert place[2] == test_the_same_batch_without_gradients_is_told_once_with_its_line.__name__
+
+
+def test_other_tensors_changed_ones_and_two_passes_with_gradients_are_none(
+    watched: Repeats, told: Told
+) -> None:
+    net, other, batch = network(), network(), torch.ones(2, 3)
+    net(batch)
+    net(batch)
+    with torch.no_grad():
+        net(batch.clone())
+        other(batch)
+        batch.add_(1)
+        net(batch)
+    watched.end()
+    assert told == []
+
+
+def test_nothing_is_looked_at_where_something_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(dynamo.counters["frames"], "ok", 1)
+    assert repeats.watch() is None
+    dynamo.counters.pop("frames")
