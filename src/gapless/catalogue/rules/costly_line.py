@@ -12,7 +12,7 @@ from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.interval import Interval
 from gapless.model.seen import Seen
 
-_LEAST: Final = 0.07  # of the step, at the low end of what samples tell: less may be the loss
+_LEAST: Final = 0.05  # of the step, at the low end of what samples tell: less may be the loss
 _MOST: Final = 0.95
 _THREAD: Final = ("idle.host.", "busy.")  # without a device: whatever the line does
 _HALF: Final = 0.5  # beside a device, at the least: what is launched less is launched earlier
