@@ -8,6 +8,8 @@ import pytest
 from gapless.store.recordings import load
 from gapless.study import Options, open_run
 from gapless.study.recorded.facts import facts
+from gapless.study.recorded.rows import passes_without_steps
+from gapless.study.recorded.training import trainings
 from tests.payload import loading
 
 TRAINING = """
@@ -62,3 +64,47 @@ def test_the_report_names_the_one_evaluation_that_makes_graphs(run: Path) -> Non
     lines = (run.parent / "script.py").read_text().splitlines()
     assert found.where is not None
     assert lines[found.where.line - 1].strip() == "model.eval()  # NAME"
+
+
+WITHOUT_MODES = """
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+model = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = DataLoader(TensorDataset(torch.ones(64, 8)), batch_size=4)
+BODY
+"""
+TESTS = """
+for epoch in range(4):
+    for number, (rows,) in enumerate(loader):
+        if number % 8 == 0:
+            losses = [model(some).mean().item() for (some,) in loader]
+        optimizer.zero_grad()
+        model(rows).mean().backward()
+        optimizer.step()
+"""
+ACCUMULATES = """
+for epoch in range(12):
+    optimizer.zero_grad()
+    for (rows,) in loader:
+        model(rows).mean().backward()
+    optimizer.step()
+"""
+
+
+def passes(tmp_path: Path, body: str) -> int:
+    """Count the stretches of a training that are an evaluation."""
+    loading.run(tmp_path, WITHOUT_MODES.replace("BODY", body))
+    shutil.copytree(tmp_path / "spool", tmp_path / "run/logs")
+    (training,) = trainings(load(tmp_path / "run"))
+    return len(passes_without_steps(training).start)
+
+
+def test_a_whole_pass_over_data_between_two_steps_is_an_evaluation(tmp_path: Path) -> None:
+    assert passes(tmp_path, TESTS) == 7  # the first lies before the first step
+
+
+def test_a_pass_that_gathers_gradients_for_one_step_is_none(tmp_path: Path) -> None:
+    assert passes(tmp_path, ACCUMULATES) == 0

@@ -21,6 +21,8 @@ _LEAST: Final = 0.02  # of the step: a first look
 _AIM: Final = 0.05
 _MOST: Final = 10
 _KNOWN: Final = 3  # times: two whole periods
+_BACKWARD: Final = "Tensor.backward"
+_ASKS: Final = "DataLoaderIter.__next__"
 _SHORTER: Final = (
     "A smaller part of the data, a larger batch and torch.inference_mode() shorten each of them."
 )
@@ -82,8 +84,9 @@ def evaluation_in_the_way(seen: Seen, world: World) -> Loss | None:
 
     ## How it is measured
     By the recorder's marks: from where a model is told to evaluate to where it is told to train, or
-    while a loader hands out batches that train nothing; over the whole run. In a trace with stacks:
-    by the user's function that tells a model to evaluate, if it is called for that alone.
+    where a loader hands out all of its batches between two steps, in a training of one backward
+    pass a step; over the whole run. In a trace with stacks: by the user's function that tells a
+    model to evaluate, if it is called for that alone.
 
     Where environments (gymnasium and the like) are loaded, and no loader gives the training its
     data, the model acts in that time, and what it meets is what it is trained with: that is no
@@ -158,7 +161,18 @@ def _occasion(seen: Seen, spent: float, world: World) -> Occasion | None:
 
 
 def _where(seen: Seen) -> Where | None:
-    """Give the line at which a model was told to evaluate most often."""
+    """Give the line at which a model was told to evaluate most often.
+
+    Where none was told to: the line that asks a loader for batches, in a function which trains
+    nothing.
+    """
     known = () if seen.facts is None else seen.facts.evaluations
     most = max(known, key=lambda one: one.passes, default=None)
-    return None if most is None else most.where
+    if most is not None or seen.study.recorded is None:
+        return None if most is None else most.where
+    calls = seen.study.recorded.call_lines
+    trains = {(one.file, one.function) for one in calls if one.called == _BACKWARD}
+    asks = [one for one in calls if one.called.endswith(_ASKS)]
+    beside = [one for one in asks if (one.file, one.function) not in trains]
+    line = max(beside, key=lambda one: one.share, default=None)
+    return None if line is None else Where(line.file, line.line, line.function)

@@ -25,6 +25,8 @@ _SIMPLE: Final = {  # kinds of marks that are charged as they are
     wire.ITER: "epoch-turn",
     wire.CLOSE: "epoch-turn",
 }
+_FEW: Final = 4  # batches, and steps: fewer are no pass over data, and no training
+_ONCE: Final = 1.2  # backward passes a step
 _HIDEABLE: Final = ("collector", "logging", "profiling", "epoch-turn")  # beside waits for data
 
 
@@ -36,7 +38,7 @@ def light(training: Training, waits: Sequence[Waits], backlog: int = 0) -> Marks
     """
     parts = [*_simple(training, backlog), *(_data(one, backlog) for one in waits)]
     kept = _together([*parts, _exhausted(training)])
-    rest = [_evaluations(training), _lost(training)]
+    rest = [_evaluations(training), passes_without_steps(training), _lost(training)]
     if len(training.sums):
         taken = union(kept.start, kept.end)
         amounts = _summed(training, waits, backlog)
@@ -176,6 +178,54 @@ def _evaluations(training: Training) -> Marks:
     begun = start > (ends[0] if len(ends) else training.end)
     spans = (value == 0) & idle & begun
     return _marks(start[spans], end[spans], "evaluation")
+
+
+def passes_without_steps(training: Training) -> Marks:
+    """Give the spans in which a whole iteration of a loader lies between two steps.
+
+    Such a pass over data trains nothing, though no model was told to evaluate: but where steps are
+    made of several backward passes it may be one step's.
+    """
+    marks, ends = training.process.marks, training.edges.ends
+    none = _marks(np.empty(0, np.int64), np.empty(0, np.int64), "evaluation")
+    if training.edges.rule != "optimizer" or len(ends) < _FEW or _accumulates(training):
+        return none
+    own = marks.thread == training.edges.thread
+    spans: list[tuple[int, int]] = []
+    for loader in set(marks.subject[(marks.kind == wire.ITER) & own].tolist()):
+        mine = own & (marks.subject == loader)
+        begins = np.sort(marks.start[mine & (marks.kind == wire.ITER)])
+        asked = mine & (marks.kind == wire.NEXT)
+        over = np.sort(marks.end[asked & ((marks.flags & wire.EXHAUSTED) != 0)])
+        at = np.searchsorted(begins, over, side="right") - 1
+        handed = np.sort(marks.start[asked])
+        for place, end in zip(at.tolist(), over.tolist(), strict=True):
+            begin = int(begins[place]) if place >= 0 else end
+            many = int(((handed >= begin) & (handed < end)).sum()) - 1
+            between = _edges_within(training, begin, end) == 0
+            if many >= _FEW and between and ends[0] < begin and end < ends[-1]:
+                spans.append((begin, end))
+    if not spans:
+        return none
+    starts = np.array([begin for begin, _ in spans], np.int64)
+    return _marks(starts, np.array([end for _, end in spans], np.int64), "evaluation")
+
+
+def _edges_within(training: Training, begin: int, end: int) -> int:
+    """Count the steps that end in a span; those of a stretch that was summed with its end."""
+    found = 0
+    for ends in (training.edges.ends, training.edges.summed.end):
+        found += int(np.searchsorted(ends, end) - np.searchsorted(ends, begin, side="right"))
+    return found
+
+
+def _accumulates(training: Training) -> bool:
+    """Tell whether steps have more than one backward pass, or that is not known."""
+    for fact in training.process.facts:
+        steps, passes = fact.values.get("steps"), fact.values.get("passes")
+        if fact.noun == "calls" and isinstance(steps, int) and isinstance(passes, int):
+            return not steps or passes > _ONCE * steps
+    return True
 
 
 def _lost(training: Training) -> Marks:
