@@ -63,8 +63,9 @@ def test_other_tensors_changed_ones_and_two_passes_with_gradients_are_none(
     with torch.no_grad():
         net(batch.clone())
         other(batch)
+        net.eval()(batch)
         batch.add_(1)
-        net(batch)
+        net.train()(batch)
     watched.end()
     assert told == []
 

@@ -64,11 +64,11 @@ def repeated_forward(seen: Seen) -> Loss | None:
     first one has given already, but for dropout.
 
     ## How it is measured
-    While stacks are recorded, calls of outermost modules are compared: the same module, the same
-    tensors (not others of the same sizes), none of them written to meanwhile, once with gradients
-    and once without. How long the second call takes, and so that it is no rare one, is known from
-    samples of the training thread's stack in all steps; beside a device, its share of the device's
-    work is taken to be about the same.
+    While stacks are recorded, calls of outermost modules are compared: the same module in the same
+    mode (what is told to evaluate is an evaluation), the same tensors (not others of the same
+    sizes), none of them written to meanwhile, once with gradients and once without. How long the
+    second call takes, and so that it is no rare one, is known from samples of the training thread's
+    stack in all steps; beside a device, its share of the device's work is taken to be the same.
     """
     passes = ((_share(seen, one), one) for one in _repeats(seen))
     share, repeat = max(passes, key=lambda one: one[0].mid, default=(None, None))

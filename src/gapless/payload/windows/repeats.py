@@ -1,5 +1,7 @@
 """Modules that are called twice with the same tensors in a step, once of it without gradients.
 
+In the same mode: what is told to evaluate first is an evaluation, of which others tell.
+
 While a window with stacks is open, torch tells of each call of a module. Those that no other module
 makes are compared: the same module, and the same tensors, unchanged. Tensors are not kept alive.
 Where something was compiled nothing is asked, since hooks of all modules would compile it anew.
@@ -26,7 +28,7 @@ class Repeats:
     def __init__(self, hooks: Any) -> None:
         self._thread = threading.get_ident()
         self._step = stepping.steps()
-        self._calls: list[tuple[Any, list[Any], bool, Any]] = []
+        self._calls: list[tuple[Any, list[Any], tuple[bool, bool], Any]] = []
         self._met: dict[tuple, tuple[Any, set[int], int]] = {}
         self._handle = hooks.register_module_forward_pre_hook(self._called)
 
@@ -50,13 +52,14 @@ class Repeats:
         counted = not any(one.is_inference() for one in tensors)
         if not tensors or not counted or len(self._calls) >= _MOST:
             return
-        graphed = torch.is_grad_enabled()
-        for known, given, had_graph, place in self._calls:
-            if known() is module and had_graph != graphed and _are(given, tensors):
+        graphed, trains = torch.is_grad_enabled(), bool(module.training)
+        for known, given, (had_graph, trained), place in self._calls:
+            differs = had_graph != graphed and trained == trains
+            if known() is module and differs and _are(given, tensors):
                 self._repeated(module, places.users_line() if had_graph else place)
                 break
         marks = [(weakref.ref(one), one._version) for one in tensors]
-        self._calls.append((weakref.ref(module), marks, graphed, places.users_line()))
+        self._calls.append((weakref.ref(module), marks, (graphed, trains), places.users_line()))
 
     def _repeated(self, module: Any, place: Any) -> None:
         if place is not None:
