@@ -6,8 +6,9 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from .. import recorder
+from . import collecting, repeats
 from .capture import Capture
-from .plan import LEAST, PROBE, STACKS
+from .plan import LEAST, PROBE, STACKS, WINDOW
 from .reached import Reached, is_idle
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ class Opened:
         self.evaluation: Any = None  # the range that is open while the model evaluates
         self.collections: Collections | None = None
         self.repeats: Repeats | None = None
+
+    def watch(self) -> None:
+        """Look at what only an open window tells of: collections, or repeated passes."""
+        if self.what is WINDOW:
+            self.collections = collecting.watch()
+        elif self.what is STACKS:
+            self.repeats = repeats.watch()
 
     def end_ranges(self) -> None:
         """End the ranges that last: the window closes."""

@@ -8,15 +8,14 @@ from typing import Any
 
 from ... import wire
 from .. import recorder, stepping, thinning, tracebacks
-from . import cupti, repeats, save
+from . import cupti, save
 from .agreeing import Agreement
 from .capture import no_stacks, obstacle, ranks_of_job
 from .clock import bracket
-from .collecting import watch
 from .keeping import Keeping
 from .leaving import leave
 from .opened import Opened
-from .plan import LEAST, PROBE, STACKS, WINDOW, Plan
+from .plan import LEAST, PROBE, STACKS, Plan
 
 STEP = "gapless:step"
 EVALUATION = "gapless:eval"
@@ -158,10 +157,7 @@ class Session:
         here.start = recorder.now()
         usual = max(self.plan.recent, default=0) * here.want * MANY
         here.deadline = here.start + max(PATIENCE_NS, usual)
-        if here.what is WINDOW:
-            here.collections = watch()
-        elif here.what is STACKS:
-            here.repeats = repeats.watch()
+        here.watch()
 
     # ── Closing ─────────────────────────────────────────────────────────────────────────────────
 
