@@ -55,7 +55,7 @@ def test_a_thread_that_burns_is_told_with_its_line_and_one_that_waits_is_not(
         time.sleep(0.05)
         frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         beside.look(frames, own, threading.get_native_id())
-    beside.tell(own, threading.get_native_id())
+    beside.tell()
     over.set()
     for thread in threads:
         thread.join()

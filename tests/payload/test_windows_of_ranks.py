@@ -65,7 +65,8 @@ def none(*_: object) -> list[tuple[int, int]]:
 @pytest.fixture
 def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Did]:
     """Give a function that trains one rank, which forks behind some steps."""
-    for name in ("obstacle", "no_stacks", "watch"):
+    monkeypatch.setattr(opened.Opened, "watch", nothing)
+    for name in ("obstacle", "no_stacks"):
         monkeypatch.setattr(session, name, nothing)
     monkeypatch.setattr(session, "bracket", none)
 

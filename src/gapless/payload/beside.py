@@ -20,9 +20,11 @@ _MOST = 16  # threads
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _TIMES = (11, 13)  # of what /proc/…/stat says behind the name: on a processor, and in the kernel
 
-_lines: dict[int, Counter[Any]] = {}  # by thread: how often it stood at each line of the user's
-# By thread: how long it and the training's had been on a processor when it was met, and when.
-_first: dict[int, tuple[int, int, int]] = {}
+# By thread (its identity, and the system's number of it): how often it stood at each line of the
+# user's; and how long it and the training's had been on a processor when it was met, and when.
+_lines: dict[tuple[int, int], Counter[Any]] = {}
+_first: dict[tuple[int, int], tuple[int, int, int]] = {}
+_training: list[Any] = [None]  # the thread that all this is beside
 
 
 def look(frames: dict[int, Any], training: int, native: int | None) -> None:
@@ -30,33 +32,45 @@ def look(frames: dict[int, Any], training: int, native: int | None) -> None:
     threading = sys.modules.get("threading")
     if threading is None or len(frames) < 3:  # noqa: PLR2004 - the training's, and that which looks
         return
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return
+    if _training[0] != (training, native):
+        forget()
+        _training[0] = training, native
     for ident, frame in frames.items():
         thread = threading._active.get(ident)
-        if ident == training or thread is None or len(_lines) >= _MOST:
-            continue
-        if ident not in _first:
-            ran, own = _ran_ns(thread.native_id), _ran_ns(native)
-            if ran is None or own is None:
-                continue
-            _first[ident] = ran, own, time.monotonic_ns()
-            _lines[ident] = Counter()
-        place = places.of_frame(frame)
-        if place is not None:
-            _lines[ident][place] += 1
+        place = None if ident == training or thread is None else places.of_users_frame(frame)
+        if place is not None and thread is not None and _is_known(ident, thread.native_id, native):
+            _lines[ident, thread.native_id][place] += 1
 
 
-def tell(training: int | None, native: int | None) -> None:
+def _is_known(ident: int, number: int | None, native: int | None) -> bool:
+    """Tell whether a thread is counted; one that is met for the first time is, from now on."""
+    if number is None or (ident, number) in _first:
+        return number is not None
+    ran, own = _ran_ns(number), _ran_ns(native)
+    if ran is None or own is None or len(_first) >= _MOST:
+        return False
+    _lines[ident, number] = Counter()
+    _first[ident, number] = ran, own, time.monotonic_ns()
+    return True
+
+
+def tell() -> None:
     """Write down which other threads were on a processor, and for how much of the time."""
-    threading, own_ns = sys.modules.get("threading"), _ran_ns(native)
-    for ident, (ran, own, since) in _first.copy().items():
-        thread = None if threading is None else threading._active.get(ident)
+    threading = sys.modules.get("threading")
+    if threading is None or _training[0] is None:
+        return
+    own_ns = _ran_ns(_training[0][1])
+    for key, (ran, own, since) in _first.copy().items():
+        thread, lines = threading._active.get(key[0]), _lines.get(key)
         passed = time.monotonic_ns() - since
-        if thread is None or ident == training or own_ns is None or not _lines[ident]:
+        if thread is None or thread.native_id != key[1] or own_ns is None or not lines:
             continue
-        now = _ran_ns(thread.native_id)
+        now = _ran_ns(key[1])
         if now is None or now - ran < _LEAST * passed:
             continue
-        place, looks = _lines[ident].most_common(1)[0]
+        place, looks = lines.copy().most_common(1)[0]
         values = {"name": thread.name, "looks": looks}
         values["ran"] = round((now - ran) / passed, 4)
         values["training_ran"] = round((own_ns - own) / passed, 4)
@@ -65,6 +79,7 @@ def tell(training: int | None, native: int | None) -> None:
 
 def forget() -> None:
     """Forget all threads: of a forked child's they are none."""
+    _training[0] = None
     _lines.clear()
     _first.clear()
 

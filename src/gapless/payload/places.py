@@ -41,6 +41,12 @@ def of_frame(frame: Any) -> Place | None:
     return None if innermost is None else place(innermost)
 
 
+def of_users_frame(frame: Any) -> Place | None:
+    """Give the innermost line of the user's own in a frame, or around it; None: there is none."""
+    innermost = _innermost(frame)
+    return place(innermost) if innermost is not None and is_users(innermost) else None
+
+
 def is_users(frame: Any) -> bool:
     """Tell whether a frame is of the user's own code."""
     return _whose_file(frame.f_code.co_filename) == _USERS

@@ -23,8 +23,8 @@ from . import beside, blocked, patching, recorder, switching, thinning
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
-# points either way, 800 by 3. So the training thread is looked at more often at first.
-FIRST_LOOKS, MORE_OFTEN = 1000, 5.0
+# points either way, 600 by 4. So the training thread is looked at more often at first.
+FIRST_LOOKS, MORE_OFTEN = 1000, 3.0
 TELL_NS = 5_000_000_000  # what was seen is told so long after the start, then ever more rarely
 LATER = 2  # after half of that again, and so on: who is killed then loses a third of the looks
 RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
@@ -34,7 +34,8 @@ MOST_CODES = 20_000
 # Of them, the most frequent ones are told: a day must not take much of a disk.
 TOLD = {"training": 200, "worker": 40}
 PATIENCE_S = 0.05  # how long a fork waits for the thread to end
-READY_S = 0.015  # before a look: the GIL is had within 5 ms, but where C holds it for longer
+# Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
+READY_S, SWITCH_S = 0.015, 0.0055
 ENTRY = 4  # bytes of code: where a function is entered, which is where it may let go of the GIL
 # Of a generator of our own: the user's is theirs.
 _STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
@@ -135,7 +136,6 @@ def _end() -> None:
 
 
 def _watch(alarm: Any, period: float) -> None:
-    ready_ns = int(1e9 * min(READY_S, period / 2))
     try:
         _state["tid"] = _thread.get_native_id()
         switching.be_punctual()
@@ -143,8 +143,9 @@ def _watch(alarm: Any, period: float) -> None:
         before = time.monotonic_ns()
         looks = 0
         while True:
-            due = time.monotonic_ns() + int(1e9 * _pause_s(period, looks))
-            if _rings(alarm, due - ready_ns):
+            pause = _pause_s(period, looks)
+            due = time.monotonic_ns() + int(1e9 * pause)
+            if _rings(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
                 return
             switching.shorten()
             try:
@@ -265,7 +266,7 @@ def _tell(*, last: bool = False) -> None:
             stacks.append([count, frames, ran, off, kinds])
     _counts.clear()
     if role == "training":
-        beside.tell(_state["ident"], _state["native"])
+        beside.tell()
     if stacks:
         told = {"thread": role, "stacks": stacks, "looks": sum(one[0] for _, one in counted)}
         recorder.write(wire.STACKS, told)

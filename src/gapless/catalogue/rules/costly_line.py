@@ -96,7 +96,7 @@ _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3,
                 {"busy.math": 14, "idle.host.python": 6},
                 _BACKWARD,
                 _LOOKS,
-                HotLine("training", "train.py", 34, "train", 32, 0.08),
+                HotLine("training", "train.py", 34, "train", 24, 0.06),
             ),
         ),
         Figure(

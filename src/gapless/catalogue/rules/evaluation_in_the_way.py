@@ -1,5 +1,6 @@
 """Evaluations that take a large part of the training's time."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from gapless.catalogue import examples, occasional, windowed
@@ -12,6 +13,7 @@ from gapless.model.change import Drop, Omit
 from gapless.model.edit import Where
 from gapless.model.facts import World
 from gapless.model.finding import Loss, Measure
+from gapless.model.host_code import CallLine
 from gapless.model.run import Sighting
 from gapless.model.seen import Seen
 from gapless.model.study import EVALUATES, Site
@@ -171,8 +173,20 @@ def _where(seen: Seen) -> Where | None:
     if most is not None or seen.study.recorded is None:
         return None if most is None else most.where
     calls = seen.study.recorded.call_lines
-    trains = {(one.file, one.function) for one in calls if one.called == _BACKWARD}
+    trains = _training_functions(calls)
     asks = [one for one in calls if one.called.endswith(_ASKS)]
     beside = [one for one in asks if (one.file, one.function) not in trains]
     line = max(beside, key=lambda one: one.share, default=None)
     return None if line is None else Where(line.file, line.line, line.function)
+
+
+def _training_functions(calls: Sequence[CallLine]) -> set[tuple[str, str]]:
+    """Give the functions that run a backward pass, or call one that does."""
+    known = {(one.file, one.function) for one in calls if one.called == _BACKWARD}
+    while True:
+        callers = {
+            (one.file, one.function) for one in calls if (one.called_file, one.called) in known
+        }
+        if callers <= known:
+            return known
+        known |= callers

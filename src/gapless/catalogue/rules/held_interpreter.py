@@ -18,7 +18,7 @@ _KNOWN: Final = ("idle.data", "idle.io_main", "idle.sync", "copy", "idle.comm") 
 _THREAD: Final = ("idle.host.", "busy.")  # without a device
 _HOST: Final = ("idle.host.", "idle.launch.")
 _MOST: Final = 0.95
-_SURE: Final = Interval(0.4, 0.8, 1.0)  # of what the training thread lacked
+_SURE: Final = Interval(0.0, 0.7, 1.0)  # of what the training thread lacked: C code may share
 _WATCH: Final = Beside(Where("train.py", 12, "watch"), "Thread-1 (watch)", 0.7, 0.25)
 _STEP: Final = {"busy.math": 30.0, "idle.host.python": 70.0}
 
@@ -71,7 +71,8 @@ def held_interpreter(seen: Seen) -> Loss | None:
     other = max(every, key=lambda one: one.ran, default=None)
     if other is None or not step:
         return None
-    lacked = min(other.ran, 1 - other.training_ran - seen.share(*_KNOWN), _MOST)
+    waits = seen.share(*_KNOWN) + _sampled_waits(seen)
+    lacked = min(other.ran, 1 - max(0.0, other.training_ran) - waits, _MOST)
     leaves = _HOST if seen.on_device else _THREAD
     whole = seen.share(*leaves)
     if other.ran < _LEAST or lacked < _LEAST or not whole:
@@ -95,3 +96,10 @@ def held_interpreter(seen: Seen) -> Loss | None:
         ),
         inferred=True,
     )
+
+
+def _sampled_waits(seen: Seen) -> float:
+    """Give the share of the time in which samples show the thread waiting: for a lock, a sleep."""
+    recorded = seen.study.recorded
+    every = () if recorded is None else recorded.host_code
+    return sum(one.share for one in every if one.kind != "python")

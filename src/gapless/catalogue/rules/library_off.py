@@ -94,7 +94,7 @@ def library_off(seen: Seen, precision: Precision) -> Loss | None:
 
 
 def _is_meant(work: Work, *, on_device: bool) -> bool:
-    """Tell whether a library would compute it: a format of 64 bits has none on processors."""
-    if work.dtype == "fp64" and not on_device:
+    """Tell whether a library would compute it: on processors that is known of fp32."""
+    if work.dtype != "fp32" and not on_device:
         return False
     return kind_of(work) == "convolution" or (on_device and "rnn" in work.operator)

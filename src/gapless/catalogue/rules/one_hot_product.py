@@ -1,10 +1,11 @@
 """Products with one-hot vectors, which only choose rows of a matrix."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import share, work_of
+from gapless.catalogue.computing import part, share, work_of
 from gapless.catalogue.ruling import Figure, rule
 from gapless.catalogue.seen_examples import seen as stated
 from gapless.catalogue.work_examples import worked
@@ -12,7 +13,7 @@ from gapless.model.finding import Loss, Measure
 from gapless.model.interval import Interval
 from gapless.model.seen import Seen
 from gapless.model.work import Work
-from gapless.replay.roofline import SAME, scales
+from gapless.replay.roofline import scales
 from gapless.replay.shorter import sizes_of
 
 _LEAST: Final = 0.02  # of the step
@@ -49,7 +50,9 @@ _BACK: Final = worked("aten::mm", ((4000, 1024), (1024, 64)), 6, "busy.math", ba
                 worked("aten::one_hot", ((64,),), 3, "busy.other"),
                 worked("aten::to", ((64, 1000),), 5, "busy.other"),
                 worked("aten::mul", ((64, 1000),) * 2, 12, "busy.elementwise"),
-                worked("aten::mm", ((64, 512), (512, 1000)), 12, "busy.math"),
+                worked("aten::mm", ((64, 512), (512, 1000)), 4, "busy.math"),
+                worked("aten::mm", ((1000, 64), (64, 512)), 4, "busy.math", backward=True),
+                worked("aten::mm", ((64, 1000), (1000, 512)), 4, "busy.math", backward=True),
             ),
         ),
         Figure("An embedding", None, stated(examples.cpu(), _LEAVES, *_PARTS[2:], _BACK)),
@@ -71,16 +74,15 @@ def one_hot_product(seen: Seen) -> Loss | None:
     rows = work_of(seen)
     width = _width(rows)
     mine = () if width is None else tuple(one for one in rows if _is_part(one, *width))
-    products = [one for one in mine if one.operator in _PRODUCTS]
-    spent = sum(one.ns for one in mine)
+    products = [one for one in mine if one.operator in _PRODUCTS and not one.backward]
+    spent = sum(one.ns * _part(one, mine) for one in mine)
     if width is None or not products or share(seen, spent) < _LEAST:
         return None
-    parts = {id(one) for one in mine}
     of_step = (seen.step_ns or 0.0) * share(seen, spent)
     return one_hot_product.loss(
         f"Tensors of one-hot vectors, {width[1]:,} wide, are made and multiplied with a matrix, "
         f"which only chooses rows of it: {windowed.of_step(seen, of_step)}.",
-        *scales(seen.study.work, lambda work: _LEFT if id(work) in parts else SAME),
+        *scales(seen.study.work, lambda work: part(_LEFT, _part(work, mine))),
         where=windowed.site(seen, _MAKES),
         evidence=(
             Measure("width of a vector", width[1], ""),
@@ -121,7 +123,19 @@ def _is_part(work: Work, many: int, width: int) -> bool:
     if work.operator in _CASTS:
         return bool(first) and (prod(first[:-1]), first[-1]) == (many, width)
     vectors = [size for size in sizes if len(size) > 1]
-    return work.operator in _PRODUCTS and any(
-        (prod(size[:-1]), size[-1]) == (many, width) or (work.backward and size == (width, many))
-        for size in vectors[:2]
-    )
+    if work.operator not in _PRODUCTS:
+        return False
+    if work.backward:  # of the matrix: the vectors need no gradient
+        return any(size == (width, many) for size in vectors[:2])
+    return any((prod(size[:-1]), size[-1]) == (many, width) for size in vectors[:2])
+
+
+def _part(work: Work, mine: Sequence[Work]) -> float:
+    """Give the share of a row's calls that are of the vectors: as many as are multiplied.
+
+    The gradients of a last layer of the same width have their sizes, too.
+    """
+    if not any(one is work for one in mine):
+        return 0.0
+    often = sum(one.calls for one in mine if one.operator in _PRODUCTS and not one.backward)
+    return min(1.0, often / work.calls) if work.calls else 0.0

@@ -11,6 +11,7 @@ from gapless.catalogue.work_examples import worked
 from gapless.model.facts import Facts, Machine, World
 from gapless.model.finding import Loss, Measure
 from gapless.model.interval import Interval
+from gapless.model.run import Others
 from gapless.model.seen import Seen
 from gapless.model.work import Work
 from gapless.replay.roofline import SAME, scales
@@ -50,6 +51,11 @@ def _one_thread(**changes: int | None) -> Machine:
             stated(cpu(_one_thread(), fed()), _STEP, _PRODUCT),
         ),
         Figure(
+            "Others have all but one",
+            None,
+            stated(cpu(_one_thread(), loader(num_workers=0)), _STEP, _PRODUCT, Others(6.9, 0.0, 8)),
+        ),
+        Figure(
             "Operators are small",
             None,
             stated(
@@ -80,15 +86,16 @@ def too_few_threads(seen: Seen, machine: Machine, world: World) -> Loss | None:
 
     ## How it is measured
     The recorder notes ``torch.get_num_threads()`` of the training, the cores that it may use
-    (processors that are threads of one core count once), how many ranks share them, and how many
-    workers the loaders have, which need some, too. Only operators that take a thread long enough
-    to be divided count, by the windows. Memory, which cores share, bounds what more of them give.
+    (processors that are threads of one core count once), how many ranks share them, how many
+    workers the loaders have, which need some, too, and how many others had meanwhile. Only
+    operators that take a thread long enough to be divided count, by the windows. Memory, which
+    cores share, bounds what more of them give.
     """
     ranks = world.local_ranks or world.ranks
     threads, cores = machine.intra_op_threads, machine.cores
     if machine.device is not None or threads is None or cores is None:
         return None
-    fit = cores // ranks - _workers(seen.facts)
+    fit = cores // ranks - _workers(seen.facts) - _others(seen)
     if fit < 2 * threads:
         return None
     spent = sum(one.ns for one in work_of(seen) if _is_large(one))
@@ -108,6 +115,12 @@ def too_few_threads(seen: Seen, machine: Machine, world: World) -> Loss | None:
         ),
         helps=(f"intra-op-threads={fit}",),
     )
+
+
+def _others(seen: Seen) -> int:
+    """Count the processors that others had meanwhile."""
+    others = None if seen.study.recorded is None else seen.study.recorded.others
+    return 0 if others is None else round(others.cores + (others.stolen or 0.0))
 
 
 def _workers(facts: Facts | None) -> int:

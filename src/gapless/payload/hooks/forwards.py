@@ -32,7 +32,8 @@ class _Known:
         self.waiting: list[tuple[int, int]] = []
 
 
-_state: dict[str, Any] = {"busy": False, "in": False, "over": False}
+_state: dict[str, Any] = {"busy": False, "in": False, "over": False, "compiled": False}
+_before_compiling: list[Any] = []
 _known: dict[int, _Known] = {}  # by id of a module
 
 
@@ -58,7 +59,7 @@ def _torch(torch: Any) -> None:
     patching.replace(torch.optim.Optimizer, "__init__", patching.around("forwards", _leave, None))
     for owner in (torch, torch.nn.Module):
         if hasattr(owner, "compile"):  # since torch 2.0, and 2.1
-            patching.replace(owner, "compile", calls.around("forwards", _leave))
+            patching.replace(owner, "compile", calls.around("forwards", _compiles))
     if _COMPILER not in sys.modules:
         imports.when_sought(_COMPILER, _make_room)
         imports.when_imported(_COMPILER, _enter)
@@ -82,6 +83,23 @@ def _leave(_args: Any = None, _kwargs: Any = None) -> None:
     """Look at no more calls: something trains, or is going to be compiled."""
     _state["over"] = True
     _make_room()
+
+
+def _compiles(_args: Any = None, _kwargs: Any = None) -> None:
+    _state["compiled"] = True
+    for action in _before_compiling:
+        action()
+    _leave()
+
+
+def compiled() -> bool:
+    """Tell whether something was given to the compiler."""
+    return _state["compiled"]
+
+
+def before_compiling(action: Any) -> None:
+    """Have something done once something is given to the compiler."""
+    _before_compiling[:] = [action]
 
 
 def _wanted() -> bool:

@@ -45,11 +45,11 @@ class Opened:
 
     def end_ranges(self) -> None:
         """End the ranges that last: the window closes."""
+        if self.repeats is not None:
+            self.repeats.end()
         self.end_evaluation()
         if self.collections is not None:
             self.collections.end()
-        if self.repeats is not None:
-            self.repeats.end()
 
     def end_evaluation(self) -> None:
         """End the evaluation, if there is one."""

@@ -1,10 +1,10 @@
 """Modules that are called twice with the same tensors in a step, once of it without gradients.
 
-In the same mode: what is told to evaluate first is an evaluation, of which others tell.
-
 While a window with stacks is open, torch tells of each call of a module. Those that no other module
-makes are compared: the same module, and the same tensors, unchanged. Tensors are not kept alive.
-Where something was compiled nothing is asked, since hooks of all modules would compile it anew.
+makes are compared: the same module with the same parameters, in the same mode (what is told to
+evaluate first is an evaluation, of which others tell), and the same arguments, tensors unchanged.
+What cannot be compared is no repeat. Tensors are not kept alive. Once something is given to a
+compiler nothing is asked: it would compile hooks of all modules, too.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import weakref
 from typing import Any
 
 from .. import patching, places, recorder, stepping
+from ..hooks import forwards
 
 _NOUN = "repeat"
 _CALLS = "torch/nn/modules/module.py"  # what calls a module's forward
 _MOST = 64  # calls in a step: more are a loop over something else
 _DEEP = 100  # frames
+_PLAIN = (bool, int, float, str, type(None))
+_SWITCHES = "disable_adapter"  # a module that computes something else while that is entered
 
 
 class Repeats:
@@ -28,38 +31,42 @@ class Repeats:
     def __init__(self, hooks: Any) -> None:
         self._thread = threading.get_ident()
         self._step = stepping.steps()
-        self._calls: list[tuple[Any, list[Any], tuple[bool, bool], Any]] = []
-        self._met: dict[tuple, tuple[Any, set[int], int]] = {}
+        self._calls: list[tuple[Any, ...]] = []
+        self._met: dict[tuple, tuple[str, set[int], int]] = {}
         self._handle = hooks.register_module_forward_pre_hook(self._called)
+        forwards.before_compiling(self._handle.remove)
 
     def end(self) -> None:
         """Look no more, and write down what was seen."""
         self._handle.remove()
         self._calls.clear()
-        for place, (kind, steps, calls) in self._met.items():
+        met, self._met = self._met, {}
+        for place, (kind, steps, calls) in met.items():
             recorder.fact(_NOUN, place, {"class": kind, "calls": calls / len(steps)}, place)
-        self._met.clear()
 
     @patching.guarded("repeated passes")
     def _called(self, module: Any, args: tuple) -> None:
-        if threading.get_ident() != self._thread or _is_inner():
+        if threading.get_ident() != self._thread:
+            return
+        keywords = _keywords()
+        if keywords is None or hasattr(type(module), _SWITCHES):
             return
         if self._step != stepping.steps():
             self._step = stepping.steps()
             self._calls.clear()
         torch = sys.modules["torch"]
-        tensors = [one for one in args if isinstance(one, torch.Tensor)]
-        counted = not any(one.is_inference() for one in tensors)
-        if not tensors or not counted or len(self._calls) >= _MOST:
+        with torch._C.DisableTorchFunctionSubclass():
+            given = _marks(torch, [*args, *(keywords[name] for name in sorted(keywords))])
+        if given is None or len(self._calls) >= _MOST:
             return
-        graphed, trains = torch.is_grad_enabled(), bool(module.training)
-        for known, given, (had_graph, trained), place in self._calls:
-            differs = had_graph != graphed and trained == trains
-            if known() is module and differs and _are(given, tensors):
-                self._repeated(module, places.users_line() if had_graph else place)
+        graphed, place = torch.is_grad_enabled(), places.users_line()
+        state = (bool(module.training), tuple(sorted(keywords)), _versions(torch, module))
+        for known, before, had_graph, its_state, its_place in self._calls:
+            same = known() is module and its_state == state and _are(before, given)
+            if same and had_graph != graphed and place != its_place:
+                self._repeated(module, place if had_graph else its_place)
                 break
-        marks = [(weakref.ref(one), one._version) for one in tensors]
-        self._calls.append((weakref.ref(module), marks, (graphed, trains), places.users_line()))
+        self._calls.append((weakref.ref(module), given, graphed, state, place))
 
     def _repeated(self, module: Any, place: Any) -> None:
         if place is not None:
@@ -69,33 +76,66 @@ class Repeats:
             self._met[place] = (name, steps | {self._step}, calls + 1)
 
 
-def _are(given: list[Any], tensors: list[Any]) -> bool:
-    """Tell whether tensors are those that were given before, and hold the same."""
-    return len(given) == len(tensors) and all(
-        reference() is one and version == one._version
-        for (reference, version), one in zip(given, tensors)
+def _marks(torch: Any, values: list[Any]) -> list[Any] | None:
+    """Give by what arguments are known again; None: by nothing, or none of them is a tensor."""
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if value.is_inference():
+                return None
+            found.append((weakref.ref(value), value._version))
+        elif type(value) in _PLAIN:
+            found.append((None, value))
+        else:
+            return None
+    return found if any(reference is not None for reference, _ in found) else None
+
+
+def _are(before: list[Any], now: list[Any]) -> bool:
+    """Tell whether arguments are those that were given before, and hold the same."""
+    return len(before) == len(now) and all(
+        _of(one) is _of(other) and type(one[1]) is type(other[1]) and one[1] == other[1]
+        for one, other in zip(before, now)
     )
 
 
-def _is_inner() -> bool:
-    """Tell whether another module's call is around the one that is told of."""
-    frame, inside = sys._getframe(1), 0
+def _of(mark: Any) -> Any:
+    """Give the tensor that a mark is of, None of another value; of one that is gone, the mark."""
+    if mark[0] is None:
+        return None
+    tensor = mark[0]()
+    return mark if tensor is None else tensor
+
+
+def _versions(torch: Any, module: Any) -> int:
+    """Sum how often the parameters of a module were written to."""
+    return sum(one._version for one in torch.nn.Module.parameters(module))
+
+
+def _keywords() -> dict[str, Any] | None:
+    """Give the keyword arguments of the call that is told of; None: another module makes it."""
+    frame, keywords = sys._getframe(1), None
     for _ in range(_DEEP):
         if frame is None:
-            return False
-        inside += frame.f_code.co_filename.endswith(_CALLS) and frame.f_code.co_name == "_call_impl"
-        if inside > 1:
-            return True
+            return keywords
+        code = frame.f_code
+        if code.co_filename.endswith(_CALLS) and code.co_name == "_call_impl":
+            if keywords is not None:
+                return None
+            keywords = frame.f_locals.get("kwargs")
         frame = frame.f_back
-    return True
+    return None
 
 
 def watch() -> Repeats | None:
     """Begin to look at calls of modules; ``None`` where that is not possible, or not harmless."""
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
     hooks = sys.modules.get("torch.nn.modules.module")
+    torch = sys.modules.get("torch")
     if hooks is None or not hasattr(hooks, "register_module_forward_pre_hook"):
         return None
-    if counters and counters.get("frames"):
+    if not hasattr(getattr(torch, "_C", None), "DisableTorchFunctionSubclass"):
+        return None
+    if forwards.compiled() or (counters and counters.get("frames")):
         return None
     return Repeats(hooks)

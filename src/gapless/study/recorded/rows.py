@@ -184,11 +184,12 @@ def passes_without_steps(training: Training) -> Marks:
     """Give the spans in which a whole iteration of a loader lies between two steps.
 
     Such a pass over data trains nothing, though no model was told to evaluate: but where steps are
-    made of several backward passes it may be one step's.
+    made of several backward passes, or of a whole pass each, it may be one step's; and where there
+    are several optimizers, another one's.
     """
     marks, ends = training.process.marks, training.edges.ends
     none = _marks(np.empty(0, np.int64), np.empty(0, np.int64), "evaluation")
-    if training.edges.rule != "optimizer" or len(ends) < _FEW or _accumulates(training):
+    if training.edges.rule != "optimizer" or len(ends) < _FEW or not _passes_once(training):
         return none
     own = marks.thread == training.edges.thread
     spans: list[tuple[int, int]] = []
@@ -205,7 +206,7 @@ def passes_without_steps(training: Training) -> Marks:
             between = _edges_within(training, begin, end) == 0
             if many >= _FEW and between and ends[0] < begin and end < ends[-1]:
                 spans.append((begin, end))
-    if not spans:
+    if not spans or len(spans) * 2 > len(ends):  # in most steps: it is what a step is made of
         return none
     starts = np.array([begin for begin, _ in spans], np.int64)
     return _marks(starts, np.array([end for _, end in spans], np.int64), "evaluation")
@@ -219,13 +220,16 @@ def _edges_within(training: Training, begin: int, end: int) -> int:
     return found
 
 
-def _accumulates(training: Training) -> bool:
-    """Tell whether steps have more than one backward pass, or that is not known."""
-    for fact in training.process.facts:
+def _passes_once(training: Training) -> bool:
+    """Tell whether there is one optimizer, and one backward pass a step; no, if it is not known."""
+    facts = training.process.facts
+    if sum(fact.noun == "optimizer" for fact in facts) != 1:
+        return False
+    for fact in facts:
         steps, passes = fact.values.get("steps"), fact.values.get("passes")
         if fact.noun == "calls" and isinstance(steps, int) and isinstance(passes, int):
-            return not steps or passes > _ONCE * steps
-    return True
+            return steps <= _ONCE * passes and passes <= _ONCE * steps
+    return False
 
 
 def _lost(training: Training) -> Marks:
