@@ -74,7 +74,7 @@ def held_ns(seen: Seen, code: HostCode, beside: Interval) -> Interval | None:
     step = seen.step_ns
     if not step or not code.looks:
         return None
-    called, share = beside, _share(code)
+    called, share = beside, share_of(code.stood, code.looks)
     if code.kind != "python":
         called = Interval(0.0, 0.0, 0.0)
     elif seen.study.sites:
@@ -85,16 +85,15 @@ def held_ns(seen: Seen, code: HostCode, beside: Interval) -> Interval | None:
     return Interval(min(mid, max(0.0, low - called.high)), mid, max(mid, high - called.low))
 
 
-def _share(code: HostCode) -> Interval:
-    """Give the share of looks that stood there, of all looks that could have been (Wilson's).
+def share_of(stood: float, looks: int) -> Interval:
+    """Give a share of so many looks, of all looks that could have been (Wilson's).
 
     Few looks leave much open, and those that all stood there no less.
     """
-    share, more = min(1.0, code.stood), _ERRORS**2 / code.looks
+    share, more = min(1.0, stood), _ERRORS**2 / looks
     centre = (share + more / 2) / (1 + more)
-    error = _ERRORS * sqrt(share * (1 - share) / code.looks + (more / 2 / _ERRORS) ** 2)
-    error /= 1 + more
-    return Interval(min(share, centre - error), share, max(share, centre + error))
+    error = _ERRORS * sqrt(share * (1 - share) / looks + (more / 2 / _ERRORS) ** 2) / (1 + more)
+    return Interval(max(0.0, min(share, centre - error)), share, max(share, centre + error))
 
 
 def _operators_ns(seen: Seen, code: HostCode) -> int:

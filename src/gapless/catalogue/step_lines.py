@@ -6,19 +6,20 @@ a loop over parameters, a history that grows) is not needed for the step, as far
 outside: it may be loss by hand, so it must take much before it is told.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
 from typing import Final
 
 from gapless.catalogue import windowed
+from gapless.catalogue.sampled import share_of
+from gapless.model.change import Hosted
 from gapless.model.edit import Where
 from gapless.model.host_code import CallLine, HotLine
 from gapless.model.interval import Interval
 from gapless.model.run import Recorded
 from gapless.model.seen import Seen
 
-_BACKWARD: Final = "Tensor.backward"
+BACKWARD: Final = "Tensor.backward"
 _INNER: Final = (".<genexpr>", ".<listcomp>", ".<dictcomp>", ".<setcomp>", ".<lambda>")
 # What trains, by the folders and files of torch that it is called in; a library that wraps it.
 _TRAINS: Final = (
@@ -30,11 +31,12 @@ _TRAINS: Final = (
 _PARTS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
 _HELPERS: Final = 0.125  # of the time
 _LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
-_ERRORS: Final = 2.0  # standard errors of a share
 _PART: Final = 0.25  # of a line: less was seen as a call returned to it
+THREAD: Final = ("idle.host.", "busy.")  # without a device: whatever the thread does
 HOST: Final = ("idle.host.", "idle.launch.")  # with a device: it waits for the training thread
 _READ: Final = "aten::_local_scalar_dense"
 _MOSTLY: Final = 0.6
+_MOST: Final = 0.95  # of the thread's time goes, at the most
 _LEAST: Final = 0.01  # of the thread's time: a line beside another one
 
 
@@ -64,6 +66,16 @@ def costliest(seen: Seen) -> StepLine | None:
     return max(lines, key=lambda one: one.share.mid, default=None)
 
 
+def left(seen: Seen, gone: Interval) -> Hosted:
+    """Give what is left of the thread's time, where such shares of a step go."""
+    leaves = HOST if seen.on_device else THREAD
+    whole = seen.share(*leaves)
+    parts = (gone.high, gone.mid, gone.low)
+    return Hosted(
+        leaves, Interval(*(1 - min(_MOST, part / whole) if whole else 1.0 for part in parts))
+    )
+
+
 def _is_ahead(seen: Seen) -> bool:
     """Tell whether a device is always done before the training thread has more for it."""
     read = windowed.calls(seen, _READ).count
@@ -75,7 +87,7 @@ def _beside(recorded: Recorded) -> Iterator[HotLine]:
 
     And those of hooks, with all that they call.
     """
-    steps = {(one.file, one.function) for one in recorded.call_lines if one.called == _BACKWARD}
+    steps = {(one.file, one.function) for one in recorded.call_lines if one.called == BACKWARD}
     trains: dict[tuple[str, int], float] = {}
     for call in recorded.call_lines:
         if _trains(call):
@@ -99,7 +111,7 @@ def _helpers(recorded: Recorded, looks: int) -> Iterator[HotLine]:
     may be how the next batch is made.
     """
     calls = recorded.call_lines
-    steps = {(one.file, one.function) for one in calls if one.called == _BACKWARD}
+    steps = {(one.file, one.function) for one in calls if one.called == BACKWARD}
     training = _training_functions(calls)
     for call in calls:
         own = not any(part in call.called_file for part in _LIBRARIES)
@@ -113,14 +125,18 @@ def _helpers(recorded: Recorded, looks: int) -> Iterator[HotLine]:
 def _training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
     """Give the functions that are a part of training, or call one, by what was sampled in them."""
     every = tuple(calls)
-    known = {(one.called_file, one.called) for one in every if _trains(one)}
+    return with_callers({(one.called_file, one.called) for one in every if _trains(one)}, every)
+
+
+def with_callers(known: set[tuple[str, str]], calls: Sequence[CallLine]) -> set[tuple[str, str]]:
+    """Give functions (file and name), and all that call them, or one that does."""
     while True:
         callers = {
-            (one.file, one.function) for one in every if (one.called_file, one.called) in known
+            (one.file, one.function) for one in calls if (one.called_file, one.called) in known
         }
         if callers <= known:
             return known
-        known |= callers
+        known = known | callers
 
 
 def _trains(call: CallLine) -> bool:
@@ -152,17 +168,9 @@ def _blocks(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
         yield block
 
 
-def with_error(share: float, looks: int) -> Interval:
-    """Give a share of so many looks at the thread with its error (Wilson's)."""
-    share, more = min(1.0, share), _ERRORS**2 / looks
-    centre = (share + more / 2) / (1 + more)
-    error = _ERRORS * sqrt(share * (1 - share) / looks + (more / 2 / _ERRORS) ** 2) / (1 + more)
-    return Interval(max(0.0, min(share, centre - error)), share, max(share, centre + error))
-
-
 def _line(block: list[HotLine], whole: int) -> StepLine:
     """Give lines with their share of all looks at the thread."""
     top = max(block, key=lambda one: one.share)
     where = Where(top.file, top.line, _outer(top.function))
-    share = with_error(sum(one.share for one in block), whole)
+    share = share_of(sum(one.share for one in block), whole)
     return StepLine(where, share, sum(one.count for one in block))

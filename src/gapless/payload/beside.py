@@ -71,7 +71,7 @@ def tell() -> None:
         if now is None or now - ran < _LEAST * passed:
             continue
         place, looks = lines.copy().most_common(1)[0]
-        values = {"name": thread.name, "looks": looks}
+        values = {"name": thread._name, "looks": looks}
         values["ran"] = round((now - ran) / passed, 4)
         values["training_ran"] = round((own_ns - own) / passed, 4)
         recorder.fact(_NOUN, thread, values, place)

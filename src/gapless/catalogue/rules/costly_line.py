@@ -6,15 +6,12 @@ from gapless.catalogue import examples, step_lines, windowed
 from gapless.catalogue.choosing import named
 from gapless.catalogue.ruling import Figure, rule
 from gapless.catalogue.seen_examples import seen as stated
-from gapless.model.change import Hosted
 from gapless.model.finding import SAME_LINE, Loss, Measure
 from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.interval import Interval
 from gapless.model.seen import Seen
 
 _LEAST: Final = 0.05  # of the step, at the low end of what samples tell: less may be the loss
-_MOST: Final = 0.95
-_THREAD: Final = ("idle.host.", "busy.")  # without a device: whatever the line does
 _HALF: Final = 0.5  # beside a device, at the least: what is launched less is launched earlier
 _BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
 _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
@@ -147,16 +144,11 @@ def costly_line(seen: Seen) -> Loss | None:
     if line is None or not step or line.share.low < _LEAST:
         return None
     share = line.share
-    leaves = step_lines.HOST if seen.on_device else _THREAD
-    whole = seen.share(*leaves)
     sure = share.low * (_HALF if seen.on_device else 1.0)
-    left = (
-        1 - min(_MOST, part / whole) if whole else 1.0 for part in (share.high, share.mid, sure)
-    )
     return costly_line.loss(
         f"{named(line.where)} takes {windowed.of_step(seen, share.mid * step)}, beside the forward "
         "and the backward pass, the optimizer and the loader.",
-        Hosted(leaves, Interval(*left)),
+        step_lines.left(seen, Interval(sure, share.mid, share.high)),
         where=line.where,
         evidence=(
             Measure("sampled at the line, of the thread", share.mid, "share"),

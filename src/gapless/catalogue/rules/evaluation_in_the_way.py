@@ -1,9 +1,8 @@
 """Evaluations that take a large part of the training's time."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from gapless.catalogue import examples, occasional, windowed
+from gapless.catalogue import examples, occasional, step_lines, windowed
 from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.occasional import Occasion
 from gapless.catalogue.ruling import Figure, NotSeenError, rule
@@ -13,7 +12,6 @@ from gapless.model.change import Drop, Omit
 from gapless.model.edit import Where
 from gapless.model.facts import World
 from gapless.model.finding import Loss, Measure
-from gapless.model.host_code import CallLine
 from gapless.model.run import Sighting
 from gapless.model.seen import Seen
 from gapless.model.study import EVALUATES, Site
@@ -23,7 +21,6 @@ _LEAST: Final = 0.02  # of the step: a first look
 _AIM: Final = 0.05
 _MOST: Final = 10
 _KNOWN: Final = 3  # times: two whole periods
-_BACKWARD: Final = "Tensor.backward"
 _ASKS: Final = "DataLoaderIter.__next__"
 _SHORTER: Final = (
     "A smaller part of the data, a larger batch and torch.inference_mode() shorten each of them."
@@ -173,20 +170,9 @@ def _where(seen: Seen) -> Where | None:
     if most is not None or seen.study.recorded is None:
         return None if most is None else most.where
     calls = seen.study.recorded.call_lines
-    trains = _training_functions(calls)
+    steps = {(one.file, one.function) for one in calls if one.called == step_lines.BACKWARD}
+    trains = step_lines.with_callers(steps, calls)
     asks = [one for one in calls if one.called.endswith(_ASKS)]
     beside = [one for one in asks if (one.file, one.function) not in trains]
     line = max(beside, key=lambda one: one.share, default=None)
     return None if line is None else Where(line.file, line.line, line.function)
-
-
-def _training_functions(calls: Sequence[CallLine]) -> set[tuple[str, str]]:
-    """Give the functions that run a backward pass, or call one that does."""
-    known = {(one.file, one.function) for one in calls if one.called == _BACKWARD}
-    while True:
-        callers = {
-            (one.file, one.function) for one in calls if (one.called_file, one.called) in known
-        }
-        if callers <= known:
-            return known
-        known |= callers

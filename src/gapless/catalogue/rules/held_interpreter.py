@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue import examples
+from gapless.catalogue import examples, step_lines
 from gapless.catalogue.choosing import named
 from gapless.catalogue.ruling import Figure, rule
 from gapless.catalogue.seen_examples import seen as stated
-from gapless.model.change import Hosted
 from gapless.model.edit import Where
 from gapless.model.facts import Beside
 from gapless.model.finding import Loss, Measure
@@ -15,9 +14,6 @@ from gapless.model.seen import Seen
 
 _LEAST: Final = 0.1  # of the time: what the other thread ran, and what the training's lacked
 _KNOWN: Final = ("idle.data", "idle.io_main", "idle.sync", "copy", "idle.comm")  # waits that are
-_THREAD: Final = ("idle.host.", "busy.")  # without a device
-_HOST: Final = ("idle.host.", "idle.launch.")
-_MOST: Final = 0.95
 _SURE: Final = Interval(0.0, 0.7, 1.0)  # of what the training thread lacked: C code may share
 _WATCH: Final = Beside(Where("train.py", 12, "watch"), "Thread-1 (watch)", 0.7, 0.25)
 _STEP: Final = {"busy.math": 30.0, "idle.host.python": 70.0}
@@ -72,18 +68,16 @@ def held_interpreter(seen: Seen) -> Loss | None:
     if other is None or not step:
         return None
     waits = seen.share(*_KNOWN) + _sampled_waits(seen)
-    lacked = min(other.ran, 1 - max(0.0, other.training_ran) - waits, _MOST)
-    leaves = _HOST if seen.on_device else _THREAD
-    whole = seen.share(*leaves)
-    if other.ran < _LEAST or lacked < _LEAST or not whole:
+    lacked = min(other.ran, 1 - max(0.0, other.training_ran) - waits)
+    if other.ran < _LEAST or lacked < _LEAST:
         return None
-    left = (1 - min(_MOST, lacked * part / whole) for part in (_SURE.high, _SURE.mid, _SURE.low))
+    gone = Interval(lacked * _SURE.low, lacked * _SURE.mid, lacked * _SURE.high)
     place = "" if other.where is None else f", {named(other.where)}"
     return held_interpreter.loss(
         f"Another thread of the training process ({other.name}{place}) is on a processor for "
         f"{100 * other.ran:.0f} % of the time, and the training thread for "
         f"{100 * other.training_ran:.0f} %: one of them at a time runs Python.",
-        Hosted(leaves, Interval(*left)),
+        step_lines.left(seen, gone),
         where=other.where,
         evidence=(
             Measure("the other thread on a processor, of the time", other.ran, "share"),

@@ -99,16 +99,16 @@ def one_hot_product(seen: Seen) -> Loss | None:
 def _width(rows: tuple[Work, ...]) -> tuple[int, int] | None:
     """Give how many one-hot vectors a call makes, and how wide; ``None``: no product is possible.
 
-    Most work of them counts, if there are several. ``one_hot`` gives integers: floats must be made
-    of them.
+    The largest count, if there are several. ``one_hot`` gives integers: floats must be made of
+    them.
     """
     numbers = {sizes_of(one)[0] for one in rows if one.operator == _MAKES and sizes_of(one)}
     casts = [
-        (one.ns, sizes_of(one)[0])
+        sizes_of(one)[0]
         for one in rows
         if one.operator in _CASTS and sizes_of(one) and sizes_of(one)[0][:-1] in numbers
     ]
-    widest = max((size for _, size in casts if size and size[-1] > 1), key=prod, default=None)
+    widest = max((size for size in casts if size[-1] > 1), key=prod, default=None)
     return None if widest is None else (prod(widest[:-1]), widest[-1])
 
 

@@ -4,8 +4,9 @@ from typing import Final
 
 from gapless.catalogue import examples, step_lines, windowed
 from gapless.catalogue.ruling import Figure, rule
+from gapless.catalogue.sampled import share_of
 from gapless.catalogue.seen_examples import seen as stated
-from gapless.model.change import Change, Hosted, Scale
+from gapless.model.change import Change, Scale
 from gapless.model.edit import Where
 from gapless.model.facts import Repeat
 from gapless.model.finding import Loss, Measure
@@ -15,7 +16,6 @@ from gapless.model.seen import Seen
 
 _LEAST: Final = 0.03  # of the step
 _MOST: Final = 0.9
-_THREAD: Final = ("idle.host.", "busy.")  # without a device: whatever the pass does
 _ON_DEVICE: Final = Interval(0.3, 0.75, 1.0)  # of the thread's share: a pass alone is launched so
 _REPEAT: Final = Repeat(Where("train.py", 65, "train"), "model.Net", 1.0)
 _CALLED: Final = CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.2)
@@ -29,7 +29,7 @@ _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3,
     figures=[
         Figure(
             "Probabilities for a log, by the same batch once more",
-            "model.Net is called again in each step with the tensors that it was called with, this "
+            "model.Net is called again with the tensors that it was called with, this "
             "time without gradients: 4.0 ms of each 20.0 ms step.",
             stated(
                 examples.cpu(_REPEAT),
@@ -76,13 +76,13 @@ def repeated_forward(seen: Seen) -> Loss | None:
     if share is None or repeat is None or not step or share.mid < _LEAST:
         return None
     return repeated_forward.loss(
-        f"{repeat.kind} is called again in each step with the tensors that it was called with, "
+        f"{repeat.kind} is called again with the tensors that it was called with, "
         f"this time without gradients: {windowed.of_step(seen, share.mid * step)}.",
         *_without(seen, share),
         where=repeat.where,
         evidence=(
             Measure("sampled in the second call, of the thread", share.mid, "share"),
-            Measure("second calls, a step", repeat.calls, ""),
+            Measure("second calls, a step of the window", repeat.calls, ""),
         ),
         no_remedy=(
             "keep what the first call gives, and compute the numbers from that (detach() where no "
@@ -108,18 +108,12 @@ def _share(seen: Seen, repeat: Repeat) -> Interval:
         for one in recorded.call_lines
         if (one.file, one.line) == (where.file, where.line) and one.called.endswith("forward")
     )
-    return step_lines.with_error(share, looks) if looks else Interval(0.0, 0.0, 0.0)
+    return share_of(share, looks) if looks else Interval(0.0, 0.0, 0.0)
 
 
 def _without(seen: Seen, share: Interval) -> tuple[Change, ...]:
     """Give what goes with the pass: time of the thread, and of the device beside it."""
-    leaves = step_lines.HOST if seen.on_device else _THREAD
-    whole = seen.share(*leaves)
-    left = (
-        1 - min(_MOST, part / whole) if whole else 1.0
-        for part in (share.high, share.mid, share.low)
-    )
-    thread = Hosted(leaves, Interval(*left))
+    thread = step_lines.left(seen, share)
     if not seen.on_device:
         return (thread,)
     most, mid, least = (

@@ -9,7 +9,7 @@ import functools
 import sys
 from typing import Any
 
-from ... import compiling
+from ... import compiling, tracebacks
 from .. import models, targets, telling
 
 TARGET = "torch.nn.Module.compile"
@@ -30,6 +30,8 @@ def _wrap(number: int, options: dict[str, Any], module: Any) -> targets.Undo | N
     try:
         module.compile(**options)
     except Exception as error:  # this Python, these options, warnings that are errors
+        if tracebacks.from_a_signal_handler(error):
+            raise
         return telling.refused(number, TARGET, repr(error)[:300])
     ours = _Compiled(number, options, module, module._compiled_call_impl)
     module._compiled_call_impl = ours
