@@ -21,121 +21,121 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.judging import figures, frozen, metrics, records, told
-from benchmarks.judging.looking import Health, Looked, look, look_again
-from benchmarks.judging.metrics import Judged, Miss, Share
+from benchmarks.judging.looking import RecordHealth, Inspection, inspect_record, ask_again
+from benchmarks.judging.metrics import JudgedCases, Miss, CaseShare
 from benchmarks.judging.records import Record
-from benchmarks.judging.told import OURS
-from benchmarks.machine import keep, machine
-from gapless.replay.calibration import FEWEST
+from benchmarks.judging.told import GAPLESS
+from benchmarks.machine import write_result, machine
+from gapless.replay.calibration import MIN_RESIDUALS
 
 RESIDUALS: Final = records.ROOT / "src" / "gapless" / "replay" / "residuals.json"
-IDENTITY: Final = 0.02  # what an unchanged replay may be off
-Said = Mapping[str, Judged]  # tool → what it said of each record
+MAX_IDENTITY_ERROR: Final = 0.02  # what an unchanged replay may be off
+AnswersByTool = Mapping[str, JudgedCases]  # tool → what it said of each record
 
 
-def ask(some: Sequence[Record], lanes: int) -> tuple[list[Looked], Said]:
+def ask_tools(case_records: Sequence[Record], lanes: int) -> tuple[list[Inspection], AnswersByTool]:
     """Ask all tools about all records: what was seen, and what each said."""
     with ProcessPoolExecutor(lanes) as pool:
-        looked = list(pool.map(look, some))
-        known = [residual for one in looked for residual in one.residuals]
-        answers = [one.answer for one in looked]
-        if max(Counter(one.family for one in known).values(), default=0) >= FEWEST:
-            answers = list(pool.map(look_again, some, [known] * len(some)))
-    ours: Judged = list(zip(some, answers, strict=True))
-    others = {
-        name: [(record, one.others[name]) for record, one in zip(some, looked, strict=True)]
-        for name in (looked[0].others if looked else ())
+        inspections = list(pool.map(inspect_record, case_records))
+        residuals = [residual for inspection in inspections for residual in inspection.residuals]
+        answers = [inspection.answer for inspection in inspections]
+        if max(Counter(residual.family for residual in residuals).values(), default=0) >= MIN_RESIDUALS:
+            answers = list(pool.map(ask_again, case_records, [residuals] * len(case_records)))
+    own_answers: JudgedCases = list(zip(case_records, answers, strict=True))
+    baselines = {
+        name: [(record, inspection.baselines[name]) for record, inspection in zip(case_records, inspections, strict=True)]
+        for name in (inspections[0].baselines if inspections else ())
     }
-    return looked, {OURS: ours, **others}
+    return inspections, {GAPLESS: own_answers, **baselines}
 
 
-def result(some: Sequence[Record], looked: Sequence[Looked], said: Said) -> dict[str, Any]:
+def result(case_records: Sequence[Record], inspections: Sequence[Inspection], answers: AnswersByTool) -> dict[str, Any]:
     """Put everything into the form that is kept."""
-    truths = Counter(one.truth for one in some)
+    truths = Counter(record.truth for record in case_records)
     return {
         "version": 1,
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
-        "thresholds": frozen.thresholds(),
-        "judge": frozen.judge(),
-        "residuals": dict(Counter(one.family for each in looked for one in each.residuals)),
+        "thresholds": frozen.thresholds_hash(),
+        "judge": frozen.judge_hash(),
+        "residuals": dict(Counter(residual.family for inspection in inspections for residual in inspection.residuals)),
         "records": {
-            "all": len(some),
+            "all": len(case_records),
             **{name: truths[name] for name in ("faulty", "sound", "undecided")},
-            "matter": sum(one.matters for one in some),
+            "matter": sum(record.matters for record in case_records),
         },
-        "tools": {name: figures.table(judged) for name, judged in said.items()},
-        "alike": alike(said),
-        "health": health([one.health for one in looked]),
-        "worst": told.worst(said[OURS], told.CAUSES),
+        "tools": {name: figures.figure_table(judged) for name, judged in answers.items()},
+        "alike": shared_lines(answers),
+        "health": health_figures([inspection.health for inspection in inspections]),
+        "worst": told.worst_misses(answers[GAPLESS], told.CAUSES),
         "cases": {
-            record.case: told.case(record, answer) | {"health": asdict(one.health)}
-            for (record, answer), one in zip(said[OURS], looked, strict=True)
+            record.case: told.case_to_json(record, answer) | {"health": asdict(inspection.health)}
+            for (record, answer), inspection in zip(answers[GAPLESS], inspections, strict=True)
         },
     }
 
 
-def alike(said: Said) -> dict[str, Mapping[str, object]]:
+def shared_lines(answers: AnswersByTool) -> dict[str, Mapping[str, object]]:
     """Give the errors of those that predict, on lines that all of them predict."""
-    every = {
-        name: {(one.case, one.line): one for one in metrics.misses(j)} for name, j in said.items()
+    misses = {
+        name: {(miss.case, miss.line): miss for miss in metrics.gain_misses(j)} for name, j in answers.items()
     }
-    some = {name: found for name, found in every.items() if found and name in _PREDICTING}
-    if OURS not in some:
+    predicting = {name: tool_misses for name, tool_misses in misses.items() if tool_misses and name in _PREDICTING_TOOLS}
+    if GAPLESS not in predicting:
         return {}
-    shared = set[tuple[str, str]].intersection(*(set(found) for found in some.values()))
-    parted: dict[str, Callable[[Miss], bool]] = {"": lambda _: True, ", structural": _structural}
+    shared_keys = set[tuple[str, str]].intersection(*(set(tool_misses) for tool_misses in predicting.values()))
+    filters: dict[str, Callable[[Miss], bool]] = {"": lambda _: True, ", structural": _is_structural}
     return {
-        name + of: figures.gains([found[key] for key in sorted(shared) if wanted(found[key])])
-        for of, wanted in parted.items()
-        for name, found in some.items()
+        name + suffix: figures.gains([tool_misses[key] for key in sorted(shared_keys) if is_counted(tool_misses[key])])
+        for suffix, is_counted in filters.items()
+        for name, tool_misses in predicting.items()
     }
 
 
-_PREDICTING: Final = (OURS, "table of constant gains", "subtraction (Amdahl), AMP ÷3 and ÷2")
+_PREDICTING_TOOLS: Final = (GAPLESS, "table of constant gains", "subtraction (Amdahl), AMP ÷3 and ÷2")
 
 
-def _structural(one: Miss) -> bool:
-    return one.family != "kernel"
+def _is_structural(miss: Miss) -> bool:
+    return miss.family != "kernel"
 
 
-def health(every: Sequence[Health]) -> dict[str, Any]:
+def health_figures(records_health: Sequence[RecordHealth]) -> dict[str, Any]:
     """Give what must hold of all records, in figures."""
-    imputed = [one.imputed for one in every if one.imputed is not None]
-    anchored = [abs(one.unprofiled) for one in every if one.unprofiled is not None]
-    unsteady = [one.unsteady for one in every if one.unsteady is not None]
-    tried = sum(one.imputed is not None or one.refused is not None for one in every)
-    near = Share(sum(abs(one) <= IDENTITY for one in imputed), tried)  # who refuses does not pass
+    imputed = [record.imputed for record in records_health if record.imputed is not None]
+    anchored = [abs(record.unprofiled) for record in records_health if record.unprofiled is not None]
+    unsteady = [record.unsteady for record in records_health if record.unsteady is not None]
+    n_replayed = sum(record.imputed is not None or record.refused is not None for record in records_health)
+    identical = CaseShare(sum(abs(error) <= MAX_IDENTITY_ERROR for error in imputed), n_replayed)  # who refuses does not pass
     return {
-        "of": len(every),
-        "inexact": sum(not one.exact for one in every),
-        "identity": {"count": near.count, "of": near.of, "share": near.value},
+        "of": len(records_health),
+        "inexact": sum(not record.exact for record in records_health),
+        "identity": {"count": identical.count, "of": identical.total, "share": identical.value},
         "identity_median": median(map(abs, imputed)) if imputed else None,
         "anchored_median": median(anchored) if anchored else None,
         "unsteady_median": median(unsteady) if unsteady else None,
-        "refused": dict(Counter(one.refused for one in every if one.refused is not None)),
+        "refused": dict(Counter(record.refused for record in records_health if record.refused is not None)),
     }
 
 
-def fit(looked: Sequence[Looked]) -> None:
+def write_residuals(inspections: Sequence[Inspection]) -> None:
     """Keep the residuals of all records for the intervals of everybody's runs."""
-    every = sorted(
-        (one.family, one.training, one.score) for each in looked for one in each.residuals
+    rows = sorted(
+        (residual.family, residual.training, residual.score) for inspection in inspections for residual in inspection.residuals
     )
-    lines = ",\n".join(json.dumps(one) for one in every)
+    lines = ",\n".join(json.dumps(row) for row in rows)
     RESIDUALS.write_text(f"[\n{lines}\n]\n" if lines else "[]\n")
 
 
-def in_short(found: Mapping[str, Any]) -> str:
+def summarize(document: Mapping[str, Any]) -> str:
     """Give a line a tool."""
     lines = [f"{'':36} first three  regret  false  error"]
-    for name, one in found["tools"].items():
+    for name, tool in document["tools"].items():
         figures = (
-            one["first"]["share"],
-            one["first_three"]["share"],
-            one["regret_mean"],
-            one["false_alarms"]["share"],
-            one["gains"]["all"]["error_points"],
+            tool["first"]["share"],
+            tool["first_three"]["share"],
+            tool["regret_mean"],
+            tool["false_alarms"]["share"],
+            tool["gains"]["all"]["error_points"],
         )
         lines.append(
             f"{name:36} " + "  ".join("  –  " if x is None else f"{x:.3f}" for x in figures)
@@ -153,19 +153,19 @@ def main() -> int:
     add("--out", type=Path)
     add("--fit", action="store_true", help="keep the residuals for everybody's intervals")
     options = parser.parse_args()
-    some = [
-        one
-        for one in records.all_of(options.records)
-        if options.cases is None or any(fnmatch.fnmatch(one.case, p) for p in options.cases)
+    selected = [
+        record
+        for record in records.read_records(options.records)
+        if options.cases is None or any(fnmatch.fnmatch(record.case, p) for p in options.cases)
     ]
-    if not some:
+    if not selected:
         sys.exit(f"there is no such record in {options.records}")
-    looked, said = ask(some, options.lanes)
+    inspections, answers = ask_tools(selected, options.lanes)
     if options.fit:
-        fit(looked)
-    found = told.rounded(result(some, looked, said))
-    keep(found, options.out)
-    print(in_short(json.loads(json.dumps(found))))
+        write_residuals(inspections)
+    document = told.round_figures(result(selected, inspections, answers))
+    write_result(document, options.out)
+    print(summarize(json.loads(json.dumps(document))))
     return 0
 
 

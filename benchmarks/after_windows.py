@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import keep, machine
+from benchmarks.machine import write_result, machine
 
 ARMS: Final = {  # environment, records of synchronisation, activities of the device
     "attached": ({"TEARDOWN_CUPTI": "0"}, True, True),
@@ -38,7 +38,7 @@ PATIENCE_S: Final = 90
 _Step = Callable[[], None]
 
 
-class Copies:
+class CopyThread:
     """A thread that copies pinned memory to the device, as a loader's does."""
 
     def __init__(self, device: str) -> None:
@@ -62,7 +62,7 @@ class Copies:
         return not self._thread.is_alive()
 
 
-def training(device: str) -> _Step:
+def build_training(device: str) -> _Step:
     """Give a step of many short kernels, without a synchronisation."""
     import torch
 
@@ -80,23 +80,23 @@ def training(device: str) -> _Step:
     return step
 
 
-def blocks(step: _Step, wait: _Step, count: int) -> list[float]:
+def measure_blocks(step: _Step, wait: _Step, count: int) -> list[float]:
     """Give the seconds a step of blocks of so many steps."""
-    found = list[float]()
+    step_times = list[float]()
     for _ in range(BLOCKS):
-        begun = time.perf_counter()
+        start_s = time.perf_counter()
         for _ in range(count):
             step()
         wait()
-        found.append((time.perf_counter() - begun) / count)
-    return found
+        step_times.append((time.perf_counter() - start_s) / count)
+    return step_times
 
 
-def window(step: _Step, syncs: bool, on_device: bool, place: Path) -> dict[str, Any]:  # noqa: FBT001
+def measure_window(step: _Step, syncs: bool, on_device: bool, path: Path) -> dict[str, Any]:  # noqa: FBT001
     """Open a window over some steps; give what it cost and what it holds."""
     from gapless.payload.windows import capture
 
-    class Arm(capture.Capture):
+    class Arm(capture.ProfilerCapture):
         def _activities(self, native: Any) -> set[Any]:  # noqa: ANN401
             return super()._activities(native) if on_device else {native.ProfilerActivity.CPU}
 
@@ -105,25 +105,25 @@ def window(step: _Step, syncs: bool, on_device: bool, place: Path) -> dict[str, 
                 return super()._extras(native)
             return native._ExperimentalConfig(**{capture.ALL_THREADS: True})  # noqa: SLF001
 
-    begun = time.perf_counter()
-    opened = Arm(stacks=False)
-    started = time.perf_counter()
+    begin_s = time.perf_counter()
+    capture_window = Arm(stacks=False)
+    started_s = time.perf_counter()
     for _ in range(STEPS):
         step()
-    stopping = time.perf_counter()
-    result = opened.stop()
-    stopped = time.perf_counter()
-    result.save(str(place))
-    kinds = Counter(one.get("cat") for one in json.loads(place.read_text())["traceEvents"])
+    stopping_s = time.perf_counter()
+    result = capture_window.stop()
+    stopped_s = time.perf_counter()
+    result.save(str(path))
+    kinds = Counter(event.get("cat") for event in json.loads(path.read_text())["traceEvents"])
     return {
-        "start_s": started - begun,
-        "stop_s": stopped - stopping,
+        "start_s": started_s - begin_s,
+        "stop_s": stopped_s - stopping_s,
         "kernels": kinds["kernel"],
         "operators": kinds["cpu_op"],
     }
 
 
-def graph_replays(step: _Step) -> bool:
+def replay_graph(step: _Step) -> bool:
     """Capture a CUDA graph and replay it."""
     import torch
 
@@ -144,30 +144,30 @@ def measure(name: str, device: str) -> dict[str, Any]:
 
     _, syncs, on_device = ARMS[name]
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-    step, beside = training(device), Copies(device)
+    step, copy_thread = build_training(device), CopyThread(device)
     for _ in range(WARM):
         step()
     wait()
-    (first,) = blocks(step, wait, 10)[-1:]
-    count = max(3, round(BLOCK_S / first))
-    told: dict[str, Any] = {"steps_s": [blocks(step, wait, count)], "windows": []}
-    with tempfile.TemporaryDirectory() as place:
+    (first_s,) = measure_blocks(step, wait, 10)[-1:]
+    count = max(3, round(BLOCK_S / first_s))
+    result: dict[str, Any] = {"steps_s": [measure_blocks(step, wait, count)], "windows": []}
+    with tempfile.TemporaryDirectory() as folder:
         for number in range(WINDOWS):
-            path = Path(place) / f"{number}.json"
-            told["windows"].append(window(step, syncs, on_device, path))
-            told["steps_s"].append(blocks(step, wait, count))
-    told["graph_replays"] = graph_replays(step) if device == "cuda" else None
-    told["copies"], told["copies_end"] = beside.count, beside.end()
-    return told
+            path = Path(folder) / f"{number}.json"
+            result["windows"].append(measure_window(step, syncs, on_device, path))
+            result["steps_s"].append(measure_blocks(step, wait, count))
+    result["graph_replays"] = replay_graph(step) if device == "cuda" else None
+    result["copies"], result["copies_end"] = copy_thread.count, copy_thread.end()
+    return result
 
 
-def arm(name: str, device: str) -> dict[str, Any]:
+def run_arm(name: str, device: str) -> dict[str, Any]:
     """Run an arm in a process of its own; how it failed, if it did."""
     environment = {**os.environ, "KINETO_LOG_LEVEL": "99", **ARMS[name][0]}
     line = [sys.executable, "-m", "benchmarks.after_windows", "--arm", name]
     line += ["--cpu"] if device == "cpu" else []
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             line,
             env=environment,
             capture_output=True,
@@ -177,11 +177,11 @@ def arm(name: str, device: str) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"it did not end within {PATIENCE_S} s"}
-    if done.returncode:
-        return {"failed": f"exit code {done.returncode}: {done.stderr[-1500:]}"}
-    told = json.loads(done.stdout.splitlines()[-1])
-    before, *after = (statistics.median(one) for one in told["steps_s"])
-    return {"after_each": [round(one / before, 4) for one in after], "before_s": before, **told}
+    if process.returncode:
+        return {"failed": f"exit code {process.returncode}: {process.stderr[-1500:]}"}
+    result = json.loads(process.stdout.splitlines()[-1])
+    before, *after = (statistics.median(block) for block in result["steps_s"])
+    return {"after_each": [round(step_s / before, 4) for step_s in after], "before_s": before, **result}
 
 
 def main() -> None:
@@ -191,22 +191,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--arm", choices=list(ARMS), help="be one arm")
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    device = "cpu" if given.cpu else "cuda"
-    if given.arm:
-        print(json.dumps(measure(given.arm, device)))
+    options = parser.parse_args()
+    device = "cpu" if options.cpu else "cuda"
+    if options.arm:
+        print(json.dumps(measure(options.arm, device)))
         return
-    told: dict[str, list[dict[str, Any]]] = {name: [] for name in ARMS}
-    for number in range(given.rounds):
+    rounds_by_arm: dict[str, list[dict[str, Any]]] = {name: [] for name in ARMS}
+    for number in range(options.rounds):
         for name in ARMS if number % 2 == 0 else reversed(ARMS):
-            found = arm(name, device)
-            told[name].append(found)
-            print(name, found.get("failed") or found["after_each"], flush=True)
+            result = run_arm(name, device)
+            rounds_by_arm[name].append(result)
+            print(name, result.get("failed") or result["after_each"], flush=True)
     import torch
 
     kind = torch.cuda.get_device_name() if device == "cuda" else "cpu"
-    found = {"machine": machine(), "torch": torch.__version__, "device": kind}
-    keep({**found, "arms": told}, given.out)
+    result = {"machine": machine(), "torch": torch.__version__, "device": kind}
+    write_result({**result, "arms": rounds_by_arm}, options.out)
 
 
 if __name__ == "__main__":

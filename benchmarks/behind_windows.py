@@ -15,47 +15,47 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import keep
+from benchmarks.machine import write_result
 from gapless.store.recordings import load
 from gapless.store.unpack import unpack
-from gapless.study.recorded.slowed import compared as sides
-from gapless.study.recorded.training import counted, trainings
+from gapless.study.recorded.slowed import compare_sides as sides
+from gapless.study.recorded.training import counted_steps, trainings
 
 RECORDS = Path(__file__).resolve().parents[1] / "tests" / "zoo" / "records"
 
 
-def compared(record: Path) -> dict[str, Any]:
+def compare_recording(record: Path) -> dict[str, Any]:
     """Compare one recording."""
     menu = json.loads((record / "menu.json").read_text())
-    with tempfile.TemporaryDirectory() as place:
-        (first, *_) = trainings(load(unpack(record / "run.tar.zst", Path(place))))
-        found = sides(first.process, first.edges, counted(first))
-    told: dict[str, Any] = {"case": record.name, "windows": len(first.process.windows)}
-    told |= {"device": menu["machine"]["device"]["name"]}
-    told |= {"step_without_profiler_ns": menu["step_ns"]}
-    if found is not None:
-        before = menu["step_ns"] ** 2 < found.before_ns * found.behind_ns
-        told |= {"steps_before": found.count, "before_ns": found.before_ns}
-        told |= {
-            "behind_ns": found.behind_ns,
-            "longer": round(found.behind_ns / found.before_ns, 4),
+    with tempfile.TemporaryDirectory() as folder:
+        (training, *_) = trainings(load(unpack(record / "run.tar.zst", Path(folder))))
+        slowdown = sides(training.process, training.edges, counted_steps(training))
+    row: dict[str, Any] = {"case": record.name, "windows": len(training.process.windows)}
+    row |= {"device": menu["machine"]["device"]["name"]}
+    row |= {"step_without_profiler_ns": menu["step_ns"]}
+    if slowdown is not None:
+        before = menu["step_ns"] ** 2 < slowdown.before_ns * slowdown.behind_ns
+        row |= {"steps_before": slowdown.count, "before_ns": slowdown.before_ns}
+        row |= {
+            "behind_ns": slowdown.behind_ns,
+            "longer": round(slowdown.behind_ns / slowdown.before_ns, 4),
             "nearer": "before" if before else "behind",
         }
-    return told
+    return row
 
 
 def main() -> None:
     """Compare all, and print those that are slower."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    every = [compared(one.parent) for one in sorted(RECORDS.glob("*-g/menu.json"))]
-    keep({"records": every}, given.out)
-    for one in every:
-        if "longer" in one:
-            near = f"without a profiler: nearer to {one['nearer']} it"
+    options = parser.parse_args()
+    rows = [compare_recording(path.parent) for path in sorted(RECORDS.glob("*-g/menu.json"))]
+    write_result({"records": rows}, options.out)
+    for row in rows:
+        if "longer" in row:
+            comparison = f"without a profiler: nearer to {row['nearer']} it"
             print(
-                f"{one['case']}: {one['longer']:.2f} times as long behind the first window; {near}"
+                f"{row['case']}: {row['longer']:.2f} times as long behind the first window; {comparison}"
             )
 
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import keep, machine
+from benchmarks.machine import write_result, machine
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "nearly_empty.py"
 ROUND: Final = ("plain", "run", "run again", "plain again")
@@ -27,7 +27,7 @@ BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"  # with it set, each process compile
 
 
 @dataclass(frozen=True)
-class Figures:
+class CommandCost:
     """Seconds of one command."""
 
     wall: float
@@ -35,16 +35,16 @@ class Figures:
     begun: float  # until the first line of the training
 
 
-def command_once(arm: str, *, bytecode: bool) -> Figures:
+def run_once(arm: str, *, bytecode: bool) -> CommandCost:
     """Run one arm."""
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "begun"
-        plain = [sys.executable, str(TRAINING), str(told)]
+        begin_file = Path(folder) / "begun"
+        plain = [sys.executable, str(TRAINING), str(begin_file)]
         gapless = [str(Path(sys.executable).with_name("gapless")), "run", "--out", folder]
         variables = {name: value for name, value in os.environ.items() if name != BYTECODE}
         if not bytecode:
             variables[BYTECODE] = "1"
-        before, start = _processor(), time.monotonic_ns()
+        before, start = _processor_seconds(), time.monotonic_ns()
         subprocess.run(
             plain if arm.startswith("plain") else [*gapless, *plain],
             env=variables,
@@ -52,39 +52,39 @@ def command_once(arm: str, *, bytecode: bool) -> Figures:
             capture_output=True,
         )
         end = time.monotonic_ns()
-        begun = int(told.read_text()) - start
-    return Figures((end - start) / 1e9, _processor() - before, begun / 1e9)
+        begun_ns = int(begin_file.read_text()) - start
+    return CommandCost((end - start) / 1e9, _processor_seconds() - before, begun_ns / 1e9)
 
 
-def _processor() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def _processor_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
     """Give median, quartiles and extremes."""
-    all_of = sorted(values)
-    low, middle, high = statistics.quantiles(all_of, n=4, method="inclusive")
-    named = {"median": middle, "p25": low, "p75": high, "min": all_of[0], "max": all_of[-1]}
-    return {name: round(value, 4) for name, value in named.items()}
+    ordered = sorted(values)
+    low, middle, high = statistics.quantiles(ordered, n=4, method="inclusive")
+    figures = {"median": middle, "p25": low, "p75": high, "min": ordered[0], "max": ordered[-1]}
+    return {name: round(value, 4) for name, value in figures.items()}
 
 
-def differences(rounds: list[dict[str, Figures]], figure: str) -> dict[str, Any]:
+def differences(rounds: list[dict[str, CommandCost]], figure: str) -> dict[str, Any]:
     """Give what recording adds, within rounds, and how far two equal arms are apart."""
-    taken = [{arm: getattr(one[arm], figure) for arm in ROUND} for one in rounds]
-    plain = [(one["plain"] + one["plain again"]) / 2 for one in taken]
-    run = [(one["run"] + one["run again"]) / 2 for one in taken]
+    figures = [{arm: getattr(arms[arm], figure) for arm in ROUND} for arms in rounds]
+    plain = [(round_figures["plain"] + round_figures["plain again"]) / 2 for round_figures in figures]
+    run = [(round_figures["run"] + round_figures["run again"]) / 2 for round_figures in figures]
     return {
         "plain_s": spread(plain),
         "run_s": spread(run),
         "added_s": spread(b - a for a, b in zip(plain, run, strict=True)),
         "added_to_fastest_s": round(
-            min(min(one["run"], one["run again"]) for one in taken)
-            - min(min(one["plain"], one["plain again"]) for one in taken),
+            min(min(round_figures["run"], round_figures["run again"]) for round_figures in figures)
+            - min(min(round_figures["plain"], round_figures["plain again"]) for round_figures in figures),
             4,
         ),
         "ratio": spread(b / a for a, b in zip(plain, run, strict=True)),
-        "two_plain_apart_s": spread(one["plain again"] - one["plain"] for one in taken),
+        "two_plain_apart_s": spread(round_figures["plain again"] - round_figures["plain"] for round_figures in figures),
     }
 
 
@@ -97,21 +97,21 @@ def main() -> None:
     options = parser.parse_args()
     bytecode = not options.no_bytecode
     for arm in ROUND[:2]:
-        command_once(arm, bytecode=bytecode)  # files come into memory, bytecode onto the disk
-    rounds: list[dict[str, Figures]] = []
-    for at in range(options.rounds):
-        order = ROUND if at % 2 == 0 else (*ROUND[1::-1], *ROUND[:1:-1])
-        rounds.append({arm: command_once(arm, bytecode=bytecode) for arm in order})
-        print(at, {arm: round(one.wall, 3) for arm, one in rounds[-1].items()}, flush=True)
+        run_once(arm, bytecode=bytecode)  # files come into memory, bytecode onto the disk
+    rounds: list[dict[str, CommandCost]] = []
+    for index in range(options.rounds):
+        order = ROUND if index % 2 == 0 else (*ROUND[1::-1], *ROUND[:1:-1])
+        rounds.append({arm: run_once(arm, bytecode=bytecode) for arm in order})
+        print(index, {arm: round(cost.wall, 3) for arm, cost in rounds[-1].items()}, flush=True)
     result = {
         "machine": machine(),
         "bytecode": bytecode,
         **{figure: differences(rounds, figure) for figure in ("wall", "cpu", "begun")},
-        "rounds": [{arm: asdict(one) for arm, one in each.items()} for each in rounds],
+        "rounds": [{arm: asdict(cost) for arm, cost in costs.items()} for costs in rounds],
     }
     for figure in ("wall", "cpu", "begun"):
         print(figure, json.dumps(result[figure]))
-    keep(result, options.out)
+    write_result(result, options.out)
 
 
 if __name__ == "__main__":

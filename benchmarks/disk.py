@@ -21,11 +21,11 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.machine import keep, machine
+from benchmarks.machine import write_result, machine
 from gapless import wire
 from gapless.launch import homecoming, running, sampling
-from gapless.launch.environment import Settings
-from gapless.launch.order import Order
+from gapless.launch.environment import RecorderSettings
+from gapless.launch.order import RunSpec
 from gapless.model.recording import Recording
 from gapless.payload import thinning
 from gapless.store import recordings
@@ -33,9 +33,9 @@ from gapless.store import recordings
 TRAINING: Final = Path(__file__).parent / "trainings" / "paced.py"
 DAY_S: Final = 86_400
 PERIOD_S: Final = thinning.PERIOD_NS / 1e9
-SETTLING_S: Final = 25.0
+SETTLE_S: Final = 25.0
 ALLOWANCE: Final = 30_000  # bytes: for what is told once, at the start; spent in the settling time
-LIMIT: Final = 200e6  # bytes of a rank and day
+MAX_DAY_BYTES: Final = 200e6  # bytes of a rank and day
 CASES: Final = {  # length of a step in ms, workers
     "1 ms": (1.0, 0),
     "10 ms": (10.0, 0),
@@ -45,7 +45,7 @@ CASES: Final = {  # length of a step in ms, workers
 
 
 @dataclass(frozen=True)
-class Grown:
+class RunGrowth:
     """What one run wrote."""
 
     case: str
@@ -58,7 +58,7 @@ class Grown:
 
 
 @dataclass(frozen=True)
-class Day:
+class DayGrowth:
     """What a rank writes in a day, extrapolated: bytes."""
 
     case: str
@@ -75,51 +75,51 @@ def record(
     """Record a training; give what was recorded, and the logs' growth a second in one period."""
     step_ms, workers = CASES[case]
     training = [str(TRAINING), "--step-ms", str(step_ms), "--workers", str(workers)]
-    settings = Settings(windows=False, allowance=allowance)
+    settings = RecorderSettings(windows=False, allowance=allowance)
     command = (sys.executable, *training, "--seconds", str(seconds))
     sizes: list[tuple[float, int]] = []
-    over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(folder, sizes, over))
+    stop_event = threading.Event()
+    watch = threading.Thread(target=_watch, args=(folder, sizes, stop_event))
     watch.start()
-    ended = running.run(Order(command, out=folder, settings=settings))
-    over.set()
+    outcome = running.run(RunSpec(command, out=folder, settings=settings))
+    stop_event.set()
     watch.join()
-    if ended.code or ended.beside is None:
-        raise SystemExit(f"{case} failed: {ended.code} {ended.why}")
-    home = homecoming.bring_home(ended.beside, homecoming.End(ended.code, ended.at), print).folder
-    return recordings.finish(home), _rate(sizes)
+    if outcome.code or outcome.sidecar is None:
+        raise SystemExit(f"{case} failed: {outcome.code} {outcome.why}")
+    run_folder = homecoming.finalize_run(outcome.sidecar, homecoming.CommandEnd(outcome.code, outcome.ended_ns), print).folder
+    return recordings.finish(run_folder), _bytes_per_second(sizes)
 
 
-def _watch(folder: Path, sizes: list[tuple[float, int]], over: threading.Event) -> None:
-    while not over.wait(0.5):
-        grown = sum(log.stat().st_size for log in folder.glob("*/logs/rank*.log"))
-        sizes.append((time.monotonic(), grown))
+def _watch(folder: Path, sizes: list[tuple[float, int]], stop_event: threading.Event) -> None:
+    while not stop_event.wait(0.5):
+        size = sum(log.stat().st_size for log in folder.glob("*/logs/rank*.log"))
+        sizes.append((time.monotonic(), size))
 
 
-def _rate(sizes: list[tuple[float, int]]) -> float:
+def _bytes_per_second(sizes: list[tuple[float, int]]) -> float:
     """Give bytes a second over one period that ends with the last look but one second."""
-    last = sizes[-1][0] - 1.0
-    inside = [one for one in sizes if last - PERIOD_S <= one[0] <= last]
-    (start, before), (end, after) = inside[0], inside[-1]
+    last_s = sizes[-1][0] - 1.0
+    period_sizes = [look for look in sizes if last_s - PERIOD_S <= look[0] <= last_s]
+    (start, before), (end, after) = period_sizes[0], period_sizes[-1]
     return (after - before) / (end - start)
 
 
-def grown(case: str, recording: Recording, rate: float) -> Grown:
+def describe_growth(case: str, recording: Recording, rate: float) -> RunGrowth:
     """Describe a run."""
-    (training,) = (one for one in recording.processes if one.role == "training")
+    (training,) = (process for process in recording.processes if process.role == "training")
     marks, sums = training.marks, training.mark_sums
-    kept, summed = len(marks), 0 if sums is None else int(sums.columns["count"].sum())
+    n_kept, n_summed = len(marks), 0 if sums is None else int(sums.columns["count"].sum())
     steps = int((marks.kind == wire.STEP).sum())
     if sums is not None:
         steps += int(sums.columns["count"][sums.columns["kind"] == wire.STEP].sum())
     ends = marks.end if sums is None else np.append(marks.end, sums.columns["end"])
     span = int(ends.max() - marks.start.min())
-    return Grown(
+    return RunGrowth(
         case=case,
         steps=steps,
         step_ms=span / steps / 1e6,
         logs_bytes_a_second=rate,
-        kept=kept / (kept + summed),
+        kept=n_kept / (n_kept + n_summed),
         frames=_frames(Path(recording.path)),
         sample_bytes=_sample_bytes(recording),
     )
@@ -129,22 +129,22 @@ def _frames(folder: Path) -> dict[str, int]:
     """Give the bytes of the whole run by kind of frame."""
     sizes = Counter[str]()
     for log in folder.glob("logs/rank*.log"):
-        for one in wire.frames(log.read_bytes())[0]:
-            sizes[wire.FRAMES[one.kind]] += len(one.body) + wire.HEADER.size
+        for frame in wire.frames(log.read_bytes())[0]:
+            sizes[wire.FRAMES[frame.kind]] += len(frame.body) + wire.HEADER.size
     return dict(sizes)
 
 
 def _sample_bytes(recording: Recording) -> float:
     log = (Path(recording.path) / "logs" / "samples.log").read_bytes()
-    samples = [one for one in wire.frames(log)[0] if one.kind == wire.SAMPLE]
-    return sum(len(one.body) + wire.HEADER.size for one in samples) / len(samples)
+    samples = [frame for frame in wire.frames(log)[0] if frame.kind == wire.SAMPLE]
+    return sum(len(frame.body) + wire.HEADER.size for frame in samples) / len(samples)
 
 
-def samples_a_day() -> int:
+def count_daily_samples() -> int:
     """Count the looks of a day."""
-    count, at = 0, 0.0
-    while at < DAY_S:
-        at += sampling.period_s(at, 0.0)
+    count, now_s = 0, 0.0
+    while now_s < DAY_S:
+        now_s += sampling.period_s(now_s, 0.0)
         count += 1
     return count
 
@@ -156,14 +156,14 @@ def database_share(recording: Recording) -> float:
     return (folder / "run.sqlite").stat().st_size / logs
 
 
-def day(one: Grown, share: float) -> Day:
+def extrapolate_day(growth: RunGrowth, share: float) -> DayGrowth:
     """Extrapolate to a day."""
-    workers = CASES[one.case][1] > 0
-    first = thinning.FIRST + (thinning.FIRST_OF_WORKERS if workers else 0)
-    logs = first + one.logs_bytes_a_second * DAY_S
-    samples = one.sample_bytes * samples_a_day()
+    workers = CASES[growth.case][1] > 0
+    first_bytes = thinning.FIRST_BYTES + (thinning.WORKERS_FIRST_BYTES if workers else 0)
+    logs = first_bytes + growth.logs_bytes_a_second * DAY_S
+    samples = growth.sample_bytes * count_daily_samples()
     together = (logs + samples) * (1 + share)
-    return Day(one.case, logs, samples, (logs + samples) * share, together, together <= LIMIT)
+    return DayGrowth(growth.case, logs, samples, (logs + samples) * share, together, together <= MAX_DAY_BYTES)
 
 
 def main() -> None:
@@ -172,31 +172,31 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", default=list(CASES))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found: list[Grown] = []
+    growths: list[RunGrowth] = []
     with tempfile.TemporaryDirectory() as folder:
         full, _ = record("1 ms", 12.0, None, Path(folder) / "full")
         share = database_share(full)
-        for at, case in enumerate(options.cases):
-            recording, rate = record(case, SETTLING_S + PERIOD_S, ALLOWANCE, Path(folder) / str(at))
-            found.append(grown(case, recording, rate))
-            print(found[-1], flush=True)
-    room = {
-        "first_bytes": [thinning.FIRST, thinning.FIRST_OF_WORKERS],
-        "bytes_a_second": [thinning.RATE, thinning.RATE_OF_WORKERS],
+        for index, case in enumerate(options.cases):
+            recording, rate = record(case, SETTLE_S + PERIOD_S, ALLOWANCE, Path(folder) / str(index))
+            growths.append(describe_growth(case, recording, rate))
+            print(growths[-1], flush=True)
+    allowances = {
+        "first_bytes": [thinning.FIRST_BYTES, thinning.WORKERS_FIRST_BYTES],
+        "bytes_a_second": [thinning.BYTES_PER_S, thinning.WORKERS_BYTES_PER_S],
     }
-    days = [asdict(day(one, share)) for one in found]
+    days = [asdict(extrapolate_day(growth, share)) for growth in growths]
     result = {
         "machine": machine(),
         "extrapolated": f"measured over {PERIOD_S:.0f} s after the first amount, scaled to a day",
-        "room": room,
-        "samples_a_day": samples_a_day(),
+        "room": allowances,
+        "samples_a_day": count_daily_samples(),
         "database_bytes_a_log_byte": share,
-        "measured": [asdict(one) for one in found],
+        "measured": [asdict(growth) for growth in growths],
         "days": days,
     }
-    keep(result, options.out)
-    for one in days:
-        print(json.dumps(one))
+    write_result(result, options.out)
+    for day in days:
+        print(json.dumps(day))
 
 
 if __name__ == "__main__":

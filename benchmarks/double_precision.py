@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from benchmarks.machine import keep, machine, versions
+from benchmarks.machine import write_result, machine, versions
 
 RESULT: Final = Path(__file__).parent / "results" / "double_precision.json"
 ROUNDS: Final = 7
@@ -32,7 +32,7 @@ PRODUCTS: Final = (
     (128, 2048, 512),
     (256, 1024, 1024),
 )
-_TURNED: Final = False  # no transposed convolution
+_TRANSPOSED: Final = False  # no transposed convolution
 Call = Callable[[], Any]
 
 
@@ -43,31 +43,31 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    found = {
-        "convolution": [ratio(*(convolution(one, form) for form in _FORMATS)) for one in CONVOLVED],
+    ratios = {
+        "convolution": [ratio(*(convolution(shape, form) for form in _FORMATS)) for shape in CONVOLVED],
         "convolution, backward": [
-            ratio(*(backward(one, form) for form in _FORMATS)) for one in CONVOLVED
+            ratio(*(backward(shape, form) for form in _FORMATS)) for shape in CONVOLVED
         ],
-        "product": [ratio(*(product(one, form) for form in _FORMATS)) for one in PRODUCTS],
+        "product": [ratio(*(product(shape, form) for form in _FORMATS)) for shape in PRODUCTS],
     }
     result = {"version": 1, "machine": machine(), "torch": versions(("torch",))["torch"]}
-    print(keep(result | {"threads": options.threads, "of_fp64": found}, options.out))
+    print(write_result(result | {"threads": options.threads, "of_fp64": ratios}, options.out))
 
 
-def ratio(one: Call, other: Call) -> float:
+def ratio(call: Call, base: Call) -> float:
     """Give what the one takes, of what the other takes, by turns."""
-    rounds = [(_once(one), _once(other)) for _ in range(ROUNDS)]
+    rounds = [(_call_seconds(call), _call_seconds(base)) for _ in range(ROUNDS)]
     return round(statistics.median(a / b for a, b in rounds), 3)
 
 
-def _once(call: Call) -> float:
+def _call_seconds(call: Call) -> float:
     """Give the seconds of a call, the mean of as many as fit in a round."""
     call()
-    begin, many = time.perf_counter(), 0
+    begin, count = time.perf_counter(), 0
     while time.perf_counter() - begin < _SECONDS:
         call()
-        many += 1
-    return (time.perf_counter() - begin) / many
+        count += 1
+    return (time.perf_counter() - begin) / count
 
 
 def convolution(shape: tuple[int, ...], form: torch.dtype) -> Call:
@@ -79,12 +79,12 @@ def convolution(shape: tuple[int, ...], form: torch.dtype) -> Call:
 def backward(shape: tuple[int, ...], form: torch.dtype) -> Call:
     """Give the backward pass of a convolution."""
     pictures, weights, padding = _pictures(shape, form)
-    grown = torch.randn_like(torch.nn.functional.conv2d(pictures, weights, padding=padding))
-    place, needed = [padding, padding], [True, True, False]
+    gradients = torch.randn_like(torch.nn.functional.conv2d(pictures, weights, padding=padding))
+    padding_2d, output_mask = [padding, padding], [True, True, False]
 
     def call() -> object:
         return torch.ops.aten.convolution_backward(
-            grown, pictures, weights, [0], [1, 1], place, [1, 1], _TURNED, [0, 0], 1, needed
+            gradients, pictures, weights, [0], [1, 1], padding_2d, [1, 1], _TRANSPOSED, [0, 0], 1, output_mask
         )
 
     return call
@@ -99,8 +99,8 @@ def _pictures(shape: tuple[int, ...], form: torch.dtype) -> tuple[Any, Any, int]
 def product(shape: tuple[int, ...], form: torch.dtype) -> Call:
     """Give a product of two matrices."""
     rows, inner, columns = shape
-    left, right = torch.randn(rows, inner, dtype=form), torch.randn(inner, columns, dtype=form)
-    return lambda: left @ right
+    a, b = torch.randn(rows, inner, dtype=form), torch.randn(inner, columns, dtype=form)
+    return lambda: a @ b
 
 
 if __name__ == "__main__":

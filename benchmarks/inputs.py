@@ -28,7 +28,7 @@ class Input:
     entries: int
 
 
-def _missing(path: Path, base: Path | None) -> bool:
+def _is_missing(path: Path, base: Path | None) -> bool:
     if path.exists():
         return False
     if base is None:
@@ -37,23 +37,23 @@ def _missing(path: Path, base: Path | None) -> bool:
     return True
 
 
-def big(folder: Path, form: str, megabytes: int, base: Path | None) -> Path:
+def big_trace(folder: Path, form: str, megabytes: int, base: Path | None) -> Path:
     """Give the big trace of a form ("rich", "plain") and size, made from the base if missing."""
     path = folder / f"{form}-{megabytes}.json.gz"
-    if _missing(path, base) and base is not None:
+    if _is_missing(path, base) and base is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        maker.make(base, [(path, 0)], maker.Growth(megabytes, rich=form == "rich"))
+        maker.make_traces(base, [(path, 0)], maker.Growth(megabytes, rich=form == "rich"))
     return path
 
 
-def ranks(folder: Path, count: int, base: Path | None) -> Path:
+def rank_folder(folder: Path, count: int, base: Path | None) -> Path:
     """Give a folder of so many ranks, made from the base if missing."""
-    place = folder / f"ranks-{count}"
-    if _missing(place, base) and base is not None:
-        place.mkdir(parents=True)
-        wanted = [(place / f"rank{rank}.json.gz", rank) for rank in range(count)]
-        maker.make(base, wanted, maker.Growth(RANK_MEGABYTES, world=count))
-    return place
+    target = folder / f"ranks-{count}"
+    if _is_missing(target, base) and base is not None:
+        target.mkdir(parents=True)
+        outputs = [(target / f"rank{rank}.json.gz", rank) for rank in range(count)]
+        maker.make_traces(base, outputs, maker.Growth(RANK_MEGABYTES, world=count))
+    return target
 
 
 def warm(path: Path) -> None:
@@ -63,12 +63,12 @@ def warm(path: Path) -> None:
             pass
 
 
-def described(folder: Path) -> list[Input]:
+def describe_inputs(folder: Path) -> list[Input]:
     """Describe the big traces that lie in a folder."""
-    return [_described(path) for path in sorted(folder.glob("*-*.json.gz"))]
+    return [_describe(path) for path in sorted(folder.glob("*-*.json.gz"))]
 
 
-def _described(path: Path) -> Input:
+def _describe(path: Path) -> Input:
     length = entries = 0
     end = b""
     with gzip.open(path) as file:
@@ -83,7 +83,7 @@ def peer_versions(python: str | None) -> dict[str, str] | None:
     """Give the versions of the peers in their Python; ``None`` if they are not measured."""
     if python is None:
         return None
-    told = subprocess.run(
+    process = subprocess.run(
         [python, "-c", _VERSIONS, *_PEERS], capture_output=True, text=True, check=True
     )
-    return json.loads(told.stdout)
+    return json.loads(process.stdout)

@@ -20,7 +20,7 @@ from benchmarks.double_precision import (
     product,
     ratio,
 )
-from benchmarks.machine import keep, machine, versions
+from benchmarks.machine import write_result, machine, versions
 
 RESULT: Final = Path(__file__).parent / "results" / "libraries_off.json"
 
@@ -34,26 +34,26 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     single = torch.float32
     kinds = {
-        "convolution": [convolution(one, single) for one in CONVOLVED],
-        "convolution, backward": [backward(one, single) for one in CONVOLVED],
-        "product": [product(one, single) for one in PRODUCTS],
+        "convolution": [convolution(shape, single) for shape in CONVOLVED],
+        "convolution, backward": [backward(shape, single) for shape in CONVOLVED],
+        "product": [product(shape, single) for shape in PRODUCTS],
     }
-    found: dict[str, Any] = {
+    ratios: dict[str, Any] = {
         "with_library": {
-            name: [ratio(_library(one, enabled=True), _library(one, enabled=False)) for one in mine]
-            for name, mine in kinds.items()
+            name: [ratio(_with_library(call, enabled=True), _with_library(call, enabled=False)) for call in calls]
+            for name, calls in kinds.items()
             if name != "product"
         },
         "with_threads": {
-            name: [ratio(_threads(one, options.threads), _threads(one, 1)) for one in mine]
-            for name, mine in kinds.items()
+            name: [ratio(_with_threads(call, options.threads), _with_threads(call, 1)) for call in calls]
+            for name, calls in kinds.items()
         },
     }
     result = {"version": 1, "machine": machine(), "torch": versions(("torch",))["torch"]}
-    print(keep(result | {"threads": options.threads} | found, options.out))
+    print(write_result(result | {"threads": options.threads} | ratios, options.out))
 
 
-def _library(call: Call, *, enabled: bool) -> Call:
+def _with_library(call: Call, *, enabled: bool) -> Call:
     def with_flag() -> object:
         with torch.backends.mkldnn.flags(enabled=enabled):
             return call()
@@ -61,7 +61,7 @@ def _library(call: Call, *, enabled: bool) -> Call:
     return with_flag
 
 
-def _threads(call: Call, number: int) -> Call:
+def _with_threads(call: Call, number: int) -> Call:
     def with_threads() -> object:
         torch.set_num_threads(number)
         return call()

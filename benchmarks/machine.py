@@ -17,18 +17,18 @@ def processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next((one.split(":", 1)[1].strip() for one in lines if one.startswith("model name")), "")
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
 
 
 def versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str | None]:
     """Give the versions of packages in this interpreter; ``None`` for those that are not there."""
-    found: dict[str, str | None] = {}
+    by_package: dict[str, str | None] = {}
     for package in packages:
         try:
-            found[package] = metadata.version(package)
+            by_package[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = None
-    return found
+            by_package[package] = None
+    return by_package
 
 
 def machine() -> dict[str, object]:
@@ -43,7 +43,7 @@ def machine() -> dict[str, object]:
     }
 
 
-def keep(result: object, out: Path | None) -> str:
+def write_result(result: object, out: Path | None) -> str:
     """Give a result as JSON, written to a file, too, if one is asked for."""
     text = json.dumps(result, indent=1)
     if out is not None:

@@ -47,13 +47,13 @@ class Base:
     tail: bytes
 
 
-def read(path: Path) -> bytes:
+def read_text(path: Path) -> bytes:
     """Give the text of a plain or gzip-compressed file."""
     raw = path.read_bytes()
     return gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
 
 
-def as_written(text: bytes) -> Base:
+def split_events(text: bytes) -> Base:
     """Cut the text that Kineto wrote into its events, byte for byte."""
     start = text.index(b"[", text.index(b'"traceEvents"')) + 1
     end = text.rindex(b"\n  ]")
@@ -63,16 +63,16 @@ def as_written(text: bytes) -> Base:
     return Base(text[:start] + b"\n  ", events, text[end:])
 
 
-def microseconds(value: object) -> str:
+def format_us(value: object) -> str:
     """Write a time as Kineto does: microseconds with three decimals."""
     return f"{float(str(value)):.3f}"
 
 
-def written(event: Event) -> bytes:
+def write_event(event: Event) -> bytes:
     """Write one event in the layout of torch 2.13's writer."""
     kind = str(event["ph"])
     lines = [
-        f'"{key}": {microseconds(event[key]) if key in ("ts", "dur") else json.dumps(event[key])}'
+        f'"{key}": {format_us(event[key]) if key in ("ts", "dur") else json.dumps(event[key])}'
         for key in _KEYS[kind]
         if key in event
     ]
@@ -92,7 +92,7 @@ def written(event: Event) -> bytes:
     return f"{{\n    {text}\n  }}".encode()
 
 
-def rewritten(text: bytes) -> Base:
+def rewrite_trace(text: bytes) -> Base:
     """Write all events of a trace anew, as torch 2.13 would."""
     document = cast("dict[str, Any]", json.loads(text))
     events = cast("list[Event]", document.pop("traceEvents"))
@@ -100,11 +100,11 @@ def rewritten(text: bytes) -> Base:
         document.pop(unwanted, None)
     entries = "".join(f'    "{key}": {json.dumps(value)},\n' for key, value in document.items())
     head = f'{{\n{entries}    "traceEvents": [\n    \n  '
-    known = [written(event) for event in events if event.get("ph") in _KEYS]
-    return Base(head.encode(), known, b'\n  ],"traceName": "trace.json" }')
+    events_written = [write_event(event) for event in events if event.get("ph") in _KEYS]
+    return Base(head.encode(), events_written, b'\n  ],"traceName": "trace.json" }')
 
 
-def ranked(head: bytes, rank: int, world: int) -> bytes:
+def head_of_rank(head: bytes, rank: int, world: int) -> bytes:
     """Give the head with a ``distributedInfo`` of the given rank: some readers demand one."""
     info = f'"distributedInfo": {{"backend": "nccl", "rank": {rank}, "world_size": {world}}},'
     head = re.sub(rb'"distributedInfo": \{.*?\},(?=\s*")', b"", head, count=1, flags=re.DOTALL)
@@ -128,59 +128,59 @@ class Pattern:
         return b"".join(pieces)
 
 
-def pattern(text: bytes) -> Pattern:
+def find_pattern(text: bytes) -> Pattern:
     """Find the changing numbers of a text."""
     literals: list[bytes] = []
     numbers: list[int] = []
     kinds: list[int] = []
-    last = 0
+    literal_start = 0
     for match in _NUMBER.finditer(text):
         kind = (match.lastindex or 1) - 1
         number = int(match[kind + 1])
         if kind == 1 and number > _LARGEST_ID:
             continue
-        literals.append(text[last : match.start(kind + 1)])
+        literals.append(text[literal_start : match.start(kind + 1)])
         numbers.append(number)
         kinds.append(kind)
-        last = match.end(kind + 1)
-    return Pattern([*literals, text[last:]], numbers, kinds)
+        literal_start = match.end(kind + 1)
+    return Pattern([*literals, text[literal_start:]], numbers, kinds)
 
 
-def ranges(found: Pattern) -> tuple[int, int, int]:
+def shift_ranges(number_pattern: Pattern) -> tuple[int, int, int]:
     """Give how far each kind moves from one copy to the next: µs, ids, steps."""
     spans: list[int] = []
     for kind in range(3):
-        values = [n for n, k in zip(found.numbers, found.kinds, strict=True) if k == kind]
+        values = [n for n, k in zip(number_pattern.numbers, number_pattern.kinds, strict=True) if k == kind]
         low = min(values, default=0) if kind != 1 else 0
         spans.append(max(values, default=0) - low + 1)
     return spans[0] + 1000, spans[1], spans[2]
 
 
-def lengthened(event: bytes, microseconds_more: int) -> bytes:
+def with_duration(event: bytes, microseconds_more: int) -> bytes:
     """Give the event with a duration that much longer."""
     return re.sub(
         rb'("dur": )(\d+)', lambda m: m[1] + b"%d" % (int(m[2]) + microseconds_more), event, count=1
     )
 
 
-def grown(base: Base, size: int) -> Iterator[bytes]:
+def grow_trace(base: Base, size: int) -> Iterator[bytes]:
     """Give the big trace in pieces, of about ``size`` bytes in all."""
-    once = [event for event in base.events if _ONCE.search(event)]
-    seen = set(once)
-    found = pattern(b",\n  ".join(event for event in base.events if event not in seen))
-    length = len(found.copy((0, 0, 0)))
+    once_events = [event for event in base.events if _ONCE.search(event)]
+    once_set = set(once_events)
+    repeated = find_pattern(b",\n  ".join(event for event in base.events if event not in once_set))
+    length = len(repeated.copy((0, 0, 0)))
     copies = max(1, round((size - len(base.head) - len(base.tail)) / length))
-    step = ranges(found)
-    last = (copies - 1) * step[0]
-    ends = [event for event in once if b'"Record Window End"' in event]
+    step = shift_ranges(repeated)
+    last_shift = (copies - 1) * step[0]
+    ends = [event for event in once_events if b'"Record Window End"' in event]
     starts = [
-        lengthened(one, last) if b'"Trace"' in one else one for one in once if one not in ends
+        with_duration(event, last_shift) if b'"Trace"' in event else event for event in once_events if event not in ends
     ]
     yield base.head + b",\n  ".join(starts)
     for number in range(copies):
-        yield b",\n  " + found.copy((number * step[0], number * step[1], number * step[2]))
+        yield b",\n  " + repeated.copy((number * step[0], number * step[1], number * step[2]))
     for event in ends:
-        yield b",\n  " + pattern(event).copy((last, 0, 0))
+        yield b",\n  " + find_pattern(event).copy((last_shift, 0, 0))
     yield base.tail
 
 
@@ -193,13 +193,13 @@ class Growth:
     world: int = 1
 
 
-def make(base: Path, wanted: list[tuple[Path, int]], growth: Growth) -> None:
+def make_traces(base: Path, outputs: list[tuple[Path, int]], growth: Growth) -> None:
     """Write the big trace to each path, as that rank."""
-    text = read(base)
-    parts = rewritten(text) if growth.rich else as_written(text)
-    for path, rank in wanted:
-        head = ranked(parts.head, rank, growth.world)
-        pieces = grown(Base(head, parts.events, parts.tail), int(growth.megabytes * 1e6))
+    text = read_text(base)
+    parts = rewrite_trace(text) if growth.rich else split_events(text)
+    for path, rank in outputs:
+        head = head_of_rank(parts.head, rank, growth.world)
+        pieces = grow_trace(Base(head, parts.events, parts.tail), int(growth.megabytes * 1e6))
         opener = igzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb")
         with cast("BinaryIO", opener) as file:
             file.writelines(pieces)
@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--world", type=int, default=1)
     options = parser.parse_args()
     growth = Growth(options.megabytes, rich=options.rich, world=options.world)
-    make(options.base, [(options.out, options.rank)], growth)
+    make_traces(options.base, [(options.out, options.rank)], growth)
 
 
 if __name__ == "__main__":

@@ -21,16 +21,16 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import machine
-from gapless.accounting import join, partition
+from gapless.accounting import join_trace, partition
 from gapless.errors import GaplessError
 from gapless.formats import read
 from gapless.model import category as c
 from gapless.model.trace import Trace
 from gapless.report.document import study_json
 from gapless.report.pen import pen_for
-from gapless.report.terminal import Wanted, screen
-from gapless.study.capture import summarise
-from gapless.study.making import assemble
+from gapless.report.terminal import TableView, study_screen
+from gapless.study.capture import summarise_capture
+from gapless.study.making import assemble_study
 from gapless.study.options import Options
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
@@ -59,25 +59,25 @@ _TOKENS = (
 Mutate = Callable[[bytearray, random.Random], None]
 
 
-def specimens(folder: Path = DATA) -> list[bytes]:
+def load_specimens(folder: Path = DATA) -> list[bytes]:
     """Give pieces of the real traces in a folder, small enough to be read in milliseconds.
 
     Each has the file's own beginning and end, some events from its start and some from its end.
     """
-    return [_piece(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("*.json.gz"))]
+    return [_cut_specimen(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("*.json.gz"))]
 
 
-def _piece(text: bytes) -> bytes:
-    opened = re.search(rb'"traceEvents": \[\s*', text)
-    starts = [found.start() for found in re.finditer(rb'\{\s*"(?:ph|name)":', text)]
-    if opened is None or len(text) < 2 * _RUN:
+def _cut_specimen(text: bytes) -> bytes:
+    opening = re.search(rb'"traceEvents": \[\s*', text)
+    starts = [match.start() for match in re.finditer(rb'\{\s*"(?:ph|name)":', text)]
+    if opening is None or len(text) < 2 * _RUN:
         return text
-    first = next(start for start in starts if start > opened.end() + _RUN)
-    last = next(start for start in starts if start > len(text) - _RUN)
-    return text[:first] + text[last:]
+    head_end = next(start for start in starts if start > opening.end() + _RUN)
+    tail_start = next(start for start in starts if start > len(text) - _RUN)
+    return text[:head_end] + text[tail_start:]
 
 
-def mutated(text: bytes, rng: random.Random) -> bytes:
+def mutate(text: bytes, rng: random.Random) -> bytes:
     """Give the text with one to six random changes; now and then compressed, and changed after."""
     data = bytearray(text)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
@@ -89,7 +89,7 @@ def mutated(text: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def _place(data: bytearray, rng: random.Random) -> int:
+def _offset(data: bytearray, rng: random.Random) -> int:
     return rng.randrange(len(data) + 1)
 
 
@@ -99,87 +99,87 @@ def _flip(data: bytearray, rng: random.Random) -> None:
 
 
 def _delete(data: bytearray, rng: random.Random) -> None:
-    place = _place(data, rng)
-    del data[place : place + rng.choice((1, 2, 5, 40, 400))]
+    offset = _offset(data, rng)
+    del data[offset : offset + rng.choice((1, 2, 5, 40, 400))]
 
 
 def _insert(data: bytearray, rng: random.Random) -> None:
-    place = _place(data, rng)
-    data[place:place] = rng.randbytes(rng.choice((1, 2, 8)))
+    offset = _offset(data, rng)
+    data[offset:offset] = rng.randbytes(rng.choice((1, 2, 8)))
 
 
 def _token(data: bytearray, rng: random.Random) -> None:
-    place = _place(data, rng)
-    data[place:place] = rng.choice(_TOKENS)
+    offset = _offset(data, rng)
+    data[offset:offset] = rng.choice(_TOKENS)
 
 
 def _duplicate(data: bytearray, rng: random.Random) -> None:
-    place, target = _place(data, rng), _place(data, rng)
-    data[target:target] = data[place : place + rng.choice((1, 10, 300, 3000))]
+    offset, target = _offset(data, rng), _offset(data, rng)
+    data[target:target] = data[offset : offset + rng.choice((1, 10, 300, 3000))]
 
 
 def _cut(data: bytearray, rng: random.Random) -> None:
-    del data[_place(data, rng) :]
+    del data[_offset(data, rng) :]
 
 
 def _value(data: bytearray, rng: random.Random) -> None:
     """Put something else where a value was."""
     values = list(re.finditer(rb'(?<=: )(?:-?[\d.]+|"[^"]{0,80}")', data))
     if values:
-        found = rng.choice(values)
-        data[found.start() : found.end()] = rng.choice(_TOKENS)
+        match = rng.choice(values)
+        data[match.start() : match.end()] = rng.choice(_TOKENS)
 
 
 _MUTATIONS: Sequence[Mutate] = (_flip, _delete, _insert, _token, _duplicate, _cut, _value, _value)
 
 
-def inconsistencies(trace: Trace) -> list[str]:
+def find_faults(trace: Trace) -> list[str]:
     """List what does not fit together in a trace; nothing, if it is sound."""
-    found = [*_lengths(trace), *_indices(trace), *_texts(trace)]
+    faults = [*_length_faults(trace), *_index_faults(trace), *_text_faults(trace)]
     if (trace.events.end < trace.events.start).any():
-        found.append("an event ends before it starts")
+        faults.append("an event ends before it starts")
     if trace.written_events < len(trace.events):
-        found.append("more events than entries")
+        faults.append("more events than entries")
     if any(start >= end for start, end in trace.health.lost):
-        found.append("an empty lost span")
-    return found
+        faults.append("an empty lost span")
+    return faults
 
 
-def _lengths(trace: Trace) -> list[str]:
-    found: list[str] = []
+def _length_faults(trace: Trace) -> list[str]:
+    faults: list[str] = []
     for group in (trace.events, trace.gpu, trace.memory):
         columns = [getattr(group, member.name) for member in fields(group)]
         if len(set(map(len, columns))) != 1:
-            found.append(f"columns of {type(group).__name__} differ in length")
+            faults.append(f"columns of {type(group).__name__} differ in length")
         if any(column.flags.writeable for column in columns):
-            found.append(f"a column of {type(group).__name__} can be written")
-    return found
+            faults.append(f"a column of {type(group).__name__} can be written")
+    return faults
 
 
-def _indices(trace: Trace) -> list[str]:
+def _index_faults(trace: Trace) -> list[str]:
     events, gpu = trace.events, trace.gpu
     device = np.isin(events.category, (*c.ACTIVITIES, c.SYNC))
     operator = events.category == c.CPU_OP
-    others = events.detail[~device & ~operator]
+    other_details = events.detail[~device & ~operator]
     rows = np.sort(events.detail[device])
     checks = {
-        "name": _within(events.name, 0, len(trace.names)),
-        "track": _within(events.track, 0, len(trace.tracks)),
-        "category": _within(events.category, 0, len(c.LABELS)),
-        "shape": _within(events.detail[operator], -1, len(trace.shapes)),
+        "name": _is_within(events.name, 0, len(trace.names)),
+        "track": _is_within(events.track, 0, len(trace.tracks)),
+        "category": _is_within(events.category, 0, len(c.LABELS)),
+        "shape": _is_within(events.detail[operator], -1, len(trace.shapes)),
         "row of GPU": bool(np.array_equal(rows, np.arange(len(gpu.device)))),
-        "detail of others": bool((others == -1).all()),
-        "geometry": _within(gpu.geometry, -1, len(trace.geometries)),
-        "collective": _within(gpu.collective, -1, len(trace.collectives)),
+        "detail of others": bool((other_details == -1).all()),
+        "geometry": _is_within(gpu.geometry, -1, len(trace.geometries)),
+        "collective": _is_within(gpu.collective, -1, len(trace.collectives)),
     }
-    return [f"index out of range: {what}" for what, sound in checks.items() if not sound]
+    return [f"index out of range: {index_name}" for index_name, sound in checks.items() if not sound]
 
 
-def _within(column: "np.typing.NDArray[np.integer]", low: int, high: int) -> bool:
+def _is_within(column: "np.typing.NDArray[np.integer]", low: int, high: int) -> bool:
     return bool(((column >= low) & (column < high)).all())
 
 
-def _texts(trace: Trace) -> list[str]:
+def _text_faults(trace: Trace) -> list[str]:
     texts = [*trace.names, *(str(track) for track in trace.tracks), *trace.health.notes]
     texts += [text for shape in trace.shapes for text in (*shape.types, *shape.concrete)]
     try:
@@ -189,16 +189,16 @@ def _texts(trace: Trace) -> list[str]:
     return []
 
 
-def outcome(text: bytes, folder: Path) -> str:
+def try_mutant(text: bytes, folder: Path) -> str:
     """Read a mutant and say what came of it; an unsound trace raises ``AssertionError``."""
     path = folder / "mutant.json"
     path.write_bytes(text)
     try:
         trace = read(path, processes=1)
-        found = inconsistencies(trace)
-        if found:
-            raise AssertionError("; ".join(found))
-        reported(trace)
+        faults = find_faults(trace)
+        if faults:
+            raise AssertionError("; ".join(faults))
+        report_trace(trace)
     except GaplessError as error:
         return f"refused: {error.slug}"
     health = trace.health
@@ -211,13 +211,13 @@ def outcome(text: bytes, folder: Path) -> str:
     return "read as if nothing were wrong"
 
 
-def reported(trace: Trace) -> str:
+def report_trace(trace: Trace) -> str:
     """Take a trace all the way to the printed report; its sums are checked where they are made."""
-    joined = join(trace)
-    ledger = partition(trace, joined=joined)
-    study = assemble([summarise(joined, ledger, Options())], [], Options())
+    joined_trace = join_trace(trace)
+    ledger = partition(trace, joined_trace=joined_trace)
+    study = assemble_study([summarise_capture(joined_trace, ledger, Options())], [], Options())
     pen = pen_for(io.StringIO(), 100)
-    return study_json(study) + "\n".join(map(str, screen(study, pen, Wanted(3, None))))
+    return study_json(study) + "\n".join(map(str, study_screen(study, pen, TableView(3, None))))
 
 
 def main() -> int:
@@ -227,20 +227,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     outcomes: Counter[str] = Counter()
-    slowest, started = 0.0, time.perf_counter()
-    sources = specimens()
+    slowest, start_s = 0.0, time.perf_counter()
+    sources = load_specimens()
     with tempfile.TemporaryDirectory() as name:
         for number in range(arguments.count):
             rng = random.Random(f"{arguments.seed}:{number}")
-            text = mutated(rng.choice(sources), rng)
+            text = mutate(rng.choice(sources), rng)
             before = time.perf_counter()
             try:
-                outcomes[outcome(text, Path(name))] += 1
+                outcomes[try_mutant(text, Path(name))] += 1
             except BaseException:
                 print(f"mutant {number} of seed {arguments.seed}:", file=sys.stderr)
                 raise
             slowest = max(slowest, time.perf_counter() - before)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - start_s
     result = {
         "count": arguments.count,
         "seed": arguments.seed,

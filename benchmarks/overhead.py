@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import keep, machine
+from benchmarks.machine import write_result, machine
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "steps.py"
 GAPLESS: Final = (sys.executable, "-m", "gapless", "run", "--quiet", "--out")
@@ -32,7 +32,7 @@ DEVICE_SIZES: Final = {
 
 
 @dataclass(frozen=True)
-class Arm:
+class ArmRun:
     """One run of one arm."""
 
     size: str
@@ -58,7 +58,7 @@ def command_of(arm: str, training: list[str], folder: Path, traceml: str | None)
             return plain
 
 
-def run_arm(arm: str, size: str, at: int, options: argparse.Namespace) -> Arm | None:
+def run_arm(arm: str, size: str, round_number: int, options: argparse.Namespace) -> ArmRun | None:
     """Run one arm; ``None`` if it failed."""
     sizes = SIZES if options.device == "cpu" else DEVICE_SIZES
     with tempfile.TemporaryDirectory() as folder:
@@ -68,54 +68,54 @@ def run_arm(arm: str, size: str, at: int, options: argparse.Namespace) -> Arm | 
             steps = training.index("--steps") + 1
             training[steps] = str(max(int(training[steps]) // 10, 500))
         command = command_of(arm, training, Path(folder) / "run", options.traceml)
-        begun = time.perf_counter()
-        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
-        took = time.perf_counter() - begun
-        if done.returncode or not out.exists():
-            print(f"{arm} failed: {done.stderr[-500:]}", file=sys.stderr)
+        start_s = time.perf_counter()
+        process = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
+        took_s = time.perf_counter() - start_s
+        if process.returncode or not out.exists():
+            print(f"{arm} failed: {process.stderr[-500:]}", file=sys.stderr)
             return None
-        return Arm(size, arm, at, json.loads(out.read_text()), took)
+        return ArmRun(size, arm, round_number, json.loads(out.read_text()), took_s)
 
 
-def ratios(arms: list[Arm], size: str, arm: str, figure: str) -> dict[str, float] | None:
+def ratios(arms: list[ArmRun], size: str, arm: str, figure: str) -> dict[str, float] | None:
     """Give median and extremes of an arm's figure over ``plain`` of the same round."""
-    base = {one.round: one for one in arms if one.size == size and one.arm == "plain"}
-    found = [
-        one.figures[figure] / base[one.round].figures[figure]
-        for one in arms
-        if one.size == size and one.arm == arm and one.round in base
+    base = {run.round: run for run in arms if run.size == size and run.arm == "plain"}
+    values = [
+        run.figures[figure] / base[run.round].figures[figure]
+        for run in arms
+        if run.size == size and run.arm == arm and run.round in base
     ]
-    if not found:
+    if not values:
         return None
-    return {"median": statistics.median(found), "min": min(found), "max": max(found)}
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def summary(arms: list[Arm], figure: str) -> list[dict[str, Any]]:
+def summary(arms: list[ArmRun], figure: str) -> list[dict[str, Any]]:
     """Give a row for each size and arm."""
     rows: list[dict[str, Any]] = []
-    for size, arm in dict.fromkeys((one.size, one.arm) for one in arms):
-        mine = [one for one in arms if (one.size, one.arm) == (size, arm)]
-        plain = [one for one in arms if (one.size, one.arm) == (size, "plain")]
-        base = statistics.median(one.figures[figure] for one in plain)
+    for size, arm in dict.fromkeys((run.size, run.arm) for run in arms):
+        arm_runs = [run for run in arms if (run.size, run.arm) == (size, arm)]
+        plain = [run for run in arms if (run.size, run.arm) == (size, "plain")]
+        base = statistics.median(run.figures[figure] for run in plain)
         ratio = ratios(arms, size, arm, figure)
         rows.append(
             {
                 "size": size,
                 "arm": arm,
-                "runs": len(mine),
-                "step_ns": statistics.median(one.figures[figure] for one in mine),
+                "runs": len(arm_runs),
+                "step_ns": statistics.median(run.figures[figure] for run in arm_runs),
                 "ratio": ratio,
                 "added_ns": None if ratio is None else (ratio["median"] - 1) * base,
-                "command_s": statistics.median(one.command_s for one in mine),
-                "added_to_command_s": statistics.median(one.command_s for one in mine)
-                - statistics.median(one.command_s for one in plain),
-                "peak_bytes": statistics.median(one.figures["peak_bytes"] for one in mine),
+                "command_s": statistics.median(run.command_s for run in arm_runs),
+                "added_to_command_s": statistics.median(run.command_s for run in arm_runs)
+                - statistics.median(run.command_s for run in plain),
+                "peak_bytes": statistics.median(run.figures["peak_bytes"] for run in arm_runs),
             }
         )
     return rows
 
 
-def write(options: argparse.Namespace, arms: list[Arm]) -> list[dict[str, Any]]:
+def write(options: argparse.Namespace, arms: list[ArmRun]) -> list[dict[str, Any]]:
     """Write the result so far, if that is wanted, and give its summary."""
     figure = "thread_cpu_ns" if options.device == "cpu" else "wall_ns"
     rows = summary(arms, figure)
@@ -124,9 +124,9 @@ def write(options: argparse.Namespace, arms: list[Arm]) -> list[dict[str, Any]]:
         "device": options.device,
         "figure": figure,
         "summary": rows,
-        "arms": [asdict(one) for one in arms],
+        "arms": [asdict(run) for run in arms],
     }
-    keep(result, options.out)
+    write_result(result, options.out)
     return rows
 
 
@@ -141,17 +141,17 @@ def main() -> None:
     options = parser.parse_args()
     names = ["plain", "plain again", "light", "windows", "torch.profiler"]
     names += ["traceml-ai"] if options.traceml else []
-    arms: list[Arm] = []
-    for at in range(options.rounds):
+    arms: list[ArmRun] = []
+    for number in range(options.rounds):
         for size in options.sizes or (SIZES if options.device == "cpu" else DEVICE_SIZES):
-            for arm in names if at % 2 == 0 else reversed(names):
-                if arm == "torch.profiler" and at > 0:
+            for arm in names if number % 2 == 0 else reversed(names):
+                if arm == "torch.profiler" and number > 0:
                     continue  # far above all others: one run is enough
-                one = run_arm(arm, size, at, options)
-                if one is not None:
-                    arms.append(one)
+                run = run_arm(arm, size, number, options)
+                if run is not None:
+                    arms.append(run)
                     write(options, arms)  # what there is, if it is cut short
-                    print(size, arm, at, one.figures, f"{one.command_s:.2f} s", flush=True)
+                    print(size, arm, number, run.figures, f"{run.command_s:.2f} s", flush=True)
     for row in write(options, arms):
         print(json.dumps(row))
 

@@ -21,15 +21,15 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from benchmarks.machine import keep, machine
-from gapless.launch.environment import Settings
+from benchmarks.machine import write_result, machine
+from gapless.launch.environment import RecorderSettings
 from gapless.launch.here import record
 
 PLAIN, RECORDED = "plain", "recorded"
-SETTLING = 250  # steps at the start of a stretch, where what is told once is told
+N_SETTLING = 250  # steps at the start of a stretch, where what is told once is told
 
 
-class Prepared(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+class RepeatedBatch(Dataset[tuple[torch.Tensor, torch.Tensor]]):
     """Give the same batch again and again: loading costs next to nothing."""
 
     def __init__(self, inputs: torch.Tensor, classes: torch.Tensor, count: int) -> None:
@@ -53,43 +53,43 @@ class Stretch:
     cpu_ns: float
 
 
-def training(options: argparse.Namespace, width: int) -> Callable[[str], Stretch]:
+def build_training(options: argparse.Namespace, width: int) -> Callable[[str], Stretch]:
     """Give a function that trains a stretch of steps, recorded or not."""
     torch.manual_seed(0)
-    layers = [part for _ in range(options.depth) for part in (nn.Linear(width, width), nn.ReLU())]
+    layers = [layer for _ in range(options.depth) for layer in (nn.Linear(width, width), nn.ReLU())]
     net = nn.Sequential(*layers, nn.Linear(width, 10)).to(options.device)
     inputs = torch.randn(options.batch, width, device=options.device)
     classes = torch.randint(0, 10, (options.batch,), device=options.device)
-    data = Prepared(inputs, classes, options.steps + SETTLING)
+    data = RepeatedBatch(inputs, classes, options.steps + N_SETTLING)
 
-    def stretch(arm: str) -> Stretch:
+    def train_stretch(arm: str) -> Stretch:
         recorded = arm == RECORDED
         loader = DataLoader(data, batch_size=None)
         optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
         with tempfile.TemporaryDirectory() as folder:
-            out = record(Path(folder), Settings(windows=False)) if recorded else nullcontext()
-            with out:
-                return _steps(net, loader, optimizer, recorded=recorded)
+            recorder = record(Path(folder), RecorderSettings(windows=False)) if recorded else nullcontext()
+            with recorder:
+                return _train_steps(net, loader, optimizer, recorded=recorded)
 
-    return stretch
+    return train_stretch
 
 
-def _steps(
+def _train_steps(
     net: nn.Module, loader: DataLoader[Any], optimizer: torch.optim.Optimizer, *, recorded: bool
 ) -> Stretch:
-    begun = 0, 0
+    start = 0, 0
     for count, (inputs, classes) in enumerate(loader, start=1):
-        if count == SETTLING + 1:
+        if count == N_SETTLING + 1:
             _wait(inputs)
-            begun = time.perf_counter_ns(), time.thread_time_ns()
+            start = time.perf_counter_ns(), time.thread_time_ns()
         loss = nn.functional.cross_entropy(net(inputs), classes)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         if count == len(loader):  # before the loader ends
             _wait(inputs)
-            wall, cpu = time.perf_counter_ns() - begun[0], time.thread_time_ns() - begun[1]
-            return Stretch(recorded, wall / (count - SETTLING), cpu / (count - SETTLING))
+            wall, cpu = time.perf_counter_ns() - start[0], time.thread_time_ns() - start[1]
+            return Stretch(recorded, wall / (count - N_SETTLING), cpu / (count - N_SETTLING))
     raise AssertionError
 
 
@@ -100,26 +100,26 @@ def _wait(tensor: torch.Tensor) -> None:
 
 def measure(options: argparse.Namespace, width: int) -> dict[str, Any]:
     """Train pairs of stretches, A B B A, and give what a recorded step costs more."""
-    stretch = training(options, width)
+    stretch = build_training(options, width)
     stretch(PLAIN)
     stretch(RECORDED)
     plain: list[Stretch] = []
-    seen: list[Stretch] = []
-    for at in range(options.pairs):
-        for arm in (PLAIN, RECORDED) if at % 2 == 0 else (RECORDED, PLAIN):
-            (seen if arm == RECORDED else plain).append(stretch(arm))
+    recorded: list[Stretch] = []
+    for number in range(options.pairs):
+        for arm in (PLAIN, RECORDED) if number % 2 == 0 else (RECORDED, PLAIN):
+            (recorded if arm == RECORDED else plain).append(stretch(arm))
     result: dict[str, Any] = {"width": width, "pairs": options.pairs, "steps": options.steps}
     for figure in ("wall_ns", "cpu_ns"):
-        base = [getattr(one, figure) for one in plain]
-        with_it = [getattr(one, figure) for one in seen]
-        added = [b - a for a, b in zip(base, with_it, strict=True)]
-        again = [abs(b - a) for a, b in zip(base[1::2], base[2::2], strict=False)]
+        plain_ns = [getattr(plain_stretch, figure) for plain_stretch in plain]
+        recorded_ns = [getattr(recorded_stretch, figure) for recorded_stretch in recorded]
+        added_ns = [b - a for a, b in zip(plain_ns, recorded_ns, strict=True)]
+        noise_ns = [abs(b - a) for a, b in zip(plain_ns[1::2], plain_ns[2::2], strict=False)]
         result[figure] = {
-            "plain": statistics.median(base),
-            "recorded": statistics.median(with_it),
-            "added": _spread(added),
-            "ratio": _spread([b / a for a, b in zip(base, with_it, strict=True)]),
-            "noise": statistics.median(again) if again else None,  # two neighbours without it
+            "plain": statistics.median(plain_ns),
+            "recorded": statistics.median(recorded_ns),
+            "added": _spread(added_ns),
+            "ratio": _spread([b / a for a, b in zip(plain_ns, recorded_ns, strict=True)]),
+            "noise": statistics.median(noise_ns) if noise_ns else None,  # two neighbours without it
         }
     return result
 
@@ -154,7 +154,7 @@ def main() -> None:
         "device": device,
         "results": [measure(options, width) for width in options.widths],
     }
-    print(keep(result, options.out))
+    print(write_result(result, options.out))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from benchmarks.machine import keep, machine
+from benchmarks.machine import write_result, machine
 from gapless.launch import probing
-from gapless.launch.probing import Asked
+from gapless.launch.probing import ProbeRequest
 from gapless.model.machine import Constants
-from gapless.report.machine_constants import lines
+from gapless.report.machine_constants import constant_lines
 
 
 def main() -> None:
@@ -27,25 +27,25 @@ def main() -> None:
     parser.add_argument("--file", action="append", default=[])
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    asked = Asked(
-        device=given.device,
-        path=given.path,
-        files=tuple(given.file),
-        ranks=given.ranks,
-        seconds=given.seconds,
+    options = parser.parse_args()
+    request = ProbeRequest(
+        device=options.device,
+        path=options.path,
+        files=tuple(options.file),
+        ranks=options.ranks,
+        seconds=options.seconds,
     )
-    found = nameless(probing.measure(sys.executable, asked, lambda what: print(what, flush=True)))
-    keep({"machine": machine(), "constants": asdict(found)}, given.out)
-    print("\n".join(lines(found)))
+    constants = drop_identity(probing.measure(sys.executable, request, lambda step: print(step, flush=True)))
+    write_result({"machine": machine(), "constants": asdict(constants)}, options.out)
+    print("\n".join(constant_lines(constants)))
 
 
-def nameless(found: Constants) -> Constants:
+def drop_identity(constants: Constants) -> Constants:
     """Leave out what identifies the machine rather than its kind."""
-    if found.place is None:
-        return found
-    gpu = None if found.place.gpu is None else replace(found.place.gpu, uuid=None)
-    return replace(found, place=replace(found.place, executable="python", gpu=gpu))
+    if constants.place is None:
+        return constants
+    gpu = None if constants.place.gpu is None else replace(constants.place.gpu, uuid=None)
+    return replace(constants, place=replace(constants.place, executable="python", gpu=gpu))
 
 
 if __name__ == "__main__":

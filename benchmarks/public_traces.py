@@ -18,9 +18,9 @@ from benchmarks.machine import machine
 from gapless.model.account import Account
 from gapless.model.study import Study
 
-HERE = Path(__file__).parent
-LIST = HERE / "public_traces.toml"
-RESULT = HERE / "results" / "public_traces.json"
+FOLDER = Path(__file__).parent
+LIST = FOLDER / "public_traces.toml"
+RESULT = FOLDER / "results" / "public_traces.json"
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Entry:
     bytes: int | None = None
 
     @property
-    def place(self) -> str:
+    def relative_path(self) -> str:
         """Give the path below the folder: owner/repository/commit/path."""
-        owner, repository, _, rest = self.address.removeprefix("https://github.com/").split("/", 3)
-        return f"{owner}/{repository}/{rest}"
+        owner, repository, _, tail = self.address.removeprefix("https://github.com/").split("/", 3)
+        return f"{owner}/{repository}/{tail}"
 
     @property
     def raw(self) -> str:
@@ -45,7 +45,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedEntry:
     """What opening one entry gave; ``problem`` says what went wrong, if anything."""
 
     address: str
@@ -64,23 +64,23 @@ class Opened:
     truncated: bool | None = None
 
 
-def entries() -> tuple[Entry, ...]:
+def read_entries() -> tuple[Entry, ...]:
     """Read the list: files first, then folders."""
-    found = tomllib.loads(LIST.read_text())
-    return tuple(Entry(**one) for kind in ("trace", "folder") for one in found[kind])
+    document = tomllib.loads(LIST.read_text())
+    return tuple(Entry(**row) for kind in ("trace", "folder") for row in document[kind])
 
 
-def mismatch(entry: Entry, path: Path) -> str | None:
+def find_mismatch(entry: Entry, path: Path) -> str | None:
     """Say what is wrong with the file as it lies here, before it is opened."""
     if not path.exists():
         return "not there"
     if entry.sha256 is None:
         return None
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    return None if found == entry.sha256 else f"other bytes (SHA-256 {found[:12]}…)"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return None if digest == entry.sha256 else f"other bytes (SHA-256 {digest[:12]}…)"
 
 
-def imbalance(account: Account) -> str | None:
+def find_imbalance(account: Account) -> str | None:
     """Say where an account does not sum; ``None`` if it does, in total and in each row."""
     sums = [
         ("leaves", account.leaves, account.wall_ns),
@@ -91,22 +91,22 @@ def imbalance(account: Account) -> str | None:
         sums += [("a row's leaves", row.leaves, length), ("a row's groups", row.groups, length)]
     for group, parts in account.parts.items():
         sums.append((f"the parts of {group}", parts, account.groups[group]))
-    for what, parts, whole in sums:
-        if sum(parts.values()) != whole or min(parts.values(), default=0) < 0:
-            return f"{what} sum to {sum(parts.values())} of {whole} ns"
+    for label, parts, total_ns in sums:
+        if sum(parts.values()) != total_ns or min(parts.values(), default=0) < 0:
+            return f"{label} sum to {sum(parts.values())} of {total_ns} ns"
     rows = sum(row.row.end - row.row.start for row in account.rows)
     return None if rows == account.wall_ns else f"rows sum to {rows} of {account.wall_ns} ns"
 
 
-def told(entry: Entry, study: Study, seconds: float) -> Opened:
+def entry_figures(entry: Entry, study: Study, seconds: float) -> OpenedEntry:
     """Take the figures of the table out of a study."""
     account, health = study.account, study.health
     unknown = account.groups.get("unknown", 0)
-    return Opened(
+    return OpenedEntry(
         address=entry.address,
         note=entry.note,
         seconds=round(seconds, 3),
-        problem=imbalance(account),
+        problem=find_imbalance(account),
         events=health.events,
         ranks=len(study.run.paths),
         steps=account.steps,
@@ -120,75 +120,75 @@ def told(entry: Entry, study: Study, seconds: float) -> Opened:
     )
 
 
-def opened(entry: Entry, folder: Path) -> Opened:
+def open_entry(entry: Entry, folder: Path) -> OpenedEntry:
     """Open one entry, past the cache. What gapless refuses is a problem; else it is let through."""
-    path = folder / entry.place
-    wrong = mismatch(entry, path)
-    if wrong:
-        return Opened(entry.address, entry.note, 0.0, wrong)
-    begun = time.perf_counter()
+    path = folder / entry.relative_path
+    problem = find_mismatch(entry, path)
+    if problem:
+        return OpenedEntry(entry.address, entry.note, 0.0, problem)
+    start_s = time.perf_counter()
     try:
         study = gapless.open(path, cache=False)
     except gapless.GaplessError as error:
-        seconds = round(time.perf_counter() - begun, 3)
-        return Opened(entry.address, entry.note, seconds, f"{error.slug}: {error}")
-    return told(entry, study, time.perf_counter() - begun)
+        seconds = round(time.perf_counter() - start_s, 3)
+        return OpenedEntry(entry.address, entry.note, seconds, f"{error.slug}: {error}")
+    return entry_figures(entry, study, time.perf_counter() - start_s)
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """Write a share, or a dash where there is none."""
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-def line(found: Opened, number: int) -> str:
+def table_row(entry: OpenedEntry, number: int) -> str:
     """Write one row of the Markdown table."""
-    parts = found.address.removeprefix("https://github.com/").split("/")
-    place = parts[4:] if len(parts[4:]) < 3 else parts[-2:]  # noqa: PLR2004 - folder and file
-    name = f"[{parts[0]}: {'/'.join(place)}]({found.address})"
-    if found.wall_ns is None:
-        return f"| {number} | {name} | {found.note} | {found.problem} |" + " |" * 7
+    parts = entry.address.removeprefix("https://github.com/").split("/")
+    name_parts = parts[4:] if len(parts[4:]) < 3 else parts[-2:]  # noqa: PLR2004 - folder and file
+    name = f"[{parts[0]}: {'/'.join(name_parts)}]({entry.address})"
+    if entry.wall_ns is None:
+        return f"| {number} | {name} | {entry.note} | {entry.problem} |" + " |" * 7
     cells = [
         str(number),
         name,
-        found.note,
-        "–" if found.steps is None else str(found.steps),
-        f"{found.wall_ns / 1e6:,.3f}",
-        percent(found.unknown),
-        percent(found.launches_recorded),
-        f"{(found.clock_error_ns or 0) / 1e3:.1f}",
-        str(found.dropped),
-        f"{found.repaired}{' (cut)' if found.truncated else ''}",
-        f"{found.seconds:.2f}{f' {found.problem}' if found.problem else ''}",
+        entry.note,
+        "–" if entry.steps is None else str(entry.steps),
+        f"{entry.wall_ns / 1e6:,.3f}",
+        format_percent(entry.unknown),
+        format_percent(entry.launches_recorded),
+        f"{(entry.clock_error_ns or 0) / 1e3:.1f}",
+        str(entry.dropped),
+        f"{entry.repaired}{' (cut)' if entry.truncated else ''}",
+        f"{entry.seconds:.2f}{f' {entry.problem}' if entry.problem else ''}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def table(results: list[Opened]) -> str:
+def table(results: list[OpenedEntry]) -> str:
     """Write the Markdown table."""
     head = (
         "| | trace | what it is | steps | wall ms | unknown | launches recorded | clock error µs "
         "| dropped | repaired | s |\n|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     )
-    return "\n".join([head, *(line(one, number) for number, one in enumerate(results, 1))])
+    return "\n".join([head, *(table_row(entry, number) for number, entry in enumerate(results, 1))])
 
 
-def measure(folder: Path) -> int:
+def measure_traces(folder: Path) -> int:
     """Open all, write the result, print the table; give the number of problems."""
-    results = [opened(entry, folder) for entry in entries()]
-    problems = [one for one in results if one.problem]
+    results = [open_entry(entry, folder) for entry in read_entries()]
+    problems = [entry for entry in results if entry.problem]
     RESULT.parent.mkdir(exist_ok=True)
     document = {
         "machine": machine(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "entries": len(results),
         "problems": len(problems),
-        "results": [asdict(one) for one in results],
+        "results": [asdict(entry) for entry in results],
     }
     RESULT.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     print(table(results))
     print(f"\n{len(results) - len(problems)} of {len(results)} open and sum.")
-    for one in problems:
-        print(f"- {one.address}: {one.problem}")
+    for entry in problems:
+        print(f"- {entry.address}: {entry.problem}")
     return len(problems)
 
 
@@ -199,11 +199,11 @@ def main() -> int:
     parser.add_argument("--addresses", action="store_true", help="print address and place of each")
     options = parser.parse_args()
     if options.addresses:
-        print("\n".join(f"{one.raw}\t{one.place}" for one in entries() if one.sha256))
+        print("\n".join(f"{entry.raw}\t{entry.relative_path}" for entry in read_entries() if entry.sha256))
         return 0
     if options.folder is None:
         parser.error("--folder is needed")
-    return 1 if measure(options.folder) else 0
+    return 1 if measure_traces(options.folder) else 0
 
 
 if __name__ == "__main__":

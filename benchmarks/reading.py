@@ -24,8 +24,8 @@ from benchmarks import inputs, watch
 from benchmarks.machine import machine
 from benchmarks.summary import Sample, document, tables
 
-HERE = Path(__file__).parent
-RESULT = HERE / "results" / "reading.json"
+FOLDER = Path(__file__).parent
+RESULT = FOLDER / "results" / "reading.json"
 GAPLESS = str(Path(sys.executable).with_name("gapless"))
 SMALL, LARGE = 250, 1000  # megabytes
 RANKS = (8, 64)
@@ -38,97 +38,97 @@ class Subject:
 
     name: str
     command: list[str]
-    shown: str
+    display: str
     environment: dict[str, str] | None = None
     parallel: bool = False  # uses all cores, so that sampling its memory costs it time
 
-    def run(self) -> watch.Run:
+    def run(self) -> watch.CommandRun:
         """Run it, and measure that."""
-        measure = watch.run_apart if self.parallel else watch.run
+        measure = watch.run_twice if self.parallel else watch.run
         return measure(self.command, self.environment)
 
 
-def opening(path: Path) -> Subject:
+def open_subject(path: Path) -> Subject:
     """Give ``gapless open`` past the cache."""
     command = [GAPLESS, "open", str(path), "--no-cache"]
-    shown = f"gapless open {path.name} --no-cache"
-    return Subject("gapless", command, shown, parallel=True)
+    display = f"gapless open {path.name} --no-cache"
+    return Subject("gapless", command, display, parallel=True)
 
 
-def peers(path: Path, python: str | None) -> list[Subject]:
+def peer_subjects(path: Path, python: str | None) -> list[Subject]:
     """Give the other readers of the same file."""
-    found = [("json.load", sys.executable, "json_load")]
+    readers = [("json.load", sys.executable, "json_load")]
     if python:
-        found += [
+        readers += [
             ("HTA", python, "hta_breakdown"),
             ("torch-tb-profiler", python, "tensorboard_profile"),
         ]
     return [
         Subject(
             name,
-            [interpreter, str(HERE / "peers" / f"{script}.py"), str(path)],
+            [interpreter, str(FOLDER / "peers" / f"{script}.py"), str(path)],
             f"python benchmarks/peers/{script}.py {path.name}",
         )
-        for name, interpreter, script in found
+        for name, interpreter, script in readers
     ]
 
 
-def measured(subjects: list[Subject], rounds: int, what: str) -> list[Sample]:
+def measure_subjects(subjects: list[Subject], rounds: int, input_name: str) -> list[Sample]:
     """Run the subjects in turn, so many rounds."""
     samples: list[Sample] = []
     for number in range(rounds):
         for subject in subjects:
-            found = subject.run()
-            samples.append(Sample(what, subject.name, subject.shown, number, found))
+            subject_run = subject.run()
+            samples.append(Sample(input_name, subject.name, subject.display, number, subject_run))
             print(
-                f"{what} round {number + 1}/{rounds} {subject.name}: {found.wall_s:.2f} s, "
-                f"{found.cpu_s:.2f} CPU s, {found.peak_bytes / 1e6:,.0f} MB, "
-                f"exit {found.exit_code}",
+                f"{input_name} round {number + 1}/{rounds} {subject.name}: {subject_run.wall_s:.2f} s, "
+                f"{subject_run.cpu_s:.2f} CPU s, {subject_run.peak_bytes / 1e6:,.0f} MB, "
+                f"exit {subject_run.exit_code}",
                 file=sys.stderr,
                 flush=True,
             )
     return samples
 
 
-def of_size(options: argparse.Namespace, form: str, size: int) -> list[Sample]:
+def measure_size(options: argparse.Namespace, form: str, size: int) -> list[Sample]:
     """Measure one big trace: gapless often, the peers as often as asked."""
-    path = inputs.big(options.folder, form, size, getattr(options, form))
+    path = inputs.big_trace(options.folder, form, size, getattr(options, form))
     inputs.warm(path)
     rounds = options.rounds if size == SMALL else options.large_rounds
-    shared = rounds if size == SMALL else min(rounds, options.large_peer_rounds)
-    everyone = [opening(path), *peers(path, options.peers)]
-    samples = measured(everyone, shared, path.name)
-    more = measured([opening(path)], rounds - shared, f"{path.name} (alone)")
-    return samples + [one.renamed(path.name, shared) for one in more]
+    shared_rounds = rounds if size == SMALL else min(rounds, options.large_peer_rounds)
+    subjects = [open_subject(path), *peer_subjects(path, options.peers)]
+    samples = measure_subjects(subjects, shared_rounds, path.name)
+    extra = measure_subjects([open_subject(path)], rounds - shared_rounds, f"{path.name} (alone)")
+    return samples + [sample.rename(path.name, shared_rounds) for sample in extra]
 
 
-def quick(options: argparse.Namespace) -> list[Sample]:
+def measure_quick(options: argparse.Namespace) -> list[Sample]:
     """Measure opening again through the cache, help, and an empty Python beside them."""
     samples: list[Sample] = []
     empty = Subject("python -c pass", [sys.executable, "-c", "pass"], "python -c pass")
-    helping = Subject("gapless --help", [GAPLESS, "--help"], "gapless --help")
-    samples += measured([helping, empty], QUICK_ROUNDS, "start")
+    help_subject = Subject("gapless --help", [GAPLESS, "--help"], "gapless --help")
+    samples += measure_subjects([help_subject, empty], QUICK_ROUNDS, "start")
     for form in ("rich", "plain"):
-        path = inputs.big(options.folder, form, options.largest, getattr(options, form))
+        path = inputs.big_trace(options.folder, form, options.largest, getattr(options, form))
         with tempfile.TemporaryDirectory() as cache:
-            again = Subject(
+            cached = Subject(
                 "gapless, again",
                 [GAPLESS, "open", str(path)],
                 f"gapless open {path.name}",
                 {"XDG_CACHE_HOME": cache},
                 parallel=True,
             )
-            first = replace(again, name="gapless, filling its cache", parallel=False)
-            samples += measured([first], 1, f"{path.name} through the cache")
-            samples += measured([again], QUICK_ROUNDS, f"{path.name} through the cache")
+            filling = replace(cached, name="gapless, filling its cache", parallel=False)
+            samples += measure_subjects([filling], 1, f"{path.name} through the cache")
+            samples += measure_subjects([cached], QUICK_ROUNDS, f"{path.name} through the cache")
     return samples
 
 
-def many_ranks(options: argparse.Namespace) -> list[Sample]:
+def measure_ranks(options: argparse.Namespace) -> list[Sample]:
     """Measure folders of 8 and of 64 ranks of 20 MB each."""
     subjects: list[Subject] = []
     for count in RANKS:
-        folder = inputs.ranks(options.folder, count, options.plain)
+        folder = inputs.rank_folder(options.folder, count, options.plain)
         subjects.append(
             Subject(
                 f"{count} ranks",
@@ -136,10 +136,10 @@ def many_ranks(options: argparse.Namespace) -> list[Sample]:
                 f"gapless open {folder.name} --no-cache",
             )
         )
-    return measured(subjects, options.large_rounds, "ranks of 20 MB")
+    return measure_subjects(subjects, options.large_rounds, "ranks of 20 MB")
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where the big traces lie")
@@ -158,26 +158,26 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Measure what was asked for, write it, print it."""
-    options = arguments()
+    options = parse_arguments()
     load = os.getloadavg()[0]
     samples: list[Sample] = []
     for name, size in (("small", SMALL), ("large", LARGE)):
         if name in options.only:
             for form in ("rich", "plain"):
-                samples += of_size(options, form, size)
-    samples += quick(options) if "quick" in options.only else []
-    samples += many_ranks(options) if "ranks" in options.only else []
-    about = {
+                samples += measure_size(options, form, size)
+    samples += measure_quick(options) if "quick" in options.only else []
+    samples += measure_ranks(options) if "ranks" in options.only else []
+    conditions = {
         "machine": machine(),
         "peers": inputs.peer_versions(options.peers),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "load_before": round(load, 2),
-        "inputs": [asdict(one) for one in inputs.described(options.folder)],
+        "inputs": [asdict(trace_input) for trace_input in inputs.describe_inputs(options.folder)],
     }
-    found = document(samples)
+    summary = document(samples)
     options.out.parent.mkdir(exist_ok=True)
-    options.out.write_text(json.dumps({**about, **found}, indent=1) + "\n")
-    print(tables(found))
+    options.out.write_text(json.dumps({**conditions, **summary}, indent=1) + "\n")
+    print(tables(summary))
 
 
 if __name__ == "__main__":

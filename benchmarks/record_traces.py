@@ -23,10 +23,10 @@ import torch
 from benchmarks.recording.cases import CASES, Case, Step
 from benchmarks.recording.window import LEAD, WAIT, open_group, pace, window
 
-LIMIT = 1_000_000  # bytes of a compressed trace
-ACTIVE = 8
+MAX_BYTES = 1_000_000  # bytes of a compressed trace
+MAX_ACTIVE = 8
 WARM_UP = 20
-PACED = 40
+N_PACED = 40
 PATIENCE_S = 120  # for one case, compilation included
 BUDGET_S = 420  # for all of them
 
@@ -37,7 +37,7 @@ def log(text: str) -> None:
     sys.stdout.flush()
 
 
-def stripped(raw: bytes, name: str) -> tuple[bytes, int]:
+def strip_machine(raw: bytes, name: str) -> tuple[bytes, int]:
     """Give the trace without this machine's name and folders, and how many folders there were."""
     raw = re.sub(rb'"host_name": "[^"]*"', b'"host_name": "host"', raw)
     raw = re.sub(rb'"traceName": "[^"]*"', b'"traceName": "' + name.encode() + b'"', raw)
@@ -55,7 +55,7 @@ def stripped(raw: bytes, name: str) -> tuple[bytes, int]:
 def driver() -> str | None:
     """Give the version of the NVIDIA driver, or None where there is none."""
     try:
-        found = subprocess.run(
+        process = subprocess.run(
             ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],  # noqa: S607
             capture_output=True,
             text=True,
@@ -64,10 +64,10 @@ def driver() -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.split()[0]
+    return process.stdout.split()[0]
 
 
-def machine(device: torch.device) -> dict[str, str | None]:
+def machine_facts(device: torch.device) -> dict[str, str | None]:
     """Give what a reader of the fixture may want to know of where it was made."""
     cuda = device.type == "cuda"
     return {
@@ -89,14 +89,14 @@ def device_for(rank: int, *, cpu: bool) -> torch.device:
     return torch.device("cuda", rank)
 
 
-def fitting(case: Case, step: Step, device: torch.device, name: str) -> dict[str, Any]:
+def record_fitting(case: Case, step: Step, device: torch.device, name: str) -> dict[str, Any]:
     """Profile as many steps as fit into a fixture; give ``raw``, ``compressed``, ``steps``."""
-    active = ACTIVE
+    active = MAX_ACTIVE
     while True:
-        raw, folders = stripped(window(case, step, device, active), f"{name}.json")
+        raw, folders = strip_machine(window(case, step, device, active), f"{name}.json")
         compressed = gzip.compress(raw, 9, mtime=0)
         # Ranks must agree on their steps, so they are not halved.
-        if len(compressed) <= LIMIT or case.ranks > 1 or active == 1:
+        if len(compressed) <= MAX_BYTES or case.ranks > 1 or active == 1:
             return {
                 "compressed": compressed,
                 "steps": active,
@@ -108,7 +108,7 @@ def fitting(case: Case, step: Step, device: torch.device, name: str) -> dict[str
         active //= 2
 
 
-def record_one(options: argparse.Namespace) -> None:
+def record_in_process(options: argparse.Namespace) -> None:
     """Record one case in this process: warm up, pace it un-profiled, then profile it."""
     case = next(case for case in CASES if case.name == options.case)
     rank = int(os.environ.get("RANK", "0"))
@@ -119,9 +119,9 @@ def record_one(options: argparse.Namespace) -> None:
     step = case.make(device)
     for index in range(WARM_UP):
         step(index)
-    paced = pace(step, device, PACED)
+    pace_figures = pace(step, device, N_PACED)
     name = f"{case.name}.rank{rank}" if case.ranks > 1 else case.name
-    recorded = fitting(case, step, device, name)
+    recorded = record_fitting(case, step, device, name)
     compressed = recorded.pop("compressed")
     facts = {
         "case": case.name,
@@ -131,17 +131,17 @@ def record_one(options: argparse.Namespace) -> None:
         "ranks": case.ranks,
         "scheduled": case.scheduled,
         "stacks": case.stacks,
-        "unprofiled": paced,
+        "unprofiled": pace_figures,
         **recorded,
-        **machine(device),
+        **machine_facts(device),
     }
     (options.out / f"{name}.json.gz").write_bytes(compressed)
     (options.out / f"{name}.facts.json").write_text(json.dumps(facts, indent=1) + "\n")
-    log(f"{name}: {recorded}, un-profiled {paced}")
+    log(f"{name}: {recorded}, un-profiled {pace_figures}")
     os._exit(0)  # neither workers, graphs nor process groups are worth a tidy end here
 
 
-def start(
+def start_process(
     name: str, rank: int, meeting: Path, options: argparse.Namespace
 ) -> subprocess.Popen[bytes]:
     """Start a process that records one case (one rank of it)."""
@@ -161,7 +161,7 @@ def start(
 def record_case(name: str, ranks: int, options: argparse.Namespace) -> bool:
     """Record one case in processes of its own; give whether all of them ended well."""
     with tempfile.TemporaryDirectory() as folder:
-        children = [start(name, rank, Path(folder) / "meeting", options) for rank in range(ranks)]
+        children = [start_process(name, rank, Path(folder) / "meeting", options) for rank in range(ranks)]
         deadline = min(time.monotonic() + PATIENCE_S, options.deadline)
         codes: list[int | str] = []
         for child in children:
@@ -194,10 +194,10 @@ def record_all(options: argparse.Namespace) -> int:
         if case.ranks > devices or (case.needs_cuda and options.cpu):
             log(f"{case.name}: skipped, this machine has {devices} devices")
             continue
-        begun = time.monotonic()
+        start_s = time.monotonic()
         if not record_case(case.name, case.ranks, options):
             failed.append(case.name)
-        log(f"{case.name}: {time.monotonic() - begun:.1f} s")
+        log(f"{case.name}: {time.monotonic() - start_s:.1f} s")
     pack(options.out)
     log(f"failed: {failed}")
     return 1 if failed else 0
@@ -214,7 +214,7 @@ def main() -> int:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.case:
-        record_one(options)
+        record_in_process(options)
     return record_all(options)
 
 

@@ -19,24 +19,24 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import watch
-from benchmarks.machine import keep, machine
+from benchmarks.machine import write_result, machine
 from gapless.model.account import Account
-from gapless.model.change import Change, Feed, Hosted, Predicted
-from gapless.model.finding import Rehearsal
-from gapless.model.interval import Interval
-from gapless.replay.predict import Extra, predict
+from gapless.model.change import Change, LoaderChange, HostChange, Prediction
+from gapless.model.finding import ReplayFidelity
+from gapless.model.interval import Estimate
+from gapless.replay.predict import PredictionInputs, predict
 from gapless.store.recordings import load
 from gapless.store.unpack import unpack
 from gapless.study import Options
 from gapless.study.concluding import conclude
-from gapless.study.playing import Loaders, Windows
+from gapless.study.playing import LoaderSimulator, WindowSimulator
 from gapless.study.price import Prices
-from gapless.study.recorded.making import accounted, prices
-from gapless.study.replaying import Player
+from gapless.study.recorded.making import account_run, prices_of_run
+from gapless.study.replaying import Simulator
 
-HERE = Path(__file__).parent
-RESULT = HERE / "results" / "replaying.json"
-RECORDS = HERE.parent / "tests" / "zoo" / "records"
+FOLDER = Path(__file__).parent
+RESULT = FOLDER / "results" / "replaying.json"
+RECORDS = FOLDER.parent / "tests" / "zoo" / "records"
 GAPLESS = str(Path(sys.executable).with_name("gapless"))
 LONG = "control-launches-g"
 LOADER = "speech-padded-g"
@@ -51,7 +51,7 @@ NAMES = (
 
 
 @dataclass(frozen=True)
-class Played:
+class WhatIfTime:
     """A what-if: what was changed, how long it took, and what of that on a processor."""
 
     changes: str
@@ -60,147 +60,147 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedSimulator:
     """Plays what another plays, and keeps how long that took."""
 
-    player: Player
-    found: list[Played] = field(default_factory=list[Played])
+    simulator: Simulator
+    times: list[WhatIfTime] = field(default_factory=list[WhatIfTime])
 
     @property
-    def rehearsal(self) -> Rehearsal | None:
+    def fidelity(self) -> ReplayFidelity | None:
         """Give how well the unchanged windows are played."""
-        return self.player.rehearsal
+        return self.simulator.fidelity
 
-    def play(self, changes: Sequence[Change]) -> Predicted:
+    def play(self, changes: Sequence[Change]) -> Prediction:
         """Predict what changes together give, and keep how long that took."""
-        begun, ran = time.perf_counter(), time.process_time()
-        predicted = self.player.play(changes)
-        took = time.perf_counter() - begun, time.process_time() - ran
-        kinds = " + ".join(type(one).__name__ for one in changes)
-        self.found.append(Played(kinds, *took))
-        return predicted
+        start_s, cpu_s = time.perf_counter(), time.process_time()
+        prediction = self.simulator.play(changes)
+        spent = time.perf_counter() - start_s, time.process_time() - cpu_s
+        kinds = " + ".join(type(change).__name__ for change in changes)
+        self.times.append(WhatIfTime(kinds, *spent))
+        return prediction
 
     def account(self, changes: Sequence[Change]) -> Account | None:
         """Give the account of a window with changes made, and keep how long that took."""
-        begun, ran = time.perf_counter(), time.process_time()
-        account = self.player.account(changes)
-        took = time.perf_counter() - begun, time.process_time() - ran
-        kinds = " + ".join(type(one).__name__ for one in changes)
-        self.found.append(Played(f"{kinds}, its account", *took))
+        start_s, cpu_s = time.perf_counter(), time.process_time()
+        account = self.simulator.account(changes)
+        spent = time.perf_counter() - start_s, time.process_time() - cpu_s
+        kinds = " + ".join(type(change).__name__ for change in changes)
+        self.times.append(WhatIfTime(f"{kinds}, its account", *spent))
         return account
 
 
 @dataclass(frozen=True)
-class Studied:
+class TimedStudy:
     """One study: events of its windows, its parts in seconds, what was played, and with what."""
 
     events: int
     account_s: float
     graphs_s: float
     causes_s: float
-    played: list[Played]
+    what_ifs: list[WhatIfTime]
     prices: Prices
 
 
-def studied(folder: Path) -> Studied:
+def study_run(folder: Path) -> TimedStudy:
     """Study a run past every cache."""
-    begun = time.perf_counter()
-    made = accounted(load(folder), Options(cache=False), lambda _: None)
-    accounted_at = time.perf_counter()
-    priced = prices(made, cached=False)
-    ready = time.perf_counter()
-    timed = Timed(priced.player)
-    study = conclude(replace(priced, player=timed))
-    return Studied(
+    start_s = time.perf_counter()
+    account = account_run(load(folder), Options(cache=False), lambda _: None)
+    accounted_s = time.perf_counter()
+    run_prices = prices_of_run(account, cached=False)
+    ready_s = time.perf_counter()
+    timed_simulator = TimedSimulator(run_prices.simulator)
+    study = conclude(replace(run_prices, simulator=timed_simulator))
+    return TimedStudy(
         study.health.events,
-        accounted_at - begun,
-        ready - accounted_at,
-        time.perf_counter() - ready,
-        timed.found,
-        priced,
+        accounted_s - start_s,
+        ready_s - accounted_s,
+        time.perf_counter() - ready_s,
+        timed_simulator.times,
+        run_prices,
     )
 
 
-def fed(long: Prices, other: Prices) -> list[Played]:
+def play_with_loader(long_prices: Prices, loader_prices: Prices) -> list[WhatIfTime]:
     """Play a long window with another run's loader: as it is, then with changes beside."""
-    (windows, loaders) = (_windows(long.player), other.player)
-    if windows is None or not isinstance(loaders, Loaders) or not loaders.inputs:
+    (windows, loaders) = (_windows(long_prices.simulator), loader_prices.simulator)
+    if windows is None or not isinstance(loaders, LoaderSimulator) or not loaders.inputs:
         return []
     inputs = loaders.inputs[0]
-    extra = Extra(loaders={inputs.loader.id: inputs})
-    deeper = Feed(inputs.loader.id, prefetch_factor=8)
-    more = Feed(inputs.loader.id, num_workers=8)
-    less = Hosted(("idle.host.",), Interval(0.4, 0.5, 0.6))
-    found: list[Played] = []
-    for changes in ((deeper,), (more,), (less, more)):
-        begun, ran = time.perf_counter(), time.process_time()
+    extra = PredictionInputs(loaders={inputs.loader.id: inputs})
+    deeper = LoaderChange(inputs.loader.id, prefetch_factor=8)
+    more_workers = LoaderChange(inputs.loader.id, num_workers=8)
+    less_host = HostChange(("idle.host.",), Estimate(0.4, 0.5, 0.6))
+    times: list[WhatIfTime] = []
+    for changes in ((deeper,), (more_workers,), (less_host, more_workers)):
+        start_s, cpu_s = time.perf_counter(), time.process_time()
         predict(windows.scenes, changes, extra)
-        took = time.perf_counter() - begun, time.process_time() - ran
-        kinds = " + ".join(type(one).__name__ for one in changes)
-        found.append(Played(f"{kinds}, in one replay", *took))
-    return found
+        spent = time.perf_counter() - start_s, time.process_time() - cpu_s
+        kinds = " + ".join(type(change).__name__ for change in changes)
+        times.append(WhatIfTime(f"{kinds}, in one replay", *spent))
+    return times
 
 
-def _windows(player: Player) -> Windows | None:
-    found = player.windows if isinstance(player, Loaders) else player
-    return found if isinstance(found, Windows) else None
+def _windows(simulator: Simulator) -> WindowSimulator | None:
+    inner = simulator.windows if isinstance(simulator, LoaderSimulator) else simulator
+    return inner if isinstance(inner, WindowSimulator) else None
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
     """Give median and extremes, in seconds."""
-    every = sorted(values)
-    named = {"median": statistics.median(every), "min": every[0], "max": every[-1]}
-    return {name: round(value, 3) for name, value in named.items()}
+    ordered = sorted(values)
+    figures = {"median": statistics.median(ordered), "min": ordered[0], "max": ordered[-1]}
+    return {name: round(value, 3) for name, value in figures.items()}
 
 
-def figures(one: Played) -> Figures:
+def what_if_to_json(what_if: WhatIfTime) -> Figures:
     """Give a what-if as JSON."""
-    return {"changes": one.changes, "s": round(one.seconds, 3), "cpu_s": round(one.cpu, 3)}
+    return {"changes": what_if.changes, "s": round(what_if.seconds, 3), "cpu_s": round(what_if.cpu, 3)}
 
 
-def told(name: str, whole: list[watch.Run], rounds: list[Studied], more: list[Played]) -> Figures:
+def record_figures(name: str, commands: list[watch.CommandRun], rounds: list[TimedStudy], loader_what_ifs: list[WhatIfTime]) -> Figures:
     """Give the figures of a record; of each what-if its median of the rounds, the dearest first."""
-    each = [
-        Played(
-            one[0].changes,
-            statistics.median(two.seconds for two in one),
-            statistics.median(two.cpu for two in one),
+    what_ifs = [
+        WhatIfTime(
+            study[0].changes,
+            statistics.median(two.seconds for two in study),
+            statistics.median(two.cpu for two in study),
         )
-        for one in zip(*(one.played for one in rounds), strict=True)
+        for study in zip(*(same_change.what_ifs for same_change in rounds), strict=True)
     ]
-    each.sort(key=lambda one: -one.seconds)
-    found: Figures = {
+    what_ifs.sort(key=lambda what_if: -what_if.seconds)
+    document: Figures = {
         "record": name,
         "events": rounds[0].events,
-        "command_s": spread(one.wall_s for one in whole),
-        "command_cpu_s": spread(one.cpu_s for one in whole),
-        "study_s": spread(one.account_s + one.graphs_s + one.causes_s for one in rounds),
-        "account_s": spread(one.account_s for one in rounds),
-        "graphs_s": spread(one.graphs_s for one in rounds),
-        "causes_s": spread(one.causes_s for one in rounds),
-        "what_ifs": [figures(one) for one in each],
+        "command_s": spread(command.wall_s for command in commands),
+        "command_cpu_s": spread(command.cpu_s for command in commands),
+        "study_s": spread(study.account_s + study.graphs_s + study.causes_s for study in rounds),
+        "account_s": spread(study.account_s for study in rounds),
+        "graphs_s": spread(study.graphs_s for study in rounds),
+        "causes_s": spread(study.causes_s for study in rounds),
+        "what_ifs": [what_if_to_json(what_if) for what_if in what_ifs],
     }
-    if more:
-        found["with_a_loader"] = [figures(one) for one in more]
-    return found
+    if loader_what_ifs:
+        document["with_a_loader"] = [what_if_to_json(what_if) for what_if in loader_what_ifs]
+    return document
 
 
-def measured(folders: dict[str, Path], rounds: int) -> list[Figures]:
+def measure_records(folders: dict[str, Path], rounds: int) -> list[Figures]:
     """Study all records in turn, so many rounds."""
-    whole: dict[str, list[watch.Run]] = {name: [] for name in folders}
-    inside: dict[str, list[Studied]] = {name: [] for name in folders}
+    commands: dict[str, list[watch.CommandRun]] = {name: [] for name in folders}
+    studies: dict[str, list[TimedStudy]] = {name: [] for name in folders}
     for number in range(rounds):
         for name, folder in folders.items():
             command = [GAPLESS, "open", str(folder), "--no-cache"]
-            whole[name].append(watch.run(command))
-            inside[name].append(studied(folder))
-            dearest = max((one.seconds for one in inside[name][-1].played), default=0.0)
+            commands[name].append(watch.run(command))
+            studies[name].append(study_run(folder))
+            dearest = max((what_if.seconds for what_if in studies[name][-1].what_ifs), default=0.0)
             print(
-                number, name, f"{whole[name][-1].wall_s:.2f} s, {dearest:.3f} s a what-if at most"
+                number, name, f"{commands[name][-1].wall_s:.2f} s, {dearest:.3f} s a what-if at most"
             )
-    long, other = inside[LONG][-1].prices, inside[LOADER][-1].prices
+    long_prices, loader_prices = studies[LONG][-1].prices, studies[LOADER][-1].prices
     return [
-        told(name, whole[name], inside[name], fed(long, other) if name == LONG else [])
+        record_figures(name, commands[name], studies[name], play_with_loader(long_prices, loader_prices) if name == LONG else [])
         for name in folders
     ]
 
@@ -212,19 +212,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     load_before = round(os.getloadavg()[0], 2)
-    with tempfile.TemporaryDirectory(prefix="gapless-replaying-") as place:
+    with tempfile.TemporaryDirectory(prefix="gapless-replaying-") as folder:
         folders = {
-            name: unpack(RECORDS / name / "run.tar.zst", Path(place) / name) for name in NAMES
+            name: unpack(RECORDS / name / "run.tar.zst", Path(folder) / name) for name in NAMES
         }
-        found = measured(folders, options.rounds)
-    about = {
+        rows = measure_records(folders, options.rounds)
+    conditions = {
         "machine": machine(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "load_before": load_before,
         "load_after": round(os.getloadavg()[0], 2),
         "rounds": options.rounds,
     }
-    print(keep({**about, "records": found}, options.out))
+    print(write_result({**conditions, "records": rows}, options.out))
 
 
 if __name__ == "__main__":

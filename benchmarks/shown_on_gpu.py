@@ -18,21 +18,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import keep, machine
-from benchmarks.menus.recording import hidden
+from benchmarks.machine import write_result, machine
+from benchmarks.menus.recording import hide_machine
 
-Told = dict[str, Any]
+Document = dict[str, Any]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TRAININGS: Final = ROOT / "benchmarks" / "trainings"
 LONG: Final = ("--steps", "100000")  # they are stopped
-TINY: Final = ("--device", "cpu", "--width", "512", "--batch", "256", "--threads", "1")
-WORKS: Final = 0.9  # of a step, where nothing but the device bounds it
-READS: Final = "G305"  # scalar-read
-ALONE: Final = {"G801", "G802", "G804"}  # what the machine does, not the training
+TINY_OPTIONS: Final = ("--device", "cpu", "--width", "512", "--batch", "256", "--threads", "1")
+MIN_BUSY_SHARE: Final = 0.9  # of a step, where nothing but the device bounds it
+SCALAR_READ: Final = "G305"  # scalar-read
+MACHINE_CAUSES: Final = {"G801", "G802", "G804"}  # what the machine does, not the training
 
 
-def story(*, cpu: bool, data: Path) -> list[str]:
+def story_command(*, cpu: bool, data: Path) -> list[str]:
     """Give the command of the reference story."""
     if cpu:
         zoo = str(ROOT / "tests" / "zoo" / "run.py")
@@ -41,23 +41,23 @@ def story(*, cpu: bool, data: Path) -> list[str]:
     return [sys.executable, str(TRAININGS / "pictures.py"), *LONG, *pictures]
 
 
-def tuned(*, cpu: bool, read: int) -> list[str]:
+def tuned_command(*, cpu: bool, read: int) -> list[str]:
     """Give the command of the script that has nothing to gain, with or without its decoy."""
-    tiny = TINY if cpu else ()
+    tiny = TINY_OPTIONS if cpu else ()
     return [sys.executable, str(TRAININGS / "tuned.py"), *LONG, "--read", str(read), *tiny]
 
 
 def gapless(folder: Path, *arguments: str) -> str:
     """Run gapless, and give what it printed. Raises ``CalledProcessError``."""
     line = [sys.executable, "-m", "gapless", *arguments]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(done.stdout[-2000:], done.stderr[-2000:], sep="\n", flush=True)
-        done.check_returncode()
-    return done.stdout
+    process = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    if process.returncode:
+        print(process.stdout[-2000:], process.stderr[-2000:], sep="\n", flush=True)
+        process.check_returncode()
+    return process.stdout
 
 
-def check(folder: Path, command: Sequence[str]) -> tuple[Path, str, Told]:
+def check_command(folder: Path, command: Sequence[str]) -> tuple[Path, str, Document]:
     """Check a command; give its run, the report, and the study as JSON tells it."""
     runs = folder / "runs"
     before = set(runs.glob("*/run.json"))
@@ -67,64 +67,64 @@ def check(folder: Path, command: Sequence[str]) -> tuple[Path, str, Told]:
     return run, page, json.loads(gapless(folder, "report", "--json", str(run)))
 
 
-def short(study: Mapping[str, Any], page: str) -> Told:
+def summarize(study: Mapping[str, Any], page: str) -> Document:
     """Give what was said, without the account."""
     keys = ("code", "name", "summary", "where", "speedup", "helps", "no_remedy", "unpredicted")
-    told: Told = {"report": page, "outlook": study["outlook"], "least": study["least"]}
-    for how in ("findings", "to_try", "present"):
-        told[how] = [{key: one[key] for key in keys if key in one} for one in study[how] or ()]
+    document: Document = {"report": page, "outlook": study["outlook"], "least": study["least"]}
+    for outcome in ("findings", "to_try", "present"):
+        document[outcome] = [{key: row[key] for key in keys if key in row} for row in study[outcome] or ()]
     proposals = study["proposals"] or ()
-    told["proposals"] = [
-        {key: value for key, value in one.items() if key != "edits"} for one in proposals
+    document["proposals"] = [
+        {key: value for key, value in proposal.items() if key != "edits"} for proposal in proposals
     ]
-    return told
+    return document
 
 
-def named(told: Mapping[str, Any]) -> list[str]:
+def codes_named(document: Mapping[str, Any]) -> list[str]:
     """Give the codes of what a report puts forward of the training itself."""
-    return [one["code"] for one in told["findings"] if one["code"] not in ALONE]
+    return [finding["code"] for finding in document["findings"] if finding["code"] not in MACHINE_CAUSES]
 
 
-def show_story(folder: Path, command: Sequence[str], budget: int) -> Told:
+def show_story(folder: Path, command: Sequence[str], budget: int) -> Document:
     """Check the story, and try what is proposed first."""
-    run, page, study = check(folder, command)
-    told = short(study, page)
-    tried = json.loads(
+    run, page, study = check_command(folder, command)
+    document = summarize(study, page)
+    trial_document = json.loads(
         gapless(folder, "try", str(run), "--yes", "--json", "--budget", f"{budget}s")
     )
     drop = ("runs", "edits")
     trials = [
-        {key: value for key, value in one.items() if key not in drop} for one in tried["trials"]
+        {key: value for key, value in trial.items() if key not in drop} for trial in trial_document["trials"]
     ]
-    told |= {"trials": trials, "within": False, "overlaps": False}
-    first: Told = trials[0] if trials else {}
-    measured, foretold = first.get("speedup"), first.get("predicted")
+    document |= {"trials": trials, "within": False, "overlaps": False}
+    first_trial: Document = trials[0] if trials else {}
+    measured, foretold = first_trial.get("speedup"), first_trial.get("predicted")
     if measured is not None and foretold is not None:
         low, high = foretold["low"], foretold["high"]
-        told["within"] = low <= measured["mid"] <= high
-        told["overlaps"] = low <= measured["high"] and measured["low"] <= high
-    told["holds"] = bool(named(told)) and told["within"]
-    return told
+        document["within"] = low <= measured["mid"] <= high
+        document["overlaps"] = low <= measured["high"] and measured["low"] <= high
+    document["holds"] = bool(codes_named(document)) and document["within"]
+    return document
 
 
-def show_decoy(folder: Path, command: Sequence[str], *, cpu: bool) -> Told:
+def show_decoy(folder: Path, command: Sequence[str], *, cpu: bool) -> Document:
     """Check the script that reads twenty numbers a step: seen, and harmless."""
-    _, page, study = check(folder, command)
-    told = short(study, page)
-    seen = {one["code"] for one in told["present"]}
+    _, page, study = check_command(folder, command)
+    document = summarize(study, page)
+    codes_present = {row["code"] for row in document["present"]}
     # Where numbers lie on the host already, there is nothing to see.
-    told["holds"] = not named(told) and (cpu or READS in seen)
-    return told
+    document["holds"] = not codes_named(document) and (cpu or SCALAR_READ in codes_present)
+    return document
 
 
-def show_healthy(folder: Path, command: Sequence[str], *, cpu: bool) -> Told:
+def show_healthy(folder: Path, command: Sequence[str], *, cpu: bool) -> Document:
     """Check the script that has nothing to gain: named as such, and its device seen at work."""
-    _, page, study = check(folder, command)
+    _, page, study = check_command(folder, command)
     leaves: dict[str, int] = study["step_account"]["leaves"]
-    worked = sum(ns for leaf, ns in leaves.items() if leaf.startswith("busy."))
-    told = short(study, page) | {"worked": round(worked / (sum(leaves.values()) or 1), 4)}
-    told["holds"] = not named(told) and (cpu or told["worked"] >= WORKS)
-    return told
+    busy_ns = sum(ns for leaf, ns in leaves.items() if leaf.startswith("busy."))
+    document = summarize(study, page) | {"worked": round(busy_ns / (sum(leaves.values()) or 1), 4)}
+    document["holds"] = not codes_named(document) and (cpu or document["worked"] >= MIN_BUSY_SHARE)
+    return document
 
 
 def main() -> int:
@@ -140,23 +140,23 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     cpu: bool = options.cpu
     acts = {
-        "story": lambda: show_story(folder, story(cpu=cpu, data=folder / "data"), options.budget),
-        "decoy": lambda: show_decoy(folder, tuned(cpu=cpu, read=20), cpu=cpu),
-        "healthy": lambda: show_healthy(folder, tuned(cpu=cpu, read=0), cpu=cpu),
+        "story": lambda: show_story(folder, story_command(cpu=cpu, data=folder / "data"), options.budget),
+        "decoy": lambda: show_decoy(folder, tuned_command(cpu=cpu, read=20), cpu=cpu),
+        "healthy": lambda: show_healthy(folder, tuned_command(cpu=cpu, read=0), cpu=cpu),
     }
-    result: Told = {"machine": machine()}
+    result: Document = {"machine": machine()}
     for name in options.only.split(","):
-        begun, told = time.monotonic(), Told()
+        start_s, document = time.monotonic(), Document()
         try:
-            told |= acts[name]()
+            document |= acts[name]()
         except (subprocess.CalledProcessError, StopIteration) as error:
-            told |= {"holds": False, "failed": str(error)[:500]}
-        result[name] = {**told, "spent_s": round(time.monotonic() - begun, 1)}
-        keep(json.loads(hidden(json.dumps(result).encode())), options.out)
-        print(f"{name}: {'holds' if told['holds'] else 'does not hold'}", flush=True)
-        print(told.get("report", ""), flush=True)
-        for one in told.get("trials", ()):
-            print(one["fixes"], one["verdict"], one["speedup"], "foretold", one["predicted"])
+            document |= {"holds": False, "failed": str(error)[:500]}
+        result[name] = {**document, "spent_s": round(time.monotonic() - start_s, 1)}
+        write_result(json.loads(hide_machine(json.dumps(result).encode())), options.out)
+        print(f"{name}: {'holds' if document['holds'] else 'does not hold'}", flush=True)
+        print(document.get("report", ""), flush=True)
+        for trial in document.get("trials", ()):
+            print(trial["fixes"], trial["verdict"], trial["speedup"], "foretold", trial["predicted"])
     return 0 if all(result[name]["holds"] for name in options.only.split(",")) else 1
 
 

@@ -15,52 +15,52 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import keep
+from benchmarks.machine import write_result
 from gapless.store.unpack import unpack
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-KEPT: Final = ROOT / "tests" / "zoo" / "spoken.json"
+SPOKEN_PATH: Final = ROOT / "tests" / "zoo" / "spoken.json"
 RECORDS: Final = ROOT / "tests" / "zoo" / "records"
 DATA: Final = ROOT / "tests" / "data"
-HOW: Final = ("findings", "to_try", "present", "abstentions")  # the loudest first
+OUTCOMES: Final = ("findings", "to_try", "present", "abstentions")  # the loudest first
 
 
 def recordings() -> dict[str, tuple[Path, ...]]:
     """Give all recordings by name; the ranks of a job are one."""
-    found: dict[str, tuple[Path, ...]] = {
+    by_name: dict[str, tuple[Path, ...]] = {
         run.parent.name: (run,) for run in sorted(RECORDS.glob("*/run.tar.zst"))
     }
-    found |= {f"run {run.name}": (run,) for run in sorted(DATA.glob("runs/*/")) if run.is_dir()}
+    by_name |= {f"run {run.name}": (run,) for run in sorted(DATA.glob("runs/*/")) if run.is_dir()}
     for trace in sorted(DATA.glob("*.json.gz")):
         name = f"trace {trace.name.partition('.')[0]}"
-        found[name] = (*found.get(name, ()), trace)
-    return found
+        by_name[name] = (*by_name.get(name, ()), trace)
+    return by_name
 
 
-def opened(paths: Sequence[Path]) -> Mapping[str, Any]:
+def open_study(paths: Sequence[Path]) -> Mapping[str, Any]:
     """Give the study of a recording as ``gapless open --json`` tells it."""
-    with tempfile.TemporaryDirectory(prefix="gapless-spoken-") as place:
+    with tempfile.TemporaryDirectory(prefix="gapless-spoken-") as folder:
         packed = paths[0].suffix == ".zst"
-        names = [str(unpack(paths[0], Path(place)) if packed else path) for path in paths]
+        names = [str(unpack(paths[0], Path(folder)) if packed else path) for path in paths]
         line = [sys.executable, "-m", "gapless", "open", "--no-cache", "--json", *names]
-        done = subprocess.run(line, cwd=place, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+        process = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True)
+    return json.loads(process.stdout)
 
 
-def said(study: Mapping[str, Any]) -> dict[str, Any]:
+def codes_by_outcome(study: Mapping[str, Any]) -> dict[str, Any]:
     """Give which rules spoke, each at its loudest, and what findings lack of line and remedy."""
-    left: dict[str, str] = {}
-    for how in reversed(HOW):
-        left |= {one["code"]: how for one in study.get(how) or ()}
-    told: dict[str, Any] = {
-        how: sorted(code for code, loudest in left.items() if loudest == how) for how in HOW
+    loudest_by_code: dict[str, str] = {}
+    for outcome in reversed(OUTCOMES):
+        loudest_by_code |= {row["code"]: outcome for row in study.get(outcome) or ()}
+    codes: dict[str, Any] = {
+        outcome: sorted(code for code, loudest in loudest_by_code.items() if loudest == outcome) for outcome in OUTCOMES
     }
     findings = study.get("findings") or ()
-    told["no_line"] = sorted({one["code"] for one in findings if one["where"] is None})
-    told["no_remedy"] = sorted(
-        {one["code"] for one in findings if not one["helps"] and one["no_remedy"] is None}
+    codes["no_line"] = sorted({finding["code"] for finding in findings if finding["where"] is None})
+    codes["no_remedy"] = sorted(
+        {finding["code"] for finding in findings if not finding["helps"] and finding["no_remedy"] is None}
     )
-    return told
+    return codes
 
 
 def main() -> int:
@@ -69,15 +69,15 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="of recordings, or patterns of names")
     parser.add_argument("--again", action="store_true", help="ask those that were asked before")
     options = parser.parse_args()
-    every = recordings()
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    kept = {name: one for name, one in kept.items() if name in every}
-    for name, paths in every.items():
-        named = any(fnmatch.fnmatch(name, pattern) for pattern in options.names)
-        if named if options.names else options.again or name not in kept:
-            kept[name] = said(opened(paths))
-            print(name, " ".join(f"{how}: {kept[name][how]}" for how in HOW[:3]), flush=True)
-            keep({one: kept[one] for one in every if one in kept}, KEPT)
+    paths_by_name = recordings()
+    spoken = json.loads(SPOKEN_PATH.read_text()) if SPOKEN_PATH.exists() else {}
+    spoken = {name: codes for name, codes in spoken.items() if name in paths_by_name}
+    for name, paths in paths_by_name.items():
+        is_named = any(fnmatch.fnmatch(name, pattern) for pattern in options.names)
+        if is_named if options.names else options.again or name not in spoken:
+            spoken[name] = codes_by_outcome(open_study(paths))
+            print(name, " ".join(f"{outcome}: {spoken[name][outcome]}" for outcome in OUTCOMES[:3]), flush=True)
+            write_result({recording: spoken[recording] for recording in paths_by_name if recording in spoken}, SPOKEN_PATH)
     return 0
 
 

@@ -11,51 +11,51 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.judging import records
-from benchmarks.judging.answers import Recommendation, lines_meant
-from benchmarks.judging.causes import meant
-from benchmarks.judging.looking import opened
+from benchmarks.judging.answers import Recommendation, matching_lines
+from benchmarks.judging.causes import causes_named
+from benchmarks.judging.looking import study_record
 from benchmarks.judging.records import Record
 from gapless.catalogue.rules import RULES
-from gapless.model.finding import Loss
-from gapless.model.seen import Seen
-from gapless.study.charged import charged
-from gapless.study.diagnose import said
-from gapless.study.stakes import NAMED, SURELY_GONE
+from gapless.model.finding import Detection
+from gapless.model.seen import Evidence
+from gapless.study.charged import charge_changes
+from gapless.study.diagnose import run_rules
+from gapless.study.stakes import MIN_NAMED_SHARE, SURELY_GONE
 
 
-def gone(record: Record) -> list[tuple[str, float, float]]:
+def measure_gains(record: Record) -> list[tuple[str, float, float]]:
     """Give causes of a record: the share at stake, and the part of it that the best change took."""
-    with tempfile.TemporaryDirectory(prefix="gapless-stakes-") as place:
-        _, prices = opened(record, Path(place))
-        shares = [(loss, charged(prices.seen, loss.changes).own) for loss in _losses(prices.seen)]
-    known = ((one, share, _gain(record, one)) for one, share in shares if share >= NAMED)
+    with tempfile.TemporaryDirectory(prefix="gapless-stakes-") as folder:
+        _, prices = study_record(record, Path(folder))
+        stakes = [(detection, charge_changes(prices.evidence, detection.changes).own_share) for detection in _detect(prices.evidence)]
+    gains = ((detection, share, _gain(record, detection)) for detection, share in stakes if share >= MIN_NAMED_SHARE)
     return [
-        (one.name, share, (1 - 1 / gain) / share) for one, share, gain in known if gain is not None
+        (detection.name, share, (1 - 1 / gain) / share) for detection, share, gain in gains if gain is not None
     ]
 
 
-def _losses(seen: Seen) -> list[Loss]:
-    return said(seen, RULES)[0]
+def _detect(evidence: Evidence) -> list[Detection]:
+    return run_rules(evidence, RULES)[0]
 
 
-def _gain(record: Record, loss: Loss) -> float | None:
+def _gain(record: Record, detection: Detection) -> float | None:
     """Give what the best change of the menu against a cause gave; ``None``: none was measured."""
-    names = [None, *(text.partition("=")[0] for text in loss.helps)]
-    asked = [Recommendation(fix=one, causes=meant(loss.name)) for one in names]
-    lines = [line for one in asked for line in lines_meant(record, one)]
-    return max((one.speedup.mid for one in lines if one.speedup is not None), default=None)
+    names = [None, *(text.partition("=")[0] for text in detection.helps)]
+    recommendations = [Recommendation(fix=fix, causes=causes_named(detection.name)) for fix in names]
+    lines = [line for recommendation in recommendations for line in matching_lines(record, recommendation)]
+    return max((line.speedup.mid for line in lines if line.speedup is not None), default=None)
 
 
 def main() -> int:
     """Print each cause, and how many reached the part that causes are ordered by."""
-    found: list[float] = []
+    parts_gained: list[float] = []
     for folder in (records.ZOO, records.STRANGERS):
-        for record in records.all_of(folder):
-            for name, share, part in gone(record):
-                print(f"{record.case:34} {name:28} {share:6.1%} at stake, of that {part:6.1%} went")
-                found.append(part)
-    reached = sum(part >= SURELY_GONE for part in found)
-    print(f"{reached} of {len(found)} reached {SURELY_GONE:.0%}")
+        for record in records.read_records(folder):
+            for name, share, gained_part in measure_gains(record):
+                print(f"{record.case:34} {name:28} {share:6.1%} at stake, of that {gained_part:6.1%} went")
+                parts_gained.append(gained_part)
+    n_reached = sum(gained_part >= SURELY_GONE for gained_part in parts_gained)
+    print(f"{n_reached} of {len(parts_gained)} reached {SURELY_GONE:.0%}")
     return 0
 
 

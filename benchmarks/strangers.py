@@ -26,26 +26,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.judging import figures, frozen, records, told
-from benchmarks.judging.looking import look, opened
-from benchmarks.judging.metrics import Judged
-from benchmarks.judging.ours import says
-from benchmarks.judging.told import OURS
-from benchmarks.machine import keep, machine
+from benchmarks.judging.looking import inspect_record, study_record
+from benchmarks.judging.metrics import JudgedCases
+from benchmarks.judging.ours import ask_gapless
+from benchmarks.judging.told import GAPLESS
+from benchmarks.machine import write_result, machine
 from benchmarks.menus import recording
-from benchmarks.menus.case import Asked, MeasuringError, measure_menu
-from benchmarks.menus.resolve import lines
+from benchmarks.menus.case import MeasureOptions, MeasuringError, measure_menu
+from benchmarks.menus.resolve import resolve_menu
 from gapless.model.facts import Facts
 from gapless.store.recordings import load
 from gapless.store.unpack import unpack
 from gapless.study.recorded.facts import facts
 from tests.strangers.cases import CASES
-from tests.strangers.more_cases import SECOND
+from tests.strangers.more_cases import SECOND_SET
 from tests.zoo.cases import Case
 
 SOURCE: Final = "tests.strangers"
 RECORDS: Final = records.STRANGERS
 RESULT: Final = Path(__file__).parent / "results" / "strangers.json"
-AGAIN: Final = RESULT.with_name("strangers_again.json")
+AGAIN_RESULT: Final = RESULT.with_name("strangers_again.json")
 
 
 def record_case(case: Case, _options: argparse.Namespace) -> str:
@@ -53,11 +53,11 @@ def record_case(case: Case, _options: argparse.Namespace) -> str:
     target = RECORDS / case.name / "run.tar.zst"
     if target.exists():
         return "is recorded"
-    with tempfile.TemporaryDirectory(prefix="gapless-strangers-") as place:
-        run = recording.record(case, "cpu", 0.0, Path(place), SOURCE)
+    with tempfile.TemporaryDirectory(prefix="gapless-strangers-") as folder:
+        run = recording.record(case, "cpu", 0.0, Path(folder), SOURCE)
         target.parent.mkdir(parents=True, exist_ok=True)
-        left = recording.keep(run, target)
-    return f"recorded, {target.stat().st_size} bytes; left out: {', '.join(left) or 'nothing'}"
+        left_out = recording.keep(run, target)
+    return f"recorded, {target.stat().st_size} bytes; left out: {', '.join(left_out) or 'nothing'}"
 
 
 def answer_case(case: Case, _options: argparse.Namespace) -> str:
@@ -65,40 +65,40 @@ def answer_case(case: Case, _options: argparse.Namespace) -> str:
     folder = RECORDS / case.name
     if (folder / "menu.json").exists():
         return "is measured already: too late to answer"
-    with tempfile.TemporaryDirectory(prefix="gapless-strangers-") as place:
-        one = records.parsed(_unmeasured(case, folder), folder / "run.tar.zst")
-        _, priced = opened(one, Path(place))
-        said = says(priced, one)
-    found = {
-        "thresholds": frozen.thresholds(),
-        "fitted": frozen.fitted(),
-        "judge": frozen.judge(),
+    with tempfile.TemporaryDirectory(prefix="gapless-strangers-") as scratch:
+        record = records.record_from_menu(_unmeasured_menu(case, folder), folder / "run.tar.zst")
+        _, prices = study_record(record, Path(scratch))
+        checked = ask_gapless(prices, record)
+    hashes = {
+        "thresholds": frozen.thresholds_hash(),
+        "fitted": frozen.residuals_hash(),
+        "judge": frozen.judge_hash(),
     }
-    kept = told.rounded({**found, "said": told.plain(said.answer)})
-    (folder / "answer.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    return "; ".join(one.says for one in said.answer.named) or said.answer.refused or "nothing"
+    document = told.round_figures({**hashes, "said": told.answer_to_json(checked.answer)})
+    (folder / "answer.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return "; ".join(recommendation.says for recommendation in checked.answer.named) or checked.answer.refused or "nothing"
 
 
-def _unmeasured(case: Case, folder: Path) -> Mapping[str, Any]:
+def _unmeasured_menu(case: Case, folder: Path) -> Mapping[str, Any]:
     """Give the menu of a case as it will be, without what it is worth."""
-    some = [
+    menu_lines = [
         {
-            "name": one.choice.name,
-            "role": one.choice.role,
-            "fix": one.choice.fix,
-            "variant": one.choice.variant,
-            "edits": list(one.edits),
+            "name": line.choice.name,
+            "role": line.choice.role,
+            "fix": line.choice.fix,
+            "variant": line.choice.variant,
+            "edits": list(line.edits),
             "speedup": None,
             "smallest_seen": None,
         }
-        for one in lines(case, _facts(folder))
+        for line in resolve_menu(case, _facts(folder))
     ]
-    return {"case": case.name, "family": case.family, "menu": some}
+    return {"case": case.name, "family": case.family, "menu": menu_lines}
 
 
 def _facts(folder: Path) -> Facts:
-    with tempfile.TemporaryDirectory(prefix="gapless-strangers-") as place:
-        return facts(load(unpack(folder / "run.tar.zst", Path(place))))
+    with tempfile.TemporaryDirectory(prefix="gapless-strangers-") as scratch:
+        return facts(load(unpack(folder / "run.tar.zst", Path(scratch))))
 
 
 def measure_case(case: Case, options: argparse.Namespace) -> str:
@@ -108,48 +108,48 @@ def measure_case(case: Case, options: argparse.Namespace) -> str:
         return "is not answered yet"
     if (folder / "menu.json").exists():
         return "is measured"
-    with tempfile.TemporaryDirectory(prefix="gapless-strangers-") as place:
-        asked = Asked(
+    with tempfile.TemporaryDirectory(prefix="gapless-strangers-") as work_folder:
+        measure_options = MeasureOptions(
             device="cpu",
             out=RECORDS,
-            place=Path(place),
+            work_folder=Path(work_folder),
             rounds=options.rounds,
             block_s=options.block,
             limit_s=options.limit,
             recorded_s=0.0,
             source=SOURCE,
         )
-        return measure_menu(case, asked, _facts(folder), lambda text: say(case.name, text))
+        return measure_menu(case, measure_options, _facts(folder), lambda text: report_progress(case.name, text))
 
 
 def judge() -> int:
     """Judge the answers that were written down by the menus that were measured."""
     judged = [
-        (one, told.answer_of(json.loads((one.run.parent / "answer.json").read_text())["said"]))
-        for one in records.all_of(RECORDS)
+        (record, told.answer_from_json(json.loads((record.run.parent / "answer.json").read_text())["said"]))
+        for record in records.read_records(RECORDS)
     ]
     if not judged:
         sys.exit("nothing is measured yet")
     hashes = {
-        json.loads((one.run.parent / "answer.json").read_text())["thresholds"] for one, _ in judged
+        json.loads((record.run.parent / "answer.json").read_text())["thresholds"] for record, _ in judged
     }
-    print(keep(told.rounded(_judged(judged, ", ".join(sorted(hashes)))), RESULT))
+    print(write_result(told.round_figures(_result(judged, ", ".join(sorted(hashes)))), RESULT))
     return 0
 
 
-def again() -> int:
+def judge_again() -> int:
     """Ask today's rules. They have seen these trainings by now: no figure of strangers."""
-    some = records.all_of(RECORDS)
+    case_records = records.read_records(RECORDS)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        answers = [one.answer for one in pool.map(look, some)]
-    judged = list(zip(some, answers, strict=True))
-    print(keep(told.rounded(_judged(judged, frozen.thresholds())), AGAIN))
+        answers = [inspection.answer for inspection in pool.map(inspect_record, case_records)]
+    judged = list(zip(case_records, answers, strict=True))
+    print(write_result(told.round_figures(_result(judged, frozen.thresholds_hash())), AGAIN_RESULT))
     return 0
 
 
-def _judged(judged: Judged, thresholds: str) -> dict[str, object]:
+def _result(judged: JudgedCases, thresholds: str) -> dict[str, object]:
     """Put answers, judged by what was measured, into the form that is kept."""
-    truths = Counter(one.truth for one, _ in judged)
+    truths = Counter(record.truth for record, _ in judged)
     return {
         "version": 1,
         "date": datetime.now(UTC).date().isoformat(),
@@ -158,28 +158,28 @@ def _judged(judged: Judged, thresholds: str) -> dict[str, object]:
         "records": {
             "all": len(judged),
             **{name: truths[name] for name in ("faulty", "sound", "undecided")},
-            "matter": sum(one.matters for one, _ in judged),
+            "matter": sum(record.matters for record, _ in judged),
         },
-        "tools": {OURS: figures.table(judged), **_sets(judged)},
-        "worst": told.worst(judged, told.CAUSES),
-        "cases": {one.case: told.case(one, answer) for one, answer in judged},
+        "tools": {GAPLESS: figures.figure_table(judged), **_figures_by_set(judged)},
+        "worst": told.worst_misses(judged, told.CAUSES),
+        "cases": {record.case: told.case_to_json(record, answer) for record, answer in judged},
     }
 
 
-def _sets(judged: Judged) -> Mapping[str, object]:
+def _figures_by_set(judged: JudgedCases) -> Mapping[str, object]:
     """Give the figures of each set by itself: their authors knew of different things."""
-    second = {case.name for case in SECOND}
+    second = {case.name for case in SECOND_SET}
     return {
-        f"{OURS}, {name} set": figures.table(some)
-        for name, some in (
+        f"{GAPLESS}, {name} set": figures.figure_table(subset)
+        for name, subset in (
             ("first", [pair for pair in judged if pair[0].case not in second]),
             ("second", [pair for pair in judged if pair[0].case in second]),
         )
-        if some
+        if subset
     }
 
 
-def say(name: str, text: str) -> None:
+def report_progress(name: str, text: str) -> None:
     """Tell of the progress."""
     print(f"{name}: {text}", flush=True)
 
@@ -204,15 +204,15 @@ def main() -> int:
     add("--limit", type=float, default=150.0, help="seconds of a menu")
     options = parser.parse_args()
     if options.act in ("judge", "again"):
-        return judge() if options.act == "judge" else again()
+        return judge() if options.act == "judge" else judge_again()
     failed = 0
     for case in CASES.values():
         if any(fnmatch.fnmatch(case.name, pattern) for pattern in options.cases):
             try:
-                say(case.name, ACTS[options.act](case, options))
+                report_progress(case.name, ACTS[options.act](case, options))
             except (MeasuringError, recording.RecordingError) as error:
                 failed += 1
-                say(case.name, f"failed: {error}")
+                report_progress(case.name, f"failed: {error}")
     return 1 if failed else 0
 
 

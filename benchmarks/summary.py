@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from benchmarks.watch import Run
+from benchmarks.watch import CommandRun
 
 FIGURES = ("wall_s", "cpu_s", "peak_bytes")
 
@@ -14,15 +14,15 @@ FIGURES = ("wall_s", "cpu_s", "peak_bytes")
 class Sample:
     """One run of one subject on one input."""
 
-    what: str
+    input_name: str
     subject: str
     command: str
     round: int
-    run: Run
+    run: CommandRun
 
-    def renamed(self, what: str, rounds_before: int) -> "Sample":
+    def rename(self, input_name: str, rounds_before: int) -> "Sample":
         """Give the sample as a later round of another name."""
-        return replace(self, what=what, round=self.round + rounds_before)
+        return replace(self, what=input_name, round=self.round + rounds_before)
 
     def figure(self, name: str) -> float | None:
         """Give a figure of the run; ``None`` where it was not measured or the run failed."""
@@ -31,35 +31,35 @@ class Sample:
 
 def spread(values: Iterable[float | None]) -> dict[str, float] | None:
     """Give median and extremes of what was measured."""
-    known = [value for value in values if value is not None]
-    if not known:
+    measured = [value for value in values if value is not None]
+    if not measured:
         return None
-    return {"median": statistics.median(known), "min": min(known), "max": max(known)}
+    return {"median": statistics.median(measured), "min": min(measured), "max": max(measured)}
 
 
 def _ratios(samples: list[Sample], subject: str, figure: str) -> dict[str, float] | None:
-    ours = {one.round: one.figure(figure) for one in samples if one.subject == "gapless"}
+    base_by_round = {sample.round: sample.figure(figure) for sample in samples if sample.subject == "gapless"}
     return spread(
         value / base
-        for one in samples
-        if one.subject == subject
-        and (value := one.figure(figure)) is not None
-        and (base := ours.get(one.round))
+        for sample in samples
+        if sample.subject == subject
+        and (value := sample.figure(figure)) is not None
+        and (base := base_by_round.get(sample.round))
     )
 
 
 def _row(samples: list[Sample], subject: str) -> dict[str, Any]:
-    own = [one for one in samples if one.subject == subject]
+    subject_samples = [sample for sample in samples if sample.subject == subject]
     row: dict[str, Any] = {
-        "what": own[0].what,
+        "what": subject_samples[0].input_name,
         "subject": subject,
-        "command": own[0].command,
-        "runs": len(own),
-        "failed": sum(one.run.exit_code != 0 for one in own),
+        "command": subject_samples[0].command,
+        "runs": len(subject_samples),
+        "failed": sum(sample.run.exit_code != 0 for sample in subject_samples),
     }
     for figure in FIGURES:
-        row[figure] = spread(one.figure(figure) for one in own)
-    if any(one.subject == "gapless" for one in samples) and subject != "gapless":
+        row[figure] = spread(sample.figure(figure) for sample in subject_samples)
+    if any(sample.subject == "gapless" for sample in samples) and subject != "gapless":
         row["times_gapless"] = {figure: _ratios(samples, subject, figure) for figure in FIGURES}
     return row
 
@@ -67,30 +67,30 @@ def _row(samples: list[Sample], subject: str) -> dict[str, Any]:
 def document(samples: list[Sample]) -> dict[str, Any]:
     """Give the summary and all samples, ready for JSON."""
     summary: list[dict[str, Any]] = []
-    for what in dict.fromkeys(one.what for one in samples):
-        here = [one for one in samples if one.what == what]
-        summary += [_row(here, subject) for subject in dict.fromkeys(one.subject for one in here)]
+    for input_name in dict.fromkeys(sample.input_name for sample in samples):
+        input_samples = [sample for sample in samples if sample.input_name == input_name]
+        summary += [_row(input_samples, subject) for subject in dict.fromkeys(sample.subject for sample in input_samples)]
     return {
         "summary": summary,
         "samples": [
             {
-                "what": one.what,
-                "subject": one.subject,
-                "round": one.round,
-                "peak_bytes": one.run.peak_bytes,
-                **asdict(one.run),
+                "what": sample.input_name,
+                "subject": sample.subject,
+                "round": sample.round,
+                "peak_bytes": sample.run.peak_bytes,
+                **asdict(sample.run),
             }
-            for one in samples
+            for sample in samples
         ],
     }
 
 
-def _cell(found: dict[str, float] | None, write: Callable[[float], str]) -> str:
-    if found is None:
+def _cell(figure: dict[str, float] | None, write: Callable[[float], str]) -> str:
+    if figure is None:
         return "–"
-    if found["min"] == found["max"]:
-        return write(found["median"])
-    return f"{write(found['median'])} ({write(found['min'])}–{write(found['max'])})"
+    if figure["min"] == figure["max"]:
+        return write(figure["median"])
+    return f"{write(figure['median'])} ({write(figure['min'])}–{write(figure['max'])})"
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -107,10 +107,10 @@ def _line(row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def tables(found: dict[str, Any]) -> str:
+def tables(summary_document: dict[str, Any]) -> str:
     """Write the summary as a Markdown table: median (min–max)."""
     head = (
         "| input | subject | runs | wall s | CPU s | peak MB | wall, times gapless |\n"
         "|---|---|--:|--:|--:|--:|--:|"
     )
-    return "\n".join([head, *(_line(row) for row in found["summary"])])
+    return "\n".join([head, *(_line(row) for row in summary_document["summary"])])

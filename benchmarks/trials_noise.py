@@ -18,24 +18,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.machine import keep, machine, versions
+from benchmarks.machine import write_result, machine, versions
 from gapless.model.edit import Applicability, Edit, SetArgument, SetEnv
-from gapless.model.trial import Trial, Verdict
+from gapless.model.trial import Trial, TrialVerdict
 from gapless.verify import arm, lengths
 from gapless.verify.plan import INTERRUPTED, conduct
-from gapless.verify.steady import stepped
-from gapless.verify.wanted import Candidate, Ran, TrialSettings
+from gapless.verify.steady import read_steps
+from gapless.verify.wanted import Candidate, ArmRun, TrialSettings
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "waiting.py"
 COMMAND: Final = (sys.executable, str(TRAINING))
 WAIT_MS: Final = 8.0  # a step, as usual
 DELAY: Final = 0.1  # of a step
-QUIET: Final = 0.02  # A/A noise of a trial that ought to decide
+MAX_QUIET_NOISE: Final = 0.02  # A/A noise of a trial that ought to decide
 NOTHING: Final = "nothing"
-RIGHT: Final = {  # the verdicts that are not wrong, and not undecided
-    NOTHING: {Verdict.NOTHING},
-    "slower": {Verdict.WORSE},
-    "faster": {Verdict.CONFIRMED},
+RIGHT_VERDICTS: Final = {  # the verdicts that are not wrong, and not undecided
+    NOTHING: {TrialVerdict.NOTHING},
+    "slower": {TrialVerdict.WORSE},
+    "faster": {TrialVerdict.CONFIRMED},
 }
 Row = dict[str, Any]
 
@@ -45,26 +45,26 @@ def edit_of(kind: str, wait_ms: float, step_ms: float) -> Edit:
     if kind == NOTHING:  # it has no workers as it is
         return SetArgument("torch.utils.data.DataLoader", "num_workers", 0)
     # 10 % more of a step's time, or 10 % less.
-    more = DELAY if kind == "slower" else -DELAY
-    return SetEnv("STEP_WAIT_MS", f"{wait_ms + more * step_ms:.4f}")
+    change = DELAY if kind == "slower" else -DELAY
+    return SetEnv("STEP_WAIT_MS", f"{wait_ms + change * step_ms:.4f}")
 
 
-def wanted(nothing: int, delays: int) -> Iterator[tuple[str, int]]:
+def mix_trials(nothing: int, delays: int) -> Iterator[tuple[str, int]]:
     """Give kind and number of each trial, mixed: so all meet the same weather."""
-    kinds = [(NOTHING, at) for at in range(nothing)]
-    kinds += [(("slower", "faster")[at % 2], at) for at in range(delays)]
-    yield from sorted(kinds, key=lambda one: one[1] / (delays if one[0] != NOTHING else nothing))
+    kinds = [(NOTHING, number) for number in range(nothing)]
+    kinds += [(("slower", "faster")[number % 2], number) for number in range(delays)]
+    yield from sorted(kinds, key=lambda trial: trial[1] / (delays if trial[0] != NOTHING else nothing))
 
 
-def run(kind: str, options: argparse.Namespace, first: Ran, step_ms: float, folder: Path) -> Trial:
+def run_trial(kind: str, options: argparse.Namespace, first_arm: ArmRun, step_ms: float, folder: Path) -> Trial:
     """Run one trial; ``first`` is the discarded arm of all of them."""
     edit = edit_of(kind, options.wait, step_ms)
-    candidate = Candidate((kind,), kind, (edit,), Applicability.SAME)
+    candidate = Candidate((kind,), kind, (edit,), Applicability.IDENTICAL)
     settings = TrialSettings(
         kind, COMMAND, budget_s=options.budget, windows=False, steps=options.steps
     )
-    run_arm = arm.runner(_plan(options, folder))
-    return conduct((candidate,), settings, run_arm, lambda _: None, first)
+    run_arm = arm.make_runner(_plan(options, folder))
+    return conduct((candidate,), settings, run_arm, lambda _: None, first_arm)
 
 
 def _plan(options: argparse.Namespace, folder: Path) -> arm.ArmPlan:
@@ -85,7 +85,7 @@ def row_of(kind: str, wait_ms: float, number: int, trial: Trial) -> Row:
         "order": trial.order,
         "step_ns": [trial.step_ns, side.step_ns],
         "parity": side.parity.value,
-        "disturbed": sum(str(one.failed).startswith("disturbed") for one in trial.arms),
+        "disturbed": sum(str(arm_result.failed).startswith("disturbed") for arm_result in trial.arms),
         "notes": trial.notes,
         "spent_s": round(trial.spent_s, 2),
     }
@@ -94,34 +94,34 @@ def row_of(kind: str, wait_ms: float, number: int, trial: Trial) -> Row:
 def summary(rows: Sequence[Row]) -> list[Row]:
     """Give a line for each kind of trial, and time that a step waits."""
     lines = list[Row]()
-    for kind, wait_ms in sorted({(one["kind"], one["wait_ms"]) for one in rows}):
-        right = RIGHT[kind]
-        mine = [one for one in rows if (one["kind"], one["wait_ms"]) == (kind, wait_ms)]
-        verdicts = Counter(one["verdict"] for one in mine)
-        undecided = verdicts[Verdict.UNDECIDED]
-        noises = [one["noise"] for one in mine if one["noise"] is not None]
-        quiet = [one for one in mine if (one["noise"] or 1.0) <= QUIET]
+    for kind, wait_ms in sorted({(row["kind"], row["wait_ms"]) for row in rows}):
+        right_verdicts = RIGHT_VERDICTS[kind]
+        kind_rows = [row for row in rows if (row["kind"], row["wait_ms"]) == (kind, wait_ms)]
+        verdicts = Counter(row["verdict"] for row in kind_rows)
+        n_undecided = verdicts[TrialVerdict.UNDECIDED]
+        noises = [row["noise"] for row in kind_rows if row["noise"] is not None]
+        quiet = [row for row in kind_rows if (row["noise"] or 1.0) <= MAX_QUIET_NOISE]
         lines.append(
             {
                 "kind": kind,
                 "wait_ms": wait_ms,
-                "trials": len(mine),
+                "trials": len(kind_rows),
                 "verdicts": dict(verdicts),
-                "undecided": undecided,
-                "wrong": len(mine) - undecided - sum(verdicts[one] for one in right),
+                "undecided": n_undecided,
+                "wrong": len(kind_rows) - n_undecided - sum(verdicts[verdict] for verdict in right_verdicts),
                 "noise": float(np.median(noises)) if noises else None,
                 "quiet": len(quiet),
-                "undecided_of_quiet": sum(one["verdict"] == Verdict.UNDECIDED for one in quiet),
-                "speedup": _median_speedup(mine),
-                "seconds": float(np.median([one["spent_s"] for one in mine])),
+                "undecided_of_quiet": sum(row["verdict"] == TrialVerdict.UNDECIDED for row in quiet),
+                "speedup": _median_speedup(kind_rows),
+                "seconds": float(np.median([row["spent_s"] for row in kind_rows])),
             }
         )
     return lines
 
 
 def _median_speedup(rows: Sequence[Row]) -> float | None:
-    known = [one["speedup"][1] for one in rows if one["speedup"] is not None]
-    return float(np.median(known)) if known else None
+    speedups = [row["speedup"][1] for row in rows if row["speedup"] is not None]
+    return float(np.median(speedups)) if speedups else None
 
 
 def result(rows: Sequence[Row], options: argparse.Namespace, took_s: float) -> Row:
@@ -146,32 +146,32 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     before = json.loads(options.out.read_bytes()) if options.out.exists() else {}
-    rows, begun = before.get("trials", []), time.monotonic() - before.get("seconds", 0.0)
-    done = {(one["kind"], one["wait_ms"], one["number"]) for one in rows}
-    with tempfile.TemporaryDirectory() as place:
-        order = lengths.first(12 * options.budget, options.steps)
-        first = arm.runner(_plan(options, Path(place) / "first"))(order)
-        step_ms = first_step_ms(first)
-        for kind, number in wanted(options.nothing, options.delays):
-            if (kind, options.wait, number) in done:
+    rows, start_s = before.get("trials", []), time.monotonic() - before.get("seconds", 0.0)
+    done_keys = {(row["kind"], row["wait_ms"], row["number"]) for row in rows}
+    with tempfile.TemporaryDirectory() as first_folder:
+        length = lengths.first_arm(12 * options.budget, options.steps)
+        first_arm = arm.make_runner(_plan(options, Path(first_folder) / "first"))(length)
+        step_ms = first_step_ms(first_arm)
+        for kind, number in mix_trials(options.nothing, options.delays):
+            if (kind, options.wait, number) in done_keys:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                trial = run(kind, options, first, step_ms, Path(folder))
+                trial = run_trial(kind, options, first_arm, step_ms, Path(folder))
             if INTERRUPTED in trial.notes:
                 break
             rows.append(row_of(kind, options.wait, number, trial))
-            keep(result(rows, options, time.monotonic() - begun), options.out)
+            write_result(result(rows, options, time.monotonic() - start_s), options.out)
             print(json.dumps(rows[-1]), flush=True)
     for line in summary(rows):
         print(json.dumps(line))
 
 
-def first_step_ms(first: Ran) -> float:
+def first_step_ms(first_arm: ArmRun) -> float:
     """Give the usual step of the discarded arm, by which delays are measured out."""
-    found = None if first.recording is None else stepped(first.recording)
-    if found is None:
-        raise SystemExit(f"the training was not measured: {first.failed}")
-    return float(np.median(found.lengths)) / 1e6
+    steady = None if first_arm.recording is None else read_steps(first_arm.recording)
+    if steady is None:
+        raise SystemExit(f"the training was not measured: {first_arm.failure}")
+    return float(np.median(steady.lengths)) / 1e6
 
 
 if __name__ == "__main__":

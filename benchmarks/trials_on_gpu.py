@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import keep, machine
+from benchmarks.machine import write_result, machine
 
 TRAININGS = Path(__file__).parent / "trainings"
 PICTURES = ["pictures.py", "--steps", "100000", "--pictures", "2000"]
@@ -37,37 +37,37 @@ TINY = {
     "words.py": SMALL,
     "pictures.py": ("--device", "cpu", "--batch", "4", "--pictures", "64"),
 }
-DROPPED = ("runs", "edits")  # of a trial's keys: long, and the same on every machine
+DROPPED_KEYS = ("runs", "edits")  # of a trial's keys: long, and the same on every machine
 
 
-def run(name: str, *, cpu: bool, folder: Path, share: float) -> dict[str, Any]:
+def run_trial(name: str, *, cpu: bool, folder: Path, share: float) -> dict[str, Any]:
     """Run one trial; give what was said, as text and as numbers."""
-    training, wish, whole = TRIALS[name]
-    budget = round(whole * share)
+    training, request, full_budget = TRIALS[name]
+    budget = round(full_budget * share)
     extra = list(TINY[training[0]]) if cpu else []
     extra += ["--data", str(folder / "pictures")] if training is PICTURES else []
     command = [sys.executable, str(TRAININGS / training[0]), *training[1:], *extra]
     out = folder / name
-    asked = [sys.executable, "-m", "gapless", "try", "--yes", "--json", "--out", str(out)]
-    done = subprocess.run(
-        [*asked, *(["--budget", f"{budget}s"] if budget else []), *wish, "--", *command],
+    try_command = [sys.executable, "-m", "gapless", "try", "--yes", "--json", "--out", str(out)]
+    process = subprocess.run(
+        [*try_command, *(["--budget", f"{budget}s"] if budget else []), *request, "--", *command],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        return {"code": done.returncode, "stderr": done.stderr[-2000:]}
-    told = json.loads(done.stdout)
+    if process.returncode:
+        return {"code": process.returncode, "stderr": process.stderr[-2000:]}
+    document = json.loads(process.stdout)
     trials = [
-        {key: value for key, value in one.items() if key not in DROPPED} for one in told["trials"]
+        {key: value for key, value in trial.items() if key not in DROPPED_KEYS} for trial in document["trials"]
     ]
     arms = [
         {key: arm[key] for key in ("side", "steps", "step_ns", "start_ns", "failed")}
-        for arm in told["trials"][0]["runs"]
+        for arm in document["trials"][0]["runs"]
     ]
-    refused = [one for one in told["proposals"] or () if one["refused"]]
-    return {"wish": wish, "budget_s": budget, "trials": trials, "arms": arms, "refused": refused}
+    refused = [proposal for proposal in document["proposals"] or () if proposal["refused"]]
+    return {"wish": request, "budget_s": budget, "trials": trials, "arms": arms, "refused": refused}
 
 
 def main() -> None:
@@ -83,10 +83,10 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {"machine": machine()}
     for name in options.only.split(","):
-        result[name] = run(name, cpu=options.cpu, folder=folder, share=options.share)
-        for one in result[name].get("trials", ()):
-            print(name, one["fixes"], one["verdict"], one["speedup"], flush=True)
-        keep(result, options.out)
+        result[name] = run_trial(name, cpu=options.cpu, folder=folder, share=options.share)
+        for trial in result[name].get("trials", ()):
+            print(name, trial["fixes"], trial["verdict"], trial["speedup"], flush=True)
+        write_result(result, options.out)
 
 
 if __name__ == "__main__":

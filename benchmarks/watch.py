@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 
 SHORTEST_PAUSE_S = 0.02
-SHARE = 0.01  # of the time that sampling may take: it disturbs who uses all cores most
+MAX_SAMPLING_SHARE = 0.01  # of the time that sampling may take: it disturbs who uses all cores most
 
 
 @dataclass(frozen=True)
-class Run:
+class CommandRun:
     """One run of a command, as a whole."""
 
     wall_s: float
@@ -30,7 +30,7 @@ class Run:
         return max(self.sampled_bytes, self.largest_bytes)
 
 
-def resident(process: psutil.Process) -> int:
+def resident_bytes(process: psutil.Process) -> int:
     """Give the proportional memory of a process; where the kernel does not tell, the resident."""
     try:
         text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
@@ -42,7 +42,7 @@ def resident(process: psutil.Process) -> int:
     return 0
 
 
-def high_mark(process: psutil.Process) -> int:
+def peak_resident_bytes(process: psutil.Process) -> int:
     """Give the most that a process held since it began its program, 0 where nobody tells.
 
     Not ``ru_maxrss``: that of a child begins with what its parent held when it was started.
@@ -55,7 +55,7 @@ def high_mark(process: psutil.Process) -> int:
 
 
 @dataclass
-class Peak:
+class PeakSampler:
     """Samples the memory of a process tree in a thread of its own."""
 
     root: psutil.Process
@@ -66,31 +66,31 @@ class Peak:
         """Take one sample of all processes."""
         with contextlib.suppress(psutil.Error):
             processes = (self.root, *self.root.children(recursive=True))
-            self.together = max(self.together, sum(resident(one) for one in processes))
-            self.largest = max(self.largest, *(high_mark(one) for one in processes))
+            self.together = max(self.together, sum(resident_bytes(process) for process in processes))
+            self.largest = max(self.largest, *(peak_resident_bytes(process) for process in processes))
 
-    def watch(self, over: threading.Event) -> None:
+    def watch(self, stop_event: threading.Event) -> None:
         """Sample until told that it is over."""
-        while not over.is_set():
-            begun = time.perf_counter()
+        while not stop_event.is_set():
+            start_s = time.perf_counter()
             self.sample()
-            cost = time.perf_counter() - begun
-            over.wait(max(SHORTEST_PAUSE_S, cost / SHARE))
+            cost = time.perf_counter() - start_s
+            stop_event.wait(max(SHORTEST_PAUSE_S, cost / MAX_SAMPLING_SHARE))
 
 
-def run_apart(command: list[str], environment: dict[str, str] | None = None) -> Run:
+def run_twice(command: list[str], environment: dict[str, str] | None = None) -> CommandRun:
     """Run a command twice: once for its time, undisturbed, and once for its memory."""
-    timed = run(command, environment, sampled=False)
-    seen = run(command, environment)
-    return replace(timed, sampled_bytes=seen.sampled_bytes, largest_bytes=seen.largest_bytes)
+    timed_run = run(command, environment, sampled=False)
+    sampled_run = run(command, environment)
+    return replace(timed_run, sampled_bytes=sampled_run.sampled_bytes, largest_bytes=sampled_run.largest_bytes)
 
 
 def run(
     command: list[str], environment: dict[str, str] | None = None, *, sampled: bool = True
-) -> Run:
+) -> CommandRun:
     """Run a command with its output thrown away."""
-    over = threading.Event()
-    begun = time.perf_counter()
+    stop_event = threading.Event()
+    start_s = time.perf_counter()
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -98,17 +98,17 @@ def run(
         stderr=subprocess.DEVNULL,
         env={**os.environ, **(environment or {})},
     )
-    peak = Peak(psutil.Process(child.pid))
-    watcher = threading.Thread(target=peak.watch, args=(over,))
+    peak = PeakSampler(psutil.Process(child.pid))
+    watcher = threading.Thread(target=peak.watch, args=(stop_event,))
     if sampled:
         watcher.start()
     _, status, usage = os.wait4(child.pid, 0)
-    wall = time.perf_counter() - begun
-    over.set()
+    wall = time.perf_counter() - start_s
+    stop_event.set()
     if sampled:
         watcher.join()
     child.returncode = os.waitstatus_to_exitcode(status)
-    return Run(
+    return CommandRun(
         wall_s=wall,
         cpu_s=usage.ru_utime + usage.ru_stime,
         sampled_bytes=peak.together,

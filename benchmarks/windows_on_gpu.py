@@ -29,19 +29,19 @@ ARMS = ("plain", "no-windows", "place", "child", "auto")
 PATIENCE_S = 300
 
 
-def run(arm: str, spool: Path, extra: list[str], every: int) -> dict[str, Any]:
+def run_arm(arm: str, spool: Path, extra: list[str], period: int) -> dict[str, Any]:
     """Run the training under one arm; give how it ended and what it wrote."""
     environment = {**os.environ, "KINETO_LOG_LEVEL": "99"}
     environment.pop("PYTHONPATH", None)
     if arm != "plain":
-        options = {"windows": arm != "no-windows", "save": arm, "every": every, "most_windows": 4}
+        options = {"windows": arm != "no-windows", "save": arm, "every": period, "most_windows": 4}
         environment |= {
             "PYTHONPATH": str(SITE),
             wire.SPOOL: str(spool),
             wire.OPTIONS: json.dumps(options),
         }
-    begun = time.monotonic()
-    done = subprocess.run(
+    start_s = time.monotonic()
+    process = subprocess.run(
         [sys.executable, str(TRAINING), *extra],
         env=environment,
         capture_output=True,
@@ -49,12 +49,12 @@ def run(arm: str, spool: Path, extra: list[str], every: int) -> dict[str, Any]:
         timeout=PATIENCE_S,
         check=False,
     )
-    ended: dict[str, Any] = {"code": done.returncode, "command_s": time.monotonic() - begun}
-    ended |= {"stderr": done.stderr[-2000:], "printed": json.loads(done.stdout or "{}")}
-    return ended
+    outcome: dict[str, Any] = {"code": process.returncode, "command_s": time.monotonic() - start_s}
+    outcome |= {"stderr": process.stderr[-2000:], "printed": json.loads(process.stdout or "{}")}
+    return outcome
 
 
-def frames(spool: Path) -> list[wire.Frame]:
+def read_frames(spool: Path) -> list[wire.Frame]:
     """Give the frames of the training process's log."""
     log = spool / "rank0.log"
     return wire.frames(log.read_bytes())[0] if log.exists() else []
@@ -62,22 +62,22 @@ def frames(spool: Path) -> list[wire.Frame]:
 
 def marks(log: list[wire.Frame], kind: int) -> list[dict[str, Any]]:
     """Give the marks of a kind."""
-    found: list[dict[str, Any]] = [
-        dict(zip(wire.MARK_FIELDS, one, strict=True))
+    marks_of_all: list[dict[str, Any]] = [
+        dict(zip(wire.MARK_FIELDS, mark, strict=True))
         for frame in log
         if frame.kind == wire.MARKS
-        for one in wire.MARK.iter_unpack(frame.body)
+        for mark in wire.MARK.iter_unpack(frame.body)
     ]
-    return [one for one in found if one["kind"] == kind]
+    return [mark for mark in marks_of_all if mark["kind"] == kind]
 
 
 def contents(path: Path) -> dict[str, Any]:
     """Give what a file of a window holds; ``whole``: it is one JSON text."""
     try:
-        held = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         return {"whole": False, "why": repr(error)}
-    events = held["traceEvents"]
+    events = document["traceEvents"]
     kinds = Counter(event.get("cat") for event in events)
     launches = {
         event["args"]["correlation"]
@@ -91,9 +91,9 @@ def contents(path: Path) -> dict[str, Any]:
         "bytes": path.stat().st_size,
         "events": len(events),
         "kinds": {str(kind): count for kind, count in kinds.items()},
-        "devices": len(held.get("deviceProperties") or ()),
+        "devices": len(document.get("deviceProperties") or ()),
         "steps": len(steps) - 1,
-        "window": {key: held.get("gapless", {}).get(key) for key in ("first_step", "last_step")},
+        "window": {key: document.get("gapless", {}).get(key) for key in ("first_step", "last_step")},
         "launches_without_kernel": len(launches - kernels),
         "kernels_without_launch": len(kernels - launches),
     }
@@ -104,42 +104,42 @@ def windows(spool: Path, log: list[wire.Frame]) -> list[dict[str, Any]]:
     until = time.monotonic() + 40  # a child may outlive the training
     while list(spool.glob("windows/*.part*")) and time.monotonic() < until:
         time.sleep(0.1)
-    told = [frame.text() for frame in log if frame.kind == wire.WINDOW]
-    last = {window["number"]: window for window in told}
-    for window in last.values():
+    frames_text = [frame.text() for frame in log if frame.kind == wire.WINDOW]
+    last_by_number = {window["number"]: window for window in frames_text}
+    for window in last_by_number.values():
         window.pop("readings", None)
         window["file"] = contents(spool / window["path"]) if window["path"] else None
-    return list(last.values())
+    return list(last_by_number.values())
 
 
-def steps(log: list[wire.Frame]) -> dict[str, float]:
+def step_times(log: list[wire.Frame]) -> dict[str, float]:
     """Give the step times, in ms: those that our own work touched, and the others."""
-    ours = [one for one in marks(log, wire.OBSERVER) if one["value"] != wire.OBSERVER_FLUSH]
-    beside = [(one["end"], one["end"] + 2_000_000_000) for one in ours]
-    free, near = list[int](), list[int]()
-    for before, after in pairwise(sorted(one["end"] for one in marks(log, wire.STEP))):
-        if any(start < after and before < end for start, end in beside):
-            near.append(after - before)
-        elif not any(one["start"] < after and before < one["end"] for one in ours):
-            free.append(after - before)
-    found = {"free_median_ms": free, "within_2s_of_a_window_median_ms": near}
-    return {name: statistics.median(some) / 1e6 for name, some in found.items() if some}
+    own_marks = [mark for mark in marks(log, wire.OBSERVER) if mark["value"] != wire.OBSERVER_FLUSH]
+    spans = [(mark["end"], mark["end"] + 2_000_000_000) for mark in own_marks]
+    free_ns, near_ns = list[int](), list[int]()
+    for before, after in pairwise(sorted(mark["end"] for mark in marks(log, wire.STEP))):
+        if any(start < after and before < end for start, end in spans):
+            near_ns.append(after - before)
+        elif not any(mark["start"] < after and before < mark["end"] for mark in own_marks):
+            free_ns.append(after - before)
+    lengths = {"free_median_ms": free_ns, "within_2s_of_a_window_median_ms": near_ns}
+    return {name: statistics.median(times) / 1e6 for name, times in lengths.items() if times}
 
 
-def measure(arm: str, extra: list[str], every: int) -> dict[str, Any]:
+def measure(arm: str, extra: list[str], period: int) -> dict[str, Any]:
     """Give everything about one arm."""
     with tempfile.TemporaryDirectory() as folder:
         spool = Path(folder)
-        ended = run(arm, spool, extra, every)
-        log = frames(spool)
-        ours = [one for one in marks(log, wire.OBSERVER) if one["value"] != wire.OBSERVER_FLUSH]
+        outcome = run_arm(arm, spool, extra, period)
+        log = read_frames(spool)
+        own_marks = [mark for mark in marks(log, wire.OBSERVER) if mark["value"] != wire.OBSERVER_FLUSH]
         return {
-            **ended,
+            **outcome,
             "windows": windows(spool, log),
-            "held_ms": [(one["end"] - one["start"]) / 1e6 for one in ours],
-            "steps": steps(log),
+            "held_ms": [(mark["end"] - mark["start"]) / 1e6 for mark in own_marks],
+            "steps": step_times(log),
             "marked_steps": len(marks(log, wire.STEP)),
-            "unseen": [frame.text() for frame in log if frame.kind == wire.UNSEEN],
+            "unseen": [frame.text() for frame in log if frame.kind == wire.UNOBSERVED],
         }
 
 
@@ -155,8 +155,8 @@ def main() -> None:
     options = parser.parse_args()
     extra = [f"--{name}={getattr(options, name)}" for name in ("steps", "wide", "deep")]
     extra += ["--cpu"] if options.cpu else []
-    found = {arm: measure(arm, extra, options.every) for arm in options.arms}
-    print(json.dumps({"machine": machine(), "command": extra, "arms": found}, indent=1))
+    results = {arm: measure(arm, extra, options.every) for arm in options.arms}
+    print(json.dumps({"machine": machine(), "command": extra, "arms": results}, indent=1))
 
 
 if __name__ == "__main__":

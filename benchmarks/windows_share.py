@@ -11,36 +11,36 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import keep
+from benchmarks.machine import write_result
 from gapless import wire
 from gapless.model.recording import Process
 from gapless.store.recordings import load
-from gapless.study.recorded.edges import edges, unprofiled
+from gapless.study.recorded.edges import find_edges, unprofiled_steps
 
-_NEAR = 20  # tenths of the run, halved: steps are compared with those near them
+_NEIGHBOUR_PARTS = 20  # tenths of the run, halved: steps are compared with those near them
 
 
-def share(process: Process) -> dict[str, Any]:
+def cost_shares(process: Process) -> dict[str, Any]:
     """Give seconds and shares of one training process."""
-    ends = edges(process).ends
-    lengths, free = np.diff(ends), unprofiled(process, ends)
+    ends = find_edges(process).ends
+    lengths, free = np.diff(ends), unprofiled_steps(process, ends)
     marks = process.marks
-    ours = marks.kind == wire.OBSERVER
-    took = marks.end - marks.start
+    is_own = marks.kind == wire.OBSERVER
+    mark_ns = marks.end - marks.start
     seconds = {
-        name: float(took[ours & (marks.value == value)].sum()) / 1e9
+        name: float(mark_ns[is_own & (marks.value == value)].sum()) / 1e9
         for name, value in (("windows", wire.OBSERVER_WINDOW), ("writing", wire.OBSERVER_FLUSH))
     }
-    own = np.zeros(len(lengths))
-    for start, end in zip(marks.start[ours], marks.end[ours], strict=True):
-        at = int(np.searchsorted(ends, start, side="right")) - 1
-        if 0 <= at < len(own):
-            own[at] += end - start
+    own_ns = np.zeros(len(lengths))
+    for start, end in zip(marks.start[is_own], marks.end[is_own], strict=True):
+        index = int(np.searchsorted(ends, start, side="right")) - 1
+        if 0 <= index < len(own_ns):
+            own_ns[index] += end - start
     slower = 0.0
-    for at in np.flatnonzero(~free):
-        near = slice(max(0, at - len(lengths) // _NEAR), at + len(lengths) // _NEAR + 1)
-        usual = np.median(lengths[near][free[near]])
-        slower += float(lengths[at] - own[at] - usual)
+    for index in np.flatnonzero(~free):
+        neighbours = slice(max(0, index - len(lengths) // _NEIGHBOUR_PARTS), index + len(lengths) // _NEIGHBOUR_PARTS + 1)
+        usual = np.median(lengths[neighbours][free[neighbours]])
+        slower += float(lengths[index] - own_ns[index] - usual)
     seconds["slower steps"] = slower / 1e9
     wall = float(ends[-1] - process.start) / 1e9
     return {
@@ -49,13 +49,13 @@ def share(process: Process) -> dict[str, Any]:
         "profiled_steps": int((~free).sum()),
         "windows": [
             {
-                "first_step": one.first_step,
-                "last_step": one.last_step,
-                "stacks": one.stacks,
-                "stop_s": None if one.stop_ns is None else one.stop_ns / 1e9,
-                "save_s": None if one.save_ns is None else one.save_ns / 1e9,
+                "first_step": window.first_step,
+                "last_step": window.last_step,
+                "stacks": window.stacks,
+                "stop_s": None if window.stop_ns is None else window.stop_ns / 1e9,
+                "save_s": None if window.save_ns is None else window.save_ns / 1e9,
             }
-            for one in process.windows
+            for window in process.windows
         ],
         "seconds": seconds,
         "share": sum(seconds.values()) / wall,
@@ -70,14 +70,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     recording = load(options.run)
-    trained = [one for one in recording.processes if one.role == "training" and len(one.marks)]
+    trainings = [process for process in recording.processes if process.role == "training" and len(process.marks)]
     result = {
-        "command": [Path(one).name for one in recording.manifest.command],
+        "command": [Path(word).name for word in recording.manifest.command],
         "device": options.device,
-        "versions": dict(trained[0].versions),
-        "processes": [share(one) for one in trained],
+        "versions": dict(trainings[0].versions),
+        "processes": [cost_shares(process) for process in trainings],
     }
-    print(keep(result, options.out))
+    print(write_result(result, options.out))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.machine import keep, machine
+from benchmarks.machine import write_result, machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,13 +41,13 @@ from gapless.payload import (  # noqa: E402
 )
 from gapless.payload.hooks import fetch, files, stages  # noqa: E402
 
-CHOOSE = pacing.Pace.choose
+CHOOSE = pacing.FetchPace.choose
 BLOCK_NS = 1_500_000_000  # of fetches, for one round
 COLD_S = 0.02
 
 
 @dataclass(frozen=True)
-class Component:
+class ComponentCost:
     """What one act costs, in ns of processor time; medians."""
 
     name: str
@@ -56,7 +56,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Difference:
+class HookCost:
     """Processor time of a sample with the hooks against without, medians over rounds."""
 
     name: str
@@ -109,26 +109,26 @@ def spin(seconds: float) -> None:
         pass
 
 
-def on() -> None:
+def install_hooks() -> None:
     """Put the hooks in place."""
     for hook in (fetch, files, stages):
         hook.install()
 
 
-def off() -> None:
+def remove_hooks() -> None:
     """Take them out again."""
     patching.restore_all()
     imports.forget_all()
 
 
-def turn(fetch_batch: Callable[..., Any], fetcher: Any, indices: list[int]) -> int:  # noqa: ANN401
+def fetch_ns(fetch_batch: Callable[..., Any], fetcher: Any, indices: list[int]) -> int:  # noqa: ANN401
     """Give the processor time of a fetch, in ns."""
     start = time.thread_time_ns()
     fetch_batch(fetcher, indices)
     return time.thread_time_ns() - start
 
 
-def compare(name: str, data: Any, batch: int, rounds: int) -> Difference:  # noqa: ANN401
+def compare_fetches(name: str, data: Any, batch: int, rounds: int) -> HookCost:  # noqa: ANN401
     """Measure fetches of a data set in turns without and with the hooks, fetch by fetch."""
     from torch.utils.data._utils.collate import default_collate
     from torch.utils.data._utils.fetch import _MapDatasetFetcher
@@ -137,31 +137,31 @@ def compare(name: str, data: Any, batch: int, rounds: int) -> Difference:  # noq
     indices = list(range(batch))
     fetch.forget()
     original = vars(_MapDatasetFetcher)["fetch"]
-    once = min(turn(original, fetcher, indices) for _ in range(5))
-    times = max(1, BLOCK_NS // (4 * max(once, 1)))
+    once_ns = min(fetch_ns(original, fetcher, indices) for _ in range(5))
+    times = max(1, BLOCK_NS // (4 * max(once_ns, 1)))
     counts = {pacing.LIGHT: 0, pacing.DETAILED: 0}
     watch_choices(counts)
-    on()
+    install_hooks()
     hooked = vars(_MapDatasetFetcher)["fetch"]
-    blocks = [block((original, hooked), fetcher, indices, times) for _ in range(rounds + 1)][1:]
-    off()
-    plain, added, same = (statistics.median(one) for one in zip(*blocks, strict=True))
-    per = batch * 1e3
-    return Difference(
+    blocks = [measure_block((original, hooked), fetcher, indices, times) for _ in range(rounds + 1)][1:]
+    remove_hooks()
+    plain_ns, added_ns, same_ns = (statistics.median(values) for values in zip(*blocks, strict=True))
+    scale = batch * 1e3
+    return HookCost(
         name,
         batch,
-        round(plain / per, 2),
-        round(added / per, 3),
-        round(added / plain, 5),
-        round(same / per, 3),
-        round(same / plain, 5),
+        round(plain_ns / scale, 2),
+        round(added_ns / scale, 3),
+        round(added_ns / plain_ns, 5),
+        round(same_ns / scale, 3),
+        round(same_ns / plain_ns, 5),
         rounds,
         round(sum(counts.values()) / (2 * times * (rounds + 1)), 4),
         round(counts[pacing.DETAILED] / (2 * times * (rounds + 1)), 4),
     )
 
 
-def block(
+def measure_block(
     calls: tuple[Callable[..., Any], Callable[..., Any]],
     fetcher: Any,  # noqa: ANN401 - torch's
     indices: list[int],
@@ -169,45 +169,45 @@ def block(
 ) -> tuple[float, float, float]:
     """Fetch A B B A so many times; give the mean of A, what B takes more, and A against A."""
     original, hooked = calls
-    first, second, watched = 0, 0, 0
+    first_ns, second_ns, watched_ns = 0, 0, 0
     for _ in range(times):
-        first += turn(original, fetcher, indices)
-        watched += turn(hooked, fetcher, indices) + turn(hooked, fetcher, indices)
-        second += turn(original, fetcher, indices)
-    plain = (first + second) / (2 * times)
-    return plain, watched / (2 * times) - plain, abs(second - first) / times
+        first_ns += fetch_ns(original, fetcher, indices)
+        watched_ns += fetch_ns(hooked, fetcher, indices) + fetch_ns(hooked, fetcher, indices)
+        second_ns += fetch_ns(original, fetcher, indices)
+    plain = (first_ns + second_ns) / (2 * times)
+    return plain, watched_ns / (2 * times) - plain, abs(second_ns - first_ns) / times
 
 
 def watch_choices(counts: dict[int, int]) -> None:
     """Count what the pace chooses, from here on."""
 
-    def counting(self: pacing.Pace) -> int:
+    def choose_counted(self: pacing.FetchPace) -> int:
         kind = CHOOSE(self)
         counts[kind] += 1
         return kind
 
-    pacing.Pace.choose = counting
+    pacing.FetchPace.choose = choose_counted
 
 
-def component(name: str, act: Callable[[], object], *, cold: bool = True) -> Component:
+def time_component(name: str, act: Callable[[], object], *, cold: bool = True) -> ComponentCost:
     """Time one act, hot and cold."""
-    empty = statistics.median(clock(nothing, 500) for _ in range(9))
-    hot = statistics.median(clock(act, 500) for _ in range(9)) - empty
+    empty = statistics.median(time_act(do_nothing, 500) for _ in range(9))
+    hot = statistics.median(time_act(act, 500) for _ in range(9)) - empty
     if not cold:
-        return Component(name, round(hot), None)
-    found: list[float] = []
+        return ComponentCost(name, round(hot), None)
+    cold_ns: list[float] = []
     for _ in range(25):
         spin(COLD_S)
-        before = clock(nothing, 1)
-        found.append(clock(act, 1) - before)
-    return Component(name, round(hot), round(statistics.median(found)))
+        before = time_act(do_nothing, 1)
+        cold_ns.append(time_act(act, 1) - before)
+    return ComponentCost(name, round(hot), round(statistics.median(cold_ns)))
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Do nothing."""
 
 
-def clock(act: Callable[[], object], times: int) -> float:
+def time_act(act: Callable[[], object], times: int) -> float:
     """Give the processor time of an act in ns."""
     start = time.thread_time_ns()
     for _ in range(times):
@@ -215,14 +215,14 @@ def clock(act: Callable[[], object], times: int) -> float:
     return (time.thread_time_ns() - start) / times
 
 
-def components() -> list[Component]:
+def time_components() -> list[ComponentCost]:
     """Time the parts of what a fetch pays for."""
     gauge = measure.gauge()
     row = (0,) * len(wire.BATCH_FIELDS)
     watch = stopwatch.Stopwatch()
     path = __file__
 
-    wrapped = stopwatch.timed(nothing, stopwatch.DECODE)
+    wrapped = stopwatch.time_function(do_nothing, stopwatch.DECODE)
 
     def detail() -> None:
         reading.begin(watch)
@@ -232,23 +232,23 @@ def components() -> list[Component]:
         with io.open(path, "rb") as file:  # noqa: UP020 - as pathlib does
             file.read()
 
-    found = [
-        component("counters of the kernel, before", gauge.start),
-        component("counters of the kernel, after", gauge.stop),
-        component("note a row", lambda: recorder.batch(row)),
-        component("states of the generators", randomness.states),
-        component("begin and end looking in detail", detail),
-        component("function of a stage, outside", wrapped, cold=False),
-        component("the same, not wrapped", nothing, cold=False),
-        component("file opened and read", read, cold=False),
+    costs = [
+        time_component("counters of the kernel, before", gauge.start),
+        time_component("counters of the kernel, after", gauge.stop),
+        time_component("note a row", lambda: recorder.batch(row)),
+        time_component("states of the generators", randomness.states),
+        time_component("begin and end looking in detail", detail),
+        time_component("function of a stage, outside", wrapped, cold=False),
+        time_component("the same, not wrapped", do_nothing, cold=False),
+        time_component("file opened and read", read, cold=False),
     ]
     reading.begin(watch)
-    found += [
-        component("function of a stage, looked at", wrapped, cold=False),
-        component("file opened and read, looked at", read, cold=False),
+    costs += [
+        time_component("function of a stage, looked at", wrapped, cold=False),
+        time_component("file opened and read, looked at", read, cold=False),
     ]
     reading.finish()
-    return found
+    return costs
 
 
 def main() -> None:
@@ -257,7 +257,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    parts = components()
+    parts = time_components()
     with tempfile.TemporaryDirectory() as folder:
         cases = [
             ("JPEG", Jpegs(Path(folder)), 64),
@@ -267,13 +267,13 @@ def main() -> None:
             ("spinning 0.1 ms", Spin(0.0001), 1),
             ("numbers", range(1024), 64),
         ]
-        rows = [compare(name, data, batch, options.rounds) for name, data, batch in cases]
+        rows = [compare_fetches(name, data, batch, options.rounds) for name, data, batch in cases]
     result = {
         "machine": machine(),
-        "components_ns": [asdict(one) for one in parts],
-        "samples": [asdict(one) for one in rows],
+        "components_ns": [asdict(cost) for cost in parts],
+        "samples": [asdict(difference) for difference in rows],
     }
-    print(keep(result, options.out))
+    print(write_result(result, options.out))
 
 
 if __name__ == "__main__":

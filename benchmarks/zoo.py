@@ -17,24 +17,24 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.menus.case import Asked, MeasuringError, measure_case
+from benchmarks.menus.case import MeasureOptions, MeasuringError, measure_case
 from benchmarks.menus.repeating import repeat
 from tests.zoo.cases import CASES, Case
 
 RECORDS = Path(__file__).resolve().parents[1] / "tests" / "zoo" / "records"
 PATIENCE_S = 60.0  # beside the limit of a menu: imports, models, the recorded run
-EACH = 10  # of so many menus, one is repeated
+REPEAT_PERIOD = 10  # of so many menus, one is repeated
 SIZES = {"cpu": "c", "cuda": "g"}
 
 
 class Lanes:
     """Cases, measured one after another on each set of cores."""
 
-    def __init__(self, cases: list[Case], asked: Asked, budget_s: float | None) -> None:
+    def __init__(self, cases: list[Case], options: MeasureOptions, budget_s: float | None) -> None:
         self.waiting: queue.SimpleQueue[Case] = queue.SimpleQueue()
         for case in cases:
             self.waiting.put(case)
-        self.asked, self.budget_s = asked, budget_s
+        self.asked, self.budget_s = options, budget_s
         self.begun, self.count, self.lanes = time.monotonic(), len(cases), 1
         self.done: list[str] = []
         self.failed: list[str] = []
@@ -49,74 +49,74 @@ class Lanes:
                 case = self.waiting.get_nowait()
             except queue.Empty:
                 return
-            if self.over():
+            if self.is_over():
                 self.left.append(case.name)
                 continue
             self._measure(case)
 
     def _measure(self, case: Case) -> None:
-        begun = time.monotonic()
+        start_s = time.monotonic()
         try:
-            found = measure_case(case, self.asked, lambda text: say(case.name, text))
+            summary = measure_case(case, self.asked, lambda text: report_progress(case.name, text))
         except MeasuringError as error:
             self.failed.append(case.name)
-            say(case.name, f"failed: {error}")
+            report_progress(case.name, f"failed: {error}")
         else:
             self.done.append(case.name)
-            say(case.name, f"{found}; {time.monotonic() - begun:.0f} s")
-        say("all", self.progress())
+            report_progress(case.name, f"{summary}; {time.monotonic() - start_s:.0f} s")
+        report_progress("all", self.progress())
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Say whether one more case might not end within the budget."""
         if self.budget_s is None:
             return False
-        spent = time.monotonic() - self.begun
-        each = spent / len(self.done) if self.done else PATIENCE_S
-        return spent + 1.1 * each * self.lanes > self.budget_s
+        spent_s = time.monotonic() - self.begun
+        case_s = spent_s / len(self.done) if self.done else PATIENCE_S
+        return spent_s + 1.1 * case_s * self.lanes > self.budget_s
 
     def progress(self) -> str:
         """Say how many are done, and how long the others will take."""
-        over = len(self.done) + len(self.failed)
-        spent = time.monotonic() - self.begun
-        rest = spent / over * (self.count - over)
-        return f"{over} of {self.count}, about {rest / 60:.0f} min left"
+        n_over = len(self.done) + len(self.failed)
+        spent_s = time.monotonic() - self.begun
+        rest_s = spent_s / n_over * (self.count - n_over)
+        return f"{n_over} of {self.count}, about {rest_s / 60:.0f} min left"
 
 
-def say(name: str, text: str) -> None:
+def report_progress(name: str, text: str) -> None:
     """Print a line at once."""
     print(f"{time.strftime('%H:%M:%S')} {name}: {text}", flush=True)
 
 
-def chosen(options: argparse.Namespace) -> list[Case]:
+def choose_cases(options: argparse.Namespace) -> list[Case]:
     """Give the cases that are asked for and not there yet."""
     size = SIZES[options.device]
-    found = [case for case in CASES.values() if case.size == size and fits(case, options)]
+    cases = [case for case in CASES.values() if case.size == size and is_runnable(case, options)]
     if options.cases:
-        found = [one for one in found if any(fnmatch.fnmatch(one.name, p) for p in options.cases)]
-    places = [options.out, *([RECORDS] if options.only_new else [])]
-    there = {menu.parent.name for place in places for menu in place.glob("*/menu.json")}
-    return [case for case in found if options.again or case.name not in there]
+        cases = [case for case in cases if any(fnmatch.fnmatch(case.name, p) for p in options.cases)]
+    folders = [options.out, *([RECORDS] if options.only_new else [])]
+    existing = {menu.parent.name for folder in folders for menu in folder.glob("*/menu.json")}
+    return [case for case in cases if options.again or case.name not in existing]
 
 
-def fits(case: Case, options: argparse.Namespace) -> bool:
+def is_runnable(case: Case, options: argparse.Namespace) -> bool:
     """Say whether there are devices enough for a case's ranks, and the modules that it needs."""
-    enough = options.device == "cpu" or case.ranks <= options.devices
-    return enough and all(find_spec(module) is not None for module in case.needs)
+    has_devices = options.device == "cpu" or case.ranks <= options.devices
+    return has_devices and all(find_spec(module) is not None for module in case.needs)
 
 
-def lanes_of(texts: list[str] | None) -> list[frozenset[int] | None]:
+def parse_cores(texts: list[str] | None) -> list[frozenset[int] | None]:
     """Read sets of cores: "0,1" or "0-3"."""
-    found: list[frozenset[int] | None] = []
+    lanes: list[frozenset[int] | None] = []
     for text in texts or []:
         cores: set[int] = set()
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            cores |= set(range(int(first), int(last or first) + 1))
-        found.append(frozenset(cores))
-    return found or [None]
+        for segment in text.split(","):
+            first_core, _, last_core = segment.partition("-")
+            cores |= set(range(int(first_core), int(last_core or first_core) + 1))
+        lanes.append(frozenset(cores))
+    return lanes or [None]
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
@@ -136,43 +136,43 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def repeat_some(options: argparse.Namespace) -> int:
+def repeat_menus(options: argparse.Namespace) -> int:
     """Measure one menu in ten again, with fresh processes."""
     size = SIZES[options.device]
-    found = sorted(one.parent for one in options.out.glob(f"*-{size}/menu.json"))
-    for record in found[::EACH] if options.cases is None else found:
+    records = sorted(path.parent for path in options.out.glob(f"*-{size}/menu.json"))
+    for record in records[::REPEAT_PERIOD] if options.cases is None else records:
         if options.cases is None or any(fnmatch.fnmatch(record.name, p) for p in options.cases):
-            tell = functools.partial(say, record.name)
-            tell(repeat(record, options.device, options.limit, tell))
+            report = functools.partial(report_progress, record.name)
+            report(repeat(record, options.device, options.limit, report))
     return 0
 
 
 def main() -> int:
     """Measure, and say what was left or failed."""
-    options = arguments()
+    options = parse_arguments()
     if options.repeat:
-        return repeat_some(options)
-    cases = chosen(options)
-    with tempfile.TemporaryDirectory(prefix="gapless-zoo-") as place:
-        asked = Asked(
+        return repeat_menus(options)
+    cases = choose_cases(options)
+    with tempfile.TemporaryDirectory(prefix="gapless-zoo-") as folder:
+        measure_options = MeasureOptions(
             device=options.device,
             out=options.out,
-            place=Path(place),
+            work_folder=Path(folder),
             rounds=options.rounds,
             block_s=options.block,
             limit_s=options.limit,
             recorded_s=options.seconds,
         )
-        work = Lanes(cases, asked, options.budget)
-        lanes = lanes_of(options.cores)
-        work.lanes = len(lanes)
-        threads = [threading.Thread(target=work.work, args=(cores,)) for cores in lanes]
+        case_lanes = Lanes(cases, measure_options, options.budget)
+        lanes = parse_cores(options.cores)
+        case_lanes.lanes = len(lanes)
+        threads = [threading.Thread(target=case_lanes.work, args=(cores,)) for cores in lanes]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    say("all", f"{len(work.done)} measured, failed: {work.failed}, not begun: {work.left}")
-    return 1 if work.failed else 0
+    report_progress("all", f"{len(case_lanes.done)} measured, failed: {case_lanes.failed}, not begun: {case_lanes.left}")
+    return 1 if case_lanes.failed else 0
 
 
 if __name__ == "__main__":

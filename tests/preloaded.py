@@ -48,7 +48,7 @@ os._exit(0)  # to take torch's modules apart takes a second
 """
 
 
-class Ran(NamedTuple):
+class ScriptResult(NamedTuple):
     """What can be seen of a command from outside."""
 
     code: int
@@ -56,40 +56,40 @@ class Ran(NamedTuple):
     err: str
 
 
-def run(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Ran:
+def run(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> ScriptResult:
     """Run a script with its arguments."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temp_folder:
         streams = [(os.devnull, os.O_RDONLY)]
-        streams += [(f"{place}/{name}", os.O_WRONLY | os.O_CREAT) for name in ("out", "err")]
-        order = {
+        streams += [(f"{temp_folder}/{name}", os.O_WRONLY | os.O_CREAT) for name in ("out", "err")]
+        request = {
             "words": list(words),
             "folder": str(folder),
             "variables": dict(variables),
             "streams": streams,
         }
-        code = _ask(json.dumps(order))
-        return Ran(code, *(Path(path).read_text() for path, _ in streams[1:]))
+        code = _ask(json.dumps(request))
+        return ScriptResult(code, *(Path(path).read_text() for path, _ in streams[1:]))
 
 
 def _ask(line: str) -> int:
-    parent = _parent()
+    parent = _start_parent()
     assert parent.stdin is not None
     assert parent.stdout is not None
     parent.stdin.write(line.encode() + b"\n")
     parent.stdin.flush()
-    told, _, _ = select.select([parent.stdout], [], [], LIMIT_S)
-    assert told, f"it was not done after {LIMIT_S} s: {line}"
+    ready, _, _ = select.select([parent.stdout], [], [], LIMIT_S)
+    assert ready, f"it was not done after {LIMIT_S} s: {line}"
     return int(parent.stdout.readline())
 
 
 @functools.cache
-def _parent() -> subprocess.Popen[bytes]:
+def _start_parent() -> subprocess.Popen[bytes]:
     """Start it once; it ends when its standard input does, with this process at the latest."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GAPLESS_")}
-    read_once = {"KINETO_LOG_LEVEL": "99", "OMP_NUM_THREADS": "1"}
+    user_variables = {name: value for name, value in os.environ.items() if not name.startswith("GAPLESS_")}
+    start_variables = {"KINETO_LOG_LEVEL": "99", "OMP_NUM_THREADS": "1"}
     parent = subprocess.Popen(
         [sys.executable, "-c", _PARENT],
-        env={**kept, **read_once},
+        env={**user_variables, **start_variables},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -5,28 +5,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-OURS: Final = "gapless"
+GAPLESS: Final = "gapless"
 RESULTS: Final = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
-ZOO: Final = RESULTS / "accuracy.json"
-STRANGERS: Final = RESULTS / "strangers.json"
-AGAIN: Final = RESULTS / "strangers_again.json"
-SHOWN: Final = RESULTS / "shown_on_gpu.json"
-PLANTED: Final = RESULTS / "planted.json"
-_NOT_YET: Final = "This has not been measured yet."
-_ACTS: Final = {
+ZOO_RESULT: Final = RESULTS / "accuracy.json"
+STRANGERS_RESULT: Final = RESULTS / "strangers.json"
+STRANGERS_AGAIN: Final = RESULTS / "strangers_again.json"
+GPU_RESULT: Final = RESULTS / "shown_on_gpu.json"
+PLANTED_RESULT: Final = RESULTS / "planted.json"
+_NOT_MEASURED: Final = "This has not been measured yet."
+_GPU_TRAININGS: Final = {
     "story": "ResNet-50 on a folder of JPEG files, `num_workers=0`",
     "decoy": "twenty numbers read back in each step, which cost nothing",
     "healthy": "nothing to gain",
 }
 _FAMILIES: Final = ("all", "structural", "kernels", "feed", "copy", "sync", "host", "tail", "comm")
-Found = Mapping[str, Any]
+Figures = Mapping[str, Any]
 
 
-def planted(result: Path = PLANTED) -> str:
+def planted_table(result: Path = PLANTED_RESULT) -> str:
     """Give the figures of faults planted in trainings of others, the unseen half first."""
-    found = _read(result)
-    if found is None:
-        return _NOT_YET
+    figures = _read(result)
+    if figures is None:
+        return _NOT_MEASURED
     head = _head(
         *(
             "half",
@@ -40,20 +40,20 @@ def planted(result: Path = PLANTED) -> str:
         *("alarms, decoys", "alarms, controls", "gain error", "covered", "touch", "withheld"),
     )
     lines = [
-        _planted(name, row[device])
-        for side, row in found["halves"].items()
+        _planted_row(name, row[device])
+        for side, row in figures["halves"].items()
         for name, device in ((f"**{side}**", "all"), ("… CPU", "cpu"), ("… GPU", "cuda"))
         if row[device]["cases"]
     ]
     return "\n".join([*head, *lines])
 
 
-def planted_briefly(result: Path = PLANTED) -> str:
+def planted_sentence(result: Path = PLANTED_RESULT) -> str:
     """Return one sentence: how often the first cause was right, and what the tuned set says."""
-    kept, zoo = _read(result), _read(ZOO)
-    if kept is None or zoo is None or "unseen" not in kept["halves"]:
-        return _NOT_YET
-    unseen, tuned = kept["halves"]["unseen"]["all"], zoo["tools"][OURS]
+    planted, zoo = _read(result), _read(ZOO_RESULT)
+    if planted is None or zoo is None or "unseen" not in planted["halves"]:
+        return _NOT_MEASURED
+    unseen, tuned = planted["halves"]["unseen"]["all"], zoo["tools"][GAPLESS]
     return (
         "Of faults planted in training scripts of others, unseen while rules were written, the "
         f"first cause named is right in {_share(unseen['first'])}, and none is named in "
@@ -63,180 +63,180 @@ def planted_briefly(result: Path = PLANTED) -> str:
     )
 
 
-def _planted(name: str, told: Found) -> str:
-    error, of = told["gain_error_points"], told["gain_error_of"]
+def _planted_row(name: str, figures: Figures) -> str:
+    error, n_errors = figures["gain_error_points"], figures["gain_error_of"]
     cells = [
-        str(told["cases"]),
-        str(told["undecided"]),
-        _share(told["first"]),
-        _share(told["first_three"]),
-        _share(told["three_with_trials"]),
-        _share(told["nothing_named"]),
-        _share(told["alarms"]),
-        _share(told["alarms_controls"]),
-        f"{_number(error, 1)} ({of})" if of else "–",
-        _share(told["covered"]),
-        _share(told["touch_truth"]),
-        _share(told["withheld"]),
+        str(figures["cases"]),
+        str(figures["undecided"]),
+        _share(figures["first"]),
+        _share(figures["first_three"]),
+        _share(figures["three_with_trials"]),
+        _share(figures["nothing_named"]),
+        _share(figures["alarms"]),
+        _share(figures["alarms_controls"]),
+        f"{_number(error, 1)} ({n_errors})" if n_errors else "–",
+        _share(figures["covered"]),
+        _share(figures["touch_truth"]),
+        _share(figures["withheld"]),
     ]
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def tools(result: Path = ZOO) -> str:
+def tools(result: Path = ZOO_RESULT) -> str:
     """Give the table of what gapless and the baselines name, and how well they foretell."""
-    found = _read(result)
-    if found is None:
-        return _NOT_YET
-    records, order = found["records"], [OURS, *(one for one in found["tools"] if one != OURS)]
+    figures = _read(result)
+    if figures is None:
+        return _NOT_MEASURED
+    records, order = figures["records"], [GAPLESS, *(name for name in figures["tools"] if name != GAPLESS)]
     head = _head(
         *("", "best first", "among three", "regret, mean", "p90", "false alarms", "undecided"),
         *("per report", "answered", "gain error", "ranking"),
     )
-    lines = [_tool(name, found["tools"][name]) for name in order]
-    said = (
+    lines = [_tool(name, figures["tools"][name]) for name in order]
+    summary = (
         f"{records['all']} records: {records['faulty']} faulty, {records['sound']} sound, "
         f"{records['undecided']} undecided; {records['matter']} have a remedy worth 5 % and more. "
-        f"Rules and thresholds: `{found['thresholds']}`."
+        f"Rules and thresholds: `{figures['thresholds']}`."
     )
-    return "\n".join([*head, *lines, "", said])
+    return "\n".join([*head, *lines, "", summary])
 
 
-def _tool(name: str, told: Found) -> str:
-    gains = told["gains"]["all"]
+def _tool(name: str, figures: Figures) -> str:
+    gains = figures["gains"]["all"]
     cells = [
-        _share(told["first"]),
-        _share(told["first_three"]),
-        _percent(told["regret_mean"]),
-        _percent(told["regret_p90"]),
-        _share(told["false_alarms"]),
-        _share(told["open_alarms"]),
-        _number(told["false_per_report"], 2),
-        _share(told["answered"]),
+        _share(figures["first"]),
+        _share(figures["first_three"]),
+        _percent(figures["regret_mean"]),
+        _percent(figures["regret_p90"]),
+        _share(figures["false_alarms"]),
+        _share(figures["open_alarms"]),
+        _number(figures["false_per_report"], 2),
+        _share(figures["answered"]),
         f"{_number(gains['error_points'], 1)} ({gains['of']})" if gains["of"] else "–",
-        f"{_number(told['kendall'], 2)} ({told['kendall_of']})" if told["kendall_of"] else "–",
+        f"{_number(figures['kendall'], 2)} ({figures['kendall_of']})" if figures["kendall_of"] else "–",
     ]
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def alike(result: Path = ZOO) -> str:
+def shared_lines(result: Path = ZOO_RESULT) -> str:
     """Give the errors of all that predict, on the lines that gapless predicts."""
-    found = _read(result)
-    if found is None:
-        return _NOT_YET
+    figures = _read(result)
+    if figures is None:
+        return _NOT_MEASURED
     lines = [*_head("on the same lines", "of", "error, points", "bias", "rate", "sign")]
-    for name, told in found["alike"].items():
-        if told["of"]:
-            lines.append(f"| {name} | {told['of']} | {' | '.join(_errors(told))} |")
+    for name, tool_figures in figures["alike"].items():
+        if tool_figures["of"]:
+            lines.append(f"| {name} | {tool_figures['of']} | {' | '.join(_errors(tool_figures))} |")
     return "\n".join(lines)
 
 
-def families(result: Path = ZOO) -> str:
+def families(result: Path = ZOO_RESULT) -> str:
     """Give how well gapless foretells, by what is changed."""
-    found = _read(result)
-    if found is None:
-        return _NOT_YET
-    gains: Mapping[str, Found] = found["tools"][OURS]["gains"]
+    figures = _read(result)
+    if figures is None:
+        return _NOT_MEASURED
+    gains: Mapping[str, Figures] = figures["tools"][GAPLESS]["gains"]
     head = _head(
         *("changes of", "of", "error, points", "bias", "rate", "sign"),
         *("within the interval", "its width", "Winkler"),
     )
     lines = [
-        f"| {name} | {one['of']} | {' | '.join([*_errors(one), *_intervals(one)])} |"
+        f"| {name} | {gain['of']} | {' | '.join([*_errors(gain), *_intervals(gain)])} |"
         for name in _FAMILIES
-        if (one := gains.get(name)) is not None and one["of"]
+        if (gain := gains.get(name)) is not None and gain["of"]
     ]
-    rough = found["tools"][OURS]["rough_gains"]
+    rough = figures["tools"][GAPLESS]["rough_gains"]
     cells = [*_errors(rough), *_intervals(rough)]
     lines.append(f"| all, and what was measured roughly | {rough['of']} | {' | '.join(cells)} |")
     return "\n".join([*head, *lines])
 
 
-def _errors(told: Found) -> list[str]:
+def _errors(figures: Figures) -> list[str]:
     return [
-        _number(told["error_points"], 1),
-        _number(told["bias_points"], 1, signed=True),
-        _percent(told["rate_error"]),
-        _share(told["signs"]),
+        _number(figures["error_points"], 1),
+        _number(figures["bias_points"], 1, signed=True),
+        _percent(figures["rate_error"]),
+        _share(figures["signs"]),
     ]
 
 
-def _intervals(told: Found) -> list[str]:
+def _intervals(figures: Figures) -> list[str]:
     return [
-        _share(told["covered"]),
-        _number(told["width_points"], 1),
-        _number(told["winkler_points"], 1),
+        _share(figures["covered"]),
+        _number(figures["width_points"], 1),
+        _number(figures["winkler_points"], 1),
     ]
 
 
-def health(result: Path = ZOO) -> str:
+def health(result: Path = ZOO_RESULT) -> str:
     """Give what must hold of every record: sums, identity, steady leaves."""
-    found = _read(result)
-    if found is None:
-        return _NOT_YET
-    told = found["health"]
+    figures = _read(result)
+    if figures is None:
+        return _NOT_MEASURED
+    checks = figures["health"]
     rows = [
-        ("accounts that do not sum to the nanosecond", f"{told['inexact']} of {told['of']}"),
+        ("accounts that do not sum to the nanosecond", f"{checks['inexact']} of {checks['of']}"),
         (
             "replayed unchanged, off the trace by 2 % at most; refused: not",
-            _share(told["identity"]),
+            _share(checks["identity"]),
         ),
-        ("… median", _percent(told["identity_median"])),
-        ("replayed unchanged, off the un-profiled step: median", _percent(told["anchored_median"])),
-        ("leaves of neighbouring windows differ by: median", _percent(told["unsteady_median"])),
+        ("… median", _percent(checks["identity_median"])),
+        ("replayed unchanged, off the un-profiled step: median", _percent(checks["anchored_median"])),
+        ("leaves of neighbouring windows differ by: median", _percent(checks["unsteady_median"])),
     ]
-    return "\n".join(["| | |", "|---|--:|", *(f"| {what} | {value} |" for what, value in rows)])
+    return "\n".join(["| | |", "|---|--:|", *(f"| {label} | {value} |" for label, value in rows)])
 
 
-def worst(result: Path = ZOO) -> str:
+def worst(result: Path = ZOO_RESULT) -> str:
     """Give the ten predictions that were furthest off, and why."""
-    found = _read(result)
-    if found is None:
-        return _NOT_YET
+    figures = _read(result)
+    if figures is None:
+        return _NOT_MEASURED
     lines = ["| case | change | predicted | measured | points | why |", "|---|---|--:|--:|--:|---|"]
-    for one in found["worst"]:
-        low, mid, high = (one["predicted"][name] for name in ("low", "mid", "high"))
+    for miss in figures["worst"]:
+        low, mid, high = (miss["predicted"][name] for name in ("low", "mid", "high"))
         lines.append(
-            f"| {one['case']} | {one['line']} | {mid:.2f}× ({low:.2f}–{high:.2f}) "
-            f"| {one['measured']['mid']:.2f}× | {one['points']:+.1f} "
-            f"| {one['cause'] or 'not looked into yet'} |"
+            f"| {miss['case']} | {miss['line']} | {mid:.2f}× ({low:.2f}–{high:.2f}) "
+            f"| {miss['measured']['mid']:.2f}× | {miss['points']:+.1f} "
+            f"| {miss['cause'] or 'not looked into yet'} |"
         )
     return "\n".join(lines)
 
 
-def strangers(result: Path = STRANGERS) -> str:
+def strangers(result: Path = STRANGERS_RESULT) -> str:
     """Give the figures of gapless on trainings that its rules were not made with."""
-    found = _read(result)
-    if found is None:
-        return _NOT_YET
+    figures = _read(result)
+    if figures is None:
+        return _NOT_MEASURED
     return f"{tools(result)}\n\n{worst(result)}"
 
 
-def again(result: Path = AGAIN) -> str:
+def strangers_again(result: Path = STRANGERS_AGAIN) -> str:
     """Give the figures of gapless on the same trainings, with rules that were mended with them."""
     return tools(result)
 
 
-def shown(result: Path = SHOWN) -> str:
+def gpu_table(result: Path = GPU_RESULT) -> str:
     """Give what was said of three trainings on a GPU, and what a trial made of it."""
-    found = _read(result)
-    if found is None:
-        return _NOT_YET
+    figures = _read(result)
+    if figures is None:
+        return _NOT_MEASURED
     head = ("| training | named | foretold | measured by `gapless try` | seen, and not named |",)
     line = "|---|---|---|---|---|"
-    return "\n".join((*head, line, *(_shown(name, found[name]) for name in _ACTS)))
+    return "\n".join((*head, line, *(_gpu_row(name, figures[name]) for name in _GPU_TRAININGS)))
 
 
-def _shown(name: str, told: Found) -> str:
-    named = ", ".join(f"{one['code']} {one['name']}" for one in told["findings"]) or "nothing"
-    seen = ", ".join(f"{one['code']} {one['name']}" for one in told["present"]) or "–"
-    trials = told.get("trials") or ()
-    foretold = "; ".join(_ratio(one["predicted"]) for one in trials) or "–"
-    measured = "; ".join(f"{_ratio(one['speedup'])} {one['verdict']}" for one in trials) or "–"
-    return f"| {_ACTS[name]} | {named} | {foretold} | {measured} | {seen} |"
+def _gpu_row(name: str, figures: Figures) -> str:
+    named = ", ".join(f"{finding['code']} {finding['name']}" for finding in figures["findings"]) or "nothing"
+    present = ", ".join(f"{finding['code']} {finding['name']}" for finding in figures["present"]) or "–"
+    trials = figures.get("trials") or ()
+    foretold = "; ".join(_ratio(trial["predicted"]) for trial in trials) or "–"
+    measured = "; ".join(f"{_ratio(trial['speedup'])} {trial['verdict']}" for trial in trials) or "–"
+    return f"| {_GPU_TRAININGS[name]} | {named} | {foretold} | {measured} | {present} |"
 
 
-def _ratio(told: Found | None) -> str:
-    return "–" if told is None else f"{told['mid']:.2f}× ({told['low']:.2f}–{told['high']:.2f})"
+def _ratio(estimate: Figures | None) -> str:
+    return "–" if estimate is None else f"{estimate['mid']:.2f}× ({estimate['low']:.2f}–{estimate['high']:.2f})"
 
 
 def _head(*names: str) -> tuple[str, str]:
@@ -244,12 +244,12 @@ def _head(*names: str) -> tuple[str, str]:
     return f"| {' | '.join(names)} |", "|---|" + "--:|" * (len(names) - 1)
 
 
-def _read(path: Path) -> Found | None:
+def _read(path: Path) -> Figures | None:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def _share(told: Found) -> str:
-    return "–" if not told["of"] else f"{told['share']:.0%} ({told['count']}/{told['of']})"
+def _share(share: Figures) -> str:
+    return "–" if not share["of"] else f"{share['share']:.0%} ({share['count']}/{share['of']})"
 
 
 def _percent(value: float | None) -> str:

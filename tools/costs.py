@@ -31,41 +31,41 @@ SUBJECTS: Final = {
 }
 
 
-def table(result: Path = RESULT) -> str:
+def reading_table(result: Path = RESULT) -> str:
     """Give the table of medians; without a result the sentence that there is none."""
     if not result.exists():
         return "Reading has not been measured yet (`benchmarks/reading.py`)."
-    found: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-    machine = found["machine"]
-    where = f"{machine['cores']} cores of an {machine['processor']}, {found['date']}"
+    measurements: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    machine = measurements["machine"]
+    conditions = f"{machine['cores']} cores of an {machine['processor']}, {measurements['date']}"
     source = "[benchmarks/reading.py](benchmarks/reading.py)"
-    return "\n".join([*HEAD, *_lines(found["summary"]), "", f"Medians, {where}: {source}."])
+    return "\n".join([*HEAD, *_lines(measurements["summary"]), "", f"Medians, {conditions}: {source}."])
 
 
-def recording(result: Path = RECORDING) -> str:
+def recording_table(result: Path = RECORDING) -> str:
     """Give the table of what is added to a training, its noise first."""
     if not result.exists():
         return "Recording has not been measured yet (`benchmarks/overhead.py`)."
-    found: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-    rows = {(row["size"], row["arm"]): row for row in found["summary"]}
+    measurements: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    rows = {(row["size"], row["arm"]): row for row in measurements["summary"]}
     sizes = list(dict.fromkeys(size for size, _ in rows))
     steps = [f"a step of {rows[size, 'plain']['step_ns'] / 1e6:.2g} ms" for size in sizes]
     lines = [
-        f"| what is added | {' | '.join(f'{one} takes' for one in steps)} | the command takes |",
+        f"| what is added | {' | '.join(f'{step} takes' for step in steps)} | the command takes |",
         f"|---|{'--:|' * (len(sizes) + 1)}",
     ]
-    for arm, called in ARMS.items():
+    for arm, label in ARMS.items():
         if not any((size, arm) in rows for size in sizes):  # it was not run
             continue
         cells = [_ratio(rows.get((size, arm))) for size in sizes]
-        whole = rows.get((sizes[0], arm))
-        steps_alike = whole is not None and arm != "torch.profiler"  # it made fewer of them
-        cells.append(f"{whole['added_to_command_s']:+.1f} s" if whole and steps_alike else "–")
-        lines.append(f"| {called} | {' | '.join(cells)} |")
-    machine = found["machine"]
-    where = f"{machine['cores']} cores of an {machine['processor']}, the CPU alone"
+        first_row = rows.get((sizes[0], arm))
+        has_equal_steps = first_row is not None and arm != "torch.profiler"  # it made fewer of them
+        cells.append(f"{first_row['added_to_command_s']:+.1f} s" if first_row and has_equal_steps else "–")
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    machine = measurements["machine"]
+    conditions = f"{machine['cores']} cores of an {machine['processor']}, the CPU alone"
     source = "[benchmarks/overhead.py](benchmarks/overhead.py)"
-    return "\n".join([*lines, "", f"Ratios to the plain run of the same round, {where}: {source}."])
+    return "\n".join([*lines, "", f"Ratios to the plain run of the same round, {conditions}: {source}."])
 
 
 def _ratio(row: Mapping[str, Any] | None) -> str:
@@ -77,19 +77,19 @@ def _ratio(row: Mapping[str, Any] | None) -> str:
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    for name, what in INPUTS.items():
-        here = {
+    for name, description in INPUTS.items():
+        rows_by_subject = {
             row["subject"]: row
             for row in rows
             if row["what"].removesuffix(" through the cache") == name and row["wall_s"] is not None
         }
-        measured = [subject for subject in SUBJECTS if subject in here]
+        measured = [subject for subject in SUBJECTS if subject in rows_by_subject]
         for subject in measured:
-            first = what if subject == measured[0] else ""
-            yield _line(first, SUBJECTS[subject], here[subject])
+            first_cell = description if subject == measured[0] else ""
+            yield _line(first_cell, SUBJECTS[subject], rows_by_subject[subject])
 
 
-def _line(what: str, called: str, row: Mapping[str, Any]) -> str:
+def _line(description: str, label: str, row: Mapping[str, Any]) -> str:
     peak = row["peak_bytes"]
     memory = f"{peak['median'] / 1e9:.2f}" if peak is not None else "–"
-    return f"| {what} | {called} | {row['wall_s']['median']:.1f} | {memory} |"
+    return f"| {description} | {label} | {row['wall_s']['median']:.1f} | {memory} |"

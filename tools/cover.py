@@ -16,7 +16,7 @@ ROOMS: Final = ("model", "accounting", "study", "store")
 
 def shortfalls(report: dict[str, Any]) -> list[str]:
     """Name each file of the demanded rooms that is not wholly covered, with the lines missing."""
-    found: list[str] = []
+    gaps: list[str] = []
     for path, file in sorted(report["files"].items()):
         room = Path(path).parts[Path(path).parts.index("gapless") + 1]
         if room not in ROOMS:
@@ -24,8 +24,8 @@ def shortfalls(report: dict[str, Any]) -> list[str]:
         lines = ", ".join(str(line) for line in file["missing_lines"])
         branches = ", ".join(f"{a}→{b}" for a, b in file["missing_branches"])
         if lines or branches:
-            found.append(f"{path}: lines {lines or 'all run'}; branches {branches or 'all taken'}")
-    return found
+            gaps.append(f"{path}: lines {lines or 'all run'}; branches {branches or 'all taken'}")
+    return gaps
 
 
 def main() -> int:
@@ -33,15 +33,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "coverage.json"
         reports = (f"--cov-report=json:{target}", "--cov=gapless", "--cov-branch")
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "pytest", *reports, *sys.argv[1:]], check=False
         )
-        if done.returncode or not target.exists():
-            return done.returncode or 1
-        missing = shortfalls(json.loads(target.read_text()))
-    if missing:
-        sys.stderr.write("not covered:\n  " + "\n  ".join(missing) + "\n")
-    return 1 if missing else 0
+        if process.returncode or not target.exists():
+            return process.returncode or 1
+        uncovered = shortfalls(json.loads(target.read_text()))
+    if uncovered:
+        sys.stderr.write("not covered:\n  " + "\n  ".join(uncovered) + "\n")
+    return 1 if uncovered else 0
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from gapless.catalogue import pages, rule_pages
 from gapless.cli import COMMANDS
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.document import ComparisonObject, StudyObject, schema
-from gapless.report.names import short
+from gapless.report.names import short_name
 from gapless.report.pen import pen_for
 from gapless.report.trials import trial_screen
 from gapless.store import database, trials
@@ -31,7 +31,7 @@ Makers = Mapping[str, Callable[[], str]]
 ROOT: Final = Path(__file__).parents[1]
 RUNS: Final = ROOT / "tests/data/runs"
 TRIAL: Final = ROOT / "tests/data/trials/remote.json"
-TRIED: Final = "--fix more-workers=4 foreach"  # which a trial does not tell with its values
+TRIED_FIXES: Final = "--fix more-workers=4 foreach"  # which a trial does not tell with its values
 STORY: Final = "2026-11-21T17-12-53-8a06"
 _PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1"}
 _BLOCK: Final = re.compile(
@@ -41,7 +41,7 @@ _BLOCK: Final = re.compile(
 
 def gapless(*arguments: str) -> str:
     """Give what the command line prints for these arguments: 100 columns, no colours."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "gapless", *arguments],
         cwd=RUNS,
         env=os.environ | _PLAIN,
@@ -49,9 +49,9 @@ def gapless(*arguments: str) -> str:
         encoding="utf-8",
         check=False,
     )
-    if done.returncode:
-        sys.exit(f"gapless {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-    return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+    if process.returncode:
+        sys.exit(f"gapless {' '.join(arguments)} failed:\n{process.stdout}{process.stderr}")
+    return "\n".join(line.rstrip() for line in process.stdout.strip("\n").splitlines())
 
 
 def report() -> str:
@@ -59,17 +59,17 @@ def report() -> str:
     page = gapless("report", STORY).rstrip()
     command = json.loads((RUNS / STORY / "run.json").read_text())["command"]
     words = [Path(word).name if word.endswith(".py") else word for word in command]
-    return _fenced(f"$ gapless run {' '.join(words)}\n{page}")
+    return _fence(f"$ gapless run {' '.join(words)}\n{page}")
 
 
 def trial() -> str:
     """Give what ``gapless try`` said of the trial that is kept with the tests."""
     stream = io.StringIO()
-    found = trials.read(TRIAL)
+    kept_trial = trials.read(TRIAL)
     pen = pen_for(stream, width=100)
-    pen.write(trial_screen(found, pen))
+    pen.write(trial_screen(kept_trial, pen))
     page = "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
-    return _fenced(f"$ gapless try {TRIED}\n{page}")
+    return _fence(f"$ gapless try {TRIED_FIXES}\n{page}")
 
 
 def groups() -> str:
@@ -85,15 +85,15 @@ def names() -> str:
     """Give the table of what the report calls each leaf, in the order of its groups."""
     rows = ["| group | in the report | leaf |", "|---|---|---|"]
     leaves = sorted(LEAVES, key=lambda leaf: GROUPS.index(group_of(leaf)))
-    rows += [f"| {PRINTED[group_of(leaf)]} | {short(leaf)} | `{leaf}` |" for leaf in leaves]
+    rows += [f"| {PRINTED[group_of(leaf)]} | {short_name(leaf)} | `{leaf}` |" for leaf in leaves]
     return "\n".join(rows)
 
 
 def command_pages() -> str:
     """Give the help text of the program and of each of its commands."""
-    parts = ["## gapless", _fenced(gapless("--help"))]
+    parts = ["## gapless", _fence(gapless("--help"))]
     for name in COMMANDS:
-        parts += [f"## gapless {name}", _fenced(gapless(name, "--help"))]
+        parts += [f"## gapless {name}", _fence(gapless(name, "--help"))]
     return "\n\n".join(parts)
 
 
@@ -112,7 +112,7 @@ def comparison_schema() -> str:
     return json.dumps(schema(ComparisonObject), indent=2, ensure_ascii=False) + "\n"
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     return f"```text\n{text}\n```"
 
 
@@ -120,26 +120,26 @@ PAGES: Final[Mapping[str, Makers]] = {
     "README.md": {
         "report": report,
         "trial": trial,
-        "recording": costs.recording,
-        "cost": costs.table,
-        "planted": accuracy.planted_briefly,
+        "recording": costs.recording_table,
+        "cost": costs.reading_table,
+        "planted": accuracy.planted_sentence,
     },
     "docs/accuracy.md": {
-        "planted": accuracy.planted,
+        "planted": accuracy.planted_table,
         "tools": accuracy.tools,
-        "alike": accuracy.alike,
+        "alike": accuracy.shared_lines,
         "families": accuracy.families,
         "health": accuracy.health,
         "worst": accuracy.worst,
         "strangers": accuracy.strangers,
-        "again": accuracy.again,
-        "shown": accuracy.shown,
+        "again": accuracy.strangers_again,
+        "shown": accuracy.gpu_table,
     },
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
     "docs/errors.md": {"errors": rule_pages.error_pages},
-    "docs/fixes.md": {"fixes": pages.pages},
-    "docs/rules.md": {"rules": rule_pages.rule_pages, "spoken": spoken.spoken},
+    "docs/fixes.md": {"fixes": pages.fix_pages},
+    "docs/rules.md": {"rules": rule_pages.rule_pages, "spoken": spoken.spoken_table},
     "docs/run-folder.md": {"schema": database_schema},
 }
 FILES: Final[Makers] = {
@@ -160,7 +160,7 @@ def fill(page: str, makers: Makers) -> str:
     return _BLOCK.sub(make, page)
 
 
-def made() -> dict[Path, str]:
+def generate_pages() -> dict[Path, str]:
     """Give all pages and files that hold something generated, as they should be."""
     pages = {ROOT / name: fill(_read(ROOT / name), makers) for name, makers in PAGES.items()}
     return pages | {ROOT / name: maker() for name, maker in FILES.items()}
@@ -175,7 +175,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if stale")
     check: bool = parser.parse_args().check
-    stale = {path: text for path, text in made().items() if text != _read(path)}
+    stale = {path: text for path, text in generate_pages().items() if text != _read(path)}
     for path, text in stale.items():
         state = "stale; run python -m tools.docs" if check else "written"
         print(f"{path.relative_to(ROOT)}: {state}")

@@ -7,56 +7,56 @@ from typing import Any, Final
 
 from gapless.catalogue.rules import RULES
 
-KEPT: Final = Path(__file__).resolve().parents[1] / "tests" / "zoo" / "spoken.json"
-_FEW: Final = 3  # recordings that are named
-_NONE: Final = "–"
+SPOKEN_PATH: Final = Path(__file__).resolve().parents[1] / "tests" / "zoo" / "spoken.json"
+_MAX_NAMED: Final = 3  # recordings that are named
+_NO_RECORDING: Final = "–"
 
 
-def spoken(kept: Path = KEPT) -> str:
+def spoken_table(path: Path = SPOKEN_PATH) -> str:
     """Give the table, and the rules that no recording made speak."""
-    if not kept.exists():
+    if not path.exists():
         return "This has not been asked yet."
-    found: Mapping[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+    recordings: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     rows = ["| cause | named in | worth a trial in | harmless in | silent in | not checked in |"]
     rows.append("|---|---|---|---|--:|--:|")
-    rows += [_row(found, one.code, one.name) for one in RULES]
-    mute = [f"{one.code} {one.name}" for one in RULES if not _heard(found, one.code)]
-    unnamed = [f"{one.code} {one.name}" for one in RULES if not _loud(found, one.code)]
+    rows += [_row(recordings, rule.code, rule.name) for rule in RULES]
+    silent_rules = [f"{rule.code} {rule.name}" for rule in RULES if not _is_spoken(recordings, rule.code)]
+    unnamed_rules = [f"{rule.code} {rule.name}" for rule in RULES if not _is_named(recordings, rule.code)]
     return "\n".join(
         [
             *rows,
             "",
-            f"Asked of {len(found)} recordings.",
+            f"Asked of {len(recordings)} recordings.",
             "",
-            f"Seen in none of them: {', '.join(mute) or 'none'}.",
+            f"Seen in none of them: {', '.join(silent_rules) or 'none'}.",
             "",
-            f"Neither named nor worth a trial in any: {', '.join(unnamed) or 'none'}.",
+            f"Neither named nor worth a trial in any: {', '.join(unnamed_rules) or 'none'}.",
         ]
     )
 
 
-def _row(found: Mapping[str, Any], code: str, name: str) -> str:
-    said = {how: _where(found, code, how) for how in ("findings", "to_try", "present")}
-    unchecked = len(_where(found, code, "abstentions"))
-    silent = len(found) - unchecked - sum(map(len, said.values()))
-    cells = [_listed(where) for where in said.values()]
+def _row(recordings: Mapping[str, Any], code: str, name: str) -> str:
+    names_by_outcome = {outcome: _recordings_with(recordings, code, outcome) for outcome in ("findings", "to_try", "present")}
+    unchecked = len(_recordings_with(recordings, code, "abstentions"))
+    silent = len(recordings) - unchecked - sum(map(len, names_by_outcome.values()))
+    cells = [_list_names(names) for names in names_by_outcome.values()]
     return f"| {code} {name} | {' | '.join(cells)} | {silent} | {unchecked} |"
 
 
-def _where(found: Mapping[str, Any], code: str, how: str) -> list[str]:
-    return [name for name, told in found.items() if code in told[how]]
+def _recordings_with(recordings: Mapping[str, Any], code: str, outcome: str) -> list[str]:
+    return [name for name, codes in recordings.items() if code in codes[outcome]]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     if not names:
-        return _NONE
-    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return ", ".join(f"`{name}`" for name in names[:_FEW]) + more
+        return _NO_RECORDING
+    suffix = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(f"`{name}`" for name in names[:_MAX_NAMED]) + suffix
 
 
-def _loud(found: Mapping[str, Any], code: str) -> bool:
-    return any(code in told["findings"] or code in told["to_try"] for told in found.values())
+def _is_named(recordings: Mapping[str, Any], code: str) -> bool:
+    return any(code in codes["findings"] or code in codes["to_try"] for codes in recordings.values())
 
 
-def _heard(found: Mapping[str, Any], code: str) -> bool:
-    return _loud(found, code) or any(code in told["present"] for told in found.values())
+def _is_spoken(recordings: Mapping[str, Any], code: str) -> bool:
+    return _is_named(recordings, code) or any(code in codes["present"] for codes in recordings.values())

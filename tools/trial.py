@@ -15,29 +15,29 @@ from gapless.model.trial import Trial
 from gapless.store import trials
 
 
-def plain(trial: Trial) -> Trial:
+def strip_machine(trial: Trial) -> Trial:
     """Give a trial without the folders of the machine it was made on."""
     return replace(
         trial,
         command=tuple(Path(word).name if word.startswith("/") else word for word in trial.command),
         run=None,
         arms=tuple(replace(arm, folder=None) for arm in trial.arms),
-        sides=tuple(replace(one, edits=tuple(map(_placed, one.edits))) for one in trial.sides),
+        sides=tuple(replace(side, edits=tuple(map(_strip_folder, side.edits))) for side in trial.sides),
     )
 
 
-def _placed(edit: Edit) -> Edit:
+def _strip_folder(edit: Edit) -> Edit:
     if isinstance(edit, SetGlobal | SetEnv) or edit.where is None:
         return edit
-    where = replace(edit.where, file=Path(edit.where.file).name)
-    return msgspec.structs.replace(edit, where=where)
+    location = replace(edit.where, file=Path(edit.where.file).name)
+    return msgspec.structs.replace(edit, where=location)
 
 
 def main() -> int:
     """Copy one trial."""
     source, target = map(Path, sys.argv[1:3])
     target.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(trials.document(plain(trials.read(source))), indent=1)
+    text = json.dumps(trials.trial_object(strip_machine(trials.read(source))), indent=1)
     target.write_text(text + "\n", encoding="utf-8")
     return 0
 

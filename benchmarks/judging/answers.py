@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.judging.records import Line, Record
-from gapless.model.interval import Interval
+from benchmarks.judging.records import MenuLine, Record
+from gapless.model.interval import Estimate
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Recommendation:
     value: float | None = None  # how many workers, threads, batches
     causes: frozenset[str] = frozenset()  # in the words of ``causes``
     says: str = ""  # in the tool's own words
-    speedup: Interval | None = None
+    speedup: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -25,42 +25,42 @@ class Answer:
     """What a tool says of one record; ``refused``: why it says nothing at all."""
 
     named: tuple[Recommendation, ...] = ()  # the most valuable first; none: nothing to gain
-    predicted: Mapping[str, Interval] = field(
-        default_factory=dict[str, Interval]
+    predicted: Mapping[str, Estimate] = field(
+        default_factory=dict[str, Estimate]
     )  # line → speed-up
     refused: str | None = None
 
 
-def lines_meant(record: Record, named: Recommendation) -> tuple[Line, ...]:
+def matching_lines(record: Record, recommendation: Recommendation) -> tuple[MenuLine, ...]:
     """Give the single remedies of a menu that are what was recommended; none: it is not there.
 
     Those of its name; of its cause, what was trained otherwise, and edits if none has its name.
     """
-    some = [one for one in record.lines if one.single]
-    same = [one for one in some if one.fix is not None and one.fix == named.fix]
-    against = [one for one in some if one.causes & named.causes]
-    return (*same, *(one for one in against if not same or not one.edits))
+    singles = [line for line in record.lines if line.single]
+    same_fix = [line for line in singles if line.fix is not None and line.fix == recommendation.fix]
+    same_cause = [line for line in singles if line.causes & recommendation.causes]
+    return (*same_fix, *(line for line in same_cause if not same_fix or not line.edits))
 
 
-def line_done(record: Record, named: Recommendation) -> Line | None:
+def followed_line(record: Record, recommendation: Recommendation) -> MenuLine | None:
     """Give the one line that following a recommendation amounts to.
 
     Of several values the nearest, by ratio; of two as near, and of several causes, the worse.
     """
-    found = [one for one in lines_meant(record, named) if one.speedup is not None]
-    edits = [one for one in found if one.edits] or found
-    return min(edits, key=lambda one: (_apart(one, named), _gain(one))) if edits else None
+    candidates = [line for line in matching_lines(record, recommendation) if line.speedup is not None]
+    edited = [line for line in candidates if line.edits] or candidates
+    return min(edited, key=lambda line: (_value_distance(line, recommendation), _gain(line))) if edited else None
 
 
-def _gain(line: Line) -> float:
+def _gain(line: MenuLine) -> float:
     return line.speedup.mid if line.speedup is not None else 1.0
 
 
-def _apart(line: Line, named: Recommendation) -> float:
-    mine = value_of(line.edits)
-    if mine is None or named.value is None or mine <= 0 or named.value <= 0:
+def _value_distance(line: MenuLine, recommendation: Recommendation) -> float:
+    line_value = value_of(line.edits)
+    if line_value is None or recommendation.value is None or line_value <= 0 or recommendation.value <= 0:
         return 0.0
-    return round(abs(math.log(mine / named.value)), 6)
+    return round(abs(math.log(line_value / recommendation.value)), 6)
 
 
 def value_of(edits: tuple[Mapping[str, Any], ...]) -> float | None:

@@ -10,51 +10,51 @@ from typing import Final
 
 from benchmarks.judging.answers import Answer, Recommendation
 from benchmarks.judging.causes import FAMILY_OF
-from benchmarks.judging.records import WORTH, Line, Record
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from benchmarks.judging.records import MIN_GAIN, MenuLine, Record
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedRecord:
     """A record, and what was seen of its training."""
 
     record: Record
-    seen: Seen
+    evidence: Evidence
 
 
-Tool = Callable[[Opened], Answer]
+Tool = Callable[[OpenedRecord], Answer]
 _WORKERS: Final = Recommendation("more-workers", 8, says="num_workers=8")
 _PINNED: Final = Recommendation("pin-memory", says="pin_memory=True")
 _MIXED: Final = Recommendation("bf16", says="mixed precision")
 _COMPILED: Final = Recommendation("compile", says="torch.compile")
 
 
-def nothing(_: Opened) -> Answer:
+def nothing(_: OpenedRecord) -> Answer:
     """Recommend nothing, ever."""
     return Answer()
 
 
-def workers_and_pinning(opened: Opened) -> Answer:
+def workers_and_pinning(subject: OpenedRecord) -> Answer:
     """Recommend eight workers and pinned memory, always."""
-    return Answer((_WORKERS, _PINNED), constants(opened).predicted)
+    return Answer((_WORKERS, _PINNED), constants(subject).predicted)
 
 
-def mixed_and_compiled(opened: Opened) -> Answer:
+def mixed_and_compiled(subject: OpenedRecord) -> Answer:
     """Recommend mixed precision and compiling, always."""
-    return Answer((_MIXED, _COMPILED), constants(opened).predicted)
+    return Answer((_MIXED, _COMPILED), constants(subject).predicted)
 
 
 # ── Thresholds ──────────────────────────────────────────────────────────────────────────────────
 
-_LOADING: Final = 0.05  # of a step, in the loader: the plugin then spoke
-_UNUSED: Final = 0.5  # of the time a device works: below it the plugin spoke
-_TALKING: Final = 0.1  # of a step, in communication
-_IDLE: Final = 0.2  # of the time a device does not work: what monitors alarm at
-_WAITING: Final = 0.1  # of a step, in one kind of idle time
+_MAX_LOADING_SHARE: Final = 0.05  # of a step, in the loader: the plugin then spoke
+_MIN_BUSY_SHARE: Final = 0.5  # of the time a device works: below it the plugin spoke
+_MAX_COMM_SHARE: Final = 0.1  # of a step, in communication
+_MAX_IDLE_SHARE: Final = 0.2  # of the time a device does not work: what monitors alarm at
+_MAX_WAIT_SHARE: Final = 0.1  # of a step, in one kind of idle time
 
 
-def plugin(opened: Opened) -> Answer:
+def plugin(subject: OpenedRecord) -> Answer:
     """Say what the withdrawn TensorBoard plugin's six recommendations would.
 
     Its documentation and issues tell of them: time in the loader above 5 % of the step: workers;
@@ -62,66 +62,66 @@ def plugin(opened: Opened) -> Answer:
     mixed precision; DataParallel: DDP; another backend than NCCL: NCCL; communication above 10 %:
     gradients less often or smaller. It has no order but that of its page, and predicts nothing.
     """
-    seen, named = opened.seen, list[Recommendation]()
-    recorded = seen.study.recorded
-    loading = max((one.share or 0.0 for one in recorded.loaders), default=0.0) if recorded else 0.0
-    if loading > _LOADING:
-        named.append(Recommendation("more-workers", says=f"{loading:.0%} of a step in the loader"))
-    if seen.on_device and _busy(seen) < _UNUSED:
-        named.append(Recommendation("batch-size", says=f"the GPU works {_busy(seen):.0%}"))
-    if seen.share("busy.tc_eligible_not_used") > 0:
-        named.append(_MIXED)
-    named += _spread(seen)
-    return Answer(tuple(named))
+    evidence, recommendations = subject.evidence, list[Recommendation]()
+    recorded = evidence.study.recorded
+    loading_share = max((loader.share or 0.0 for loader in recorded.loaders), default=0.0) if recorded else 0.0
+    if loading_share > _MAX_LOADING_SHARE:
+        recommendations.append(Recommendation("more-workers", says=f"{loading_share:.0%} of a step in the loader"))
+    if evidence.on_device and _busy_share(evidence) < _MIN_BUSY_SHARE:
+        recommendations.append(Recommendation("batch-size", says=f"the GPU works {_busy_share(evidence):.0%}"))
+    if evidence.share("busy.tc_eligible_not_used") > 0:
+        recommendations.append(_MIXED)
+    recommendations += _recommend_parallel(evidence)
+    return Answer(tuple(recommendations))
 
 
-def _spread(seen: Seen) -> Sequence[Recommendation]:
-    parallel = seen.facts.parallel if seen.facts is not None else ()
-    found: list[Recommendation] = []
-    if any(one.kind == "data_parallel" for one in parallel):
-        found.append(Recommendation("ddp", says="DataParallel"))
-    if parallel and not seen.on_device:
-        found.append(Recommendation("nccl", says="another backend than NCCL"))
-    if seen.share("comm") > _TALKING:
-        found.append(Recommendation("no-sync", says="communication"))
-    return found
+def _recommend_parallel(evidence: Evidence) -> Sequence[Recommendation]:
+    parallel = evidence.facts.parallel if evidence.facts is not None else ()
+    recommendations: list[Recommendation] = []
+    if any(wrapper.kind == "data_parallel" for wrapper in parallel):
+        recommendations.append(Recommendation("ddp", says="DataParallel"))
+    if parallel and not evidence.on_device:
+        recommendations.append(Recommendation("nccl", says="another backend than NCCL"))
+    if evidence.share("comm") > _MAX_COMM_SHARE:
+        recommendations.append(Recommendation("no-sync", says="communication"))
+    return recommendations
 
 
-def idle_breakdown(opened: Opened) -> Answer:
+def idle_breakdown(subject: OpenedRecord) -> Answer:
     """Say what follows from idle time parted as HTA does: waiting for the host, between kernels.
 
     Read as people do: a device that waits for its host wants data sooner, then fewer launches; one
     that waits between kernels wants fewer of them. Nothing is said of a training without a device.
     """
-    seen = opened.seen
-    if not seen.on_device:
+    evidence = subject.evidence
+    if not evidence.on_device:
         return Answer(refused="there is no device")
-    between = seen.share("idle.device")
-    host = seen.share("idle") - between
-    named: tuple[Recommendation, ...] = ()
-    if host > _WAITING:
-        named += (Recommendation("more-workers", says=f"host wait {host:.0%}"), _COMPILED)
-    if between > _WAITING:
-        named += (Recommendation("fused", says=f"kernel wait {between:.0%}"),)
-    return Answer(named)
+    between_kernels = evidence.share("idle.device")
+    host = evidence.share("idle") - between_kernels
+    recommendations: tuple[Recommendation, ...] = ()
+    if host > _MAX_WAIT_SHARE:
+        recommendations += (Recommendation("more-workers", says=f"host wait {host:.0%}"), _COMPILED)
+    if between_kernels > _MAX_WAIT_SHARE:
+        recommendations += (Recommendation("fused", says=f"kernel wait {between_kernels:.0%}"),)
+    return Answer(recommendations)
 
 
-def threshold(opened: Opened) -> Answer:
+def threshold(subject: OpenedRecord) -> Answer:
     """Say what a monitor of idle GPUs says: idle above 20 % is the fault of the input pipeline."""
-    seen = opened.seen
-    if not seen.on_device:
+    evidence = subject.evidence
+    if not evidence.on_device:
         return Answer(refused="there is no device")
-    return Answer((_WORKERS, _PINNED) if 1 - _busy(seen) > _IDLE else ())
+    return Answer((_WORKERS, _PINNED) if 1 - _busy_share(evidence) > _MAX_IDLE_SHARE else ())
 
 
-def _busy(seen: Seen) -> float:
-    return seen.share("busy", "copy", "comm")
+def _busy_share(evidence: Evidence) -> float:
+    return evidence.share("busy", "copy", "comm")
 
 
 # ── Tables and subtraction ──────────────────────────────────────────────────────────────────────
 
 # Round figures as blog posts and tuning guides give them.
-_USUAL: Final[Mapping[str, float]] = {
+_USUAL_GAINS: Final[Mapping[str, float]] = {
     "more-workers": 2.0,
     "workers-and-one-thread": 2.0,
     "bf16": 1.7,
@@ -145,27 +145,27 @@ _USUAL: Final[Mapping[str, float]] = {
 }
 
 
-def constants(opened: Opened) -> Answer:
+def constants(subject: OpenedRecord) -> Answer:
     """Recommend by a table of constant gains what can be done, the largest first."""
-    facts = opened.seen.facts
+    facts = subject.evidence.facts
     loaders = bool(facts is not None and facts.loaders)
-    able = [
+    applicable = [
         name
-        for name in _USUAL
+        for name in _USUAL_GAINS
         if (loaders or FAMILY_OF[name] not in {"feed", "copy"})
-        and (opened.seen.on_device or FAMILY_OF[name] not in {"kernel", "copy"})
+        and (subject.evidence.on_device or FAMILY_OF[name] not in {"kernel", "copy"})
     ]
-    named = [Recommendation(one, speedup=_point(_USUAL[one])) for one in able]
-    named.sort(key=lambda one: -_USUAL[one.fix or ""])
-    predicted = {
-        line.name: _point(_USUAL[line.fix])
-        for line in opened.record.lines
-        if line.fix is not None and line.fix in _USUAL
+    recommendations = [Recommendation(fix, speedup=_exactly(_USUAL_GAINS[fix])) for fix in applicable]
+    recommendations.sort(key=lambda recommendation: -_USUAL_GAINS[recommendation.fix or ""])
+    predictions = {
+        line.name: _exactly(_USUAL_GAINS[line.fix])
+        for line in subject.record.lines
+        if line.fix is not None and line.fix in _USUAL_GAINS
     }
-    return Answer(tuple(named), predicted)
+    return Answer(tuple(recommendations), predictions)
 
 
-_OF_FIX: Final[Mapping[str, tuple[str, ...]]] = {
+_LEAVES_OF_FIX: Final[Mapping[str, tuple[str, ...]]] = {
     "more-workers": ("idle.data",),
     "workers-and-one-thread": ("idle.data",),
     "cached-batch": ("idle.data",),
@@ -189,7 +189,7 @@ _OF_FIX: Final[Mapping[str, tuple[str, ...]]] = {
     "no-evaluation": ("idle.io_main.eval",),
     "no-sync": ("comm.exposed", "idle.comm"),
 }
-_OF_CAUSE: Final[Mapping[str, tuple[str, ...]]] = {
+_LEAVES_OF_CAUSE: Final[Mapping[str, tuple[str, ...]]] = {
     "reading": ("idle.data",),
     "making samples": ("idle.data",),
     "slow samples": ("idle.data",),
@@ -217,59 +217,59 @@ _PRECISION: Final[Mapping[str, Mapping[tuple[str, ...], float]]] = {
     "fp16": {_COMPUTE: 1 / 3, _MEMORY: 1 / 2},
     "tf32": {("busy.tc_eligible_not_used",): 1 / 3},
 }
-_MOST_GONE: Final = 0.98
+_MAX_REMOVED_SHARE: Final = 0.98
 
 
-def subtraction(opened: Opened) -> Answer:
+def subtraction(subject: OpenedRecord) -> Answer:
     """Recommend what takes off most of the step, the cause's leaves taken for nought (Amdahl)."""
-    seen = opened.seen
+    evidence = subject.evidence
     fixes: dict[object, str] = {}  # the first of those that are about the same leaves
-    for fix, leaves in _OF_FIX.items():
+    for fix, leaves in _LEAVES_OF_FIX.items():
         if fix not in _ABLATIONS:
             fixes.setdefault(leaves, fix)
     fixes |= {fix: fix for fix in _PRECISION}
     causes: dict[object, frozenset[str]] = {}
-    for cause, leaves in _OF_CAUSE.items():
+    for cause, leaves in _LEAVES_OF_CAUSE.items():
         causes[leaves] = causes.get(leaves, frozenset()) | {cause}
-    named: list[Recommendation] = []
+    recommendations: list[Recommendation] = []
     for key in dict.fromkeys((*fixes, *causes)):
-        fix, about = fixes.get(key), causes.get(key, frozenset[str]())
-        gain = _without(seen, fix, about if fix is None else frozenset())
-        if gain is not None and gain > 1 + WORTH:
-            named.append(Recommendation(fix, causes=about, speedup=_point(gain)))
-    named.sort(key=lambda one: -(one.speedup.mid if one.speedup else 1.0))
-    return Answer(tuple(named), _subtracted(seen, opened.record.lines))
+        fix, reasons = fixes.get(key), causes.get(key, frozenset[str]())
+        gain = _speedup_without(evidence, fix, reasons if fix is None else frozenset())
+        if gain is not None and gain > 1 + MIN_GAIN:
+            recommendations.append(Recommendation(fix, causes=reasons, speedup=_exactly(gain)))
+    recommendations.sort(key=lambda recommendation: -(recommendation.speedup.mid if recommendation.speedup else 1.0))
+    return Answer(tuple(recommendations), _subtract_lines(evidence, subject.record.lines))
 
 
 _ABLATIONS: Final = frozenset({"cached-batch", "no-checkpoint", "no-logging", "no-evaluation"})
 
 
-def _subtracted(seen: Seen, lines: Sequence[Line]) -> dict[str, Interval]:
-    found: dict[str, Interval] = {}
+def _subtract_lines(evidence: Evidence, lines: Sequence[MenuLine]) -> dict[str, Estimate]:
+    speedups: dict[str, Estimate] = {}
     for line in lines:
         causes = line.causes if line.fix is None else frozenset[str]()
-        gain = _without(seen, line.fix, causes)
+        gain = _speedup_without(evidence, line.fix, causes)
         if gain is not None:
-            found[line.name] = _point(gain)
-    return found
+            speedups[line.name] = _exactly(gain)
+    return speedups
 
 
-def _without(seen: Seen, fix: str | None, causes: frozenset[str]) -> float | None:
+def _speedup_without(evidence: Evidence, fix: str | None, causes: frozenset[str]) -> float | None:
     """Give the speed-up if what a fix or some causes are about took no time."""
     factors = dict(_PRECISION.get(fix or "", {}))
     if not factors:
-        leaves = _OF_FIX.get(fix or "", ()) + tuple(
-            leaf for one in sorted(causes) for leaf in _OF_CAUSE.get(one, ())
+        leaves = _LEAVES_OF_FIX.get(fix or "", ()) + tuple(
+            leaf for cause in sorted(causes) for leaf in _LEAVES_OF_CAUSE.get(cause, ())
         )
         if not leaves:
             return None
         factors = {tuple(dict.fromkeys(leaves)): 0.0}
-    gone = sum(seen.share(*leaves) * (1 - factor) for leaves, factor in factors.items())
-    return 1 / (1 - min(_MOST_GONE, gone))
+    removed = sum(evidence.share(*leaves) * (1 - factor) for leaves, factor in factors.items())
+    return 1 / (1 - min(_MAX_REMOVED_SHARE, removed))
 
 
-def _point(speedup: float) -> Interval:
-    return Interval(speedup, speedup, speedup)
+def _exactly(speedup: float) -> Estimate:
+    return Estimate(speedup, speedup, speedup)
 
 
 BASELINES: Final[Mapping[str, Tool]] = {

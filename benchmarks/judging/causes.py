@@ -216,8 +216,8 @@ def against_of_edits(fix: str | None, edits: Iterable[Mapping[str, Any]]) -> Aga
     """Give what a line of edits is against; nothing where no list has it."""
     if fix is not None:
         return (frozenset({CAUSE_OF_FIX[fix]}),) if fix in CAUSE_OF_FIX else ()
-    found = (CAUSE_OF_TARGET.get(str(edit.get("target"))) for edit in edits)
-    return tuple(frozenset({one}) for one in found if one is not None)
+    causes = (CAUSE_OF_TARGET.get(str(edit.get("target"))) for edit in edits)
+    return tuple(frozenset({cause}) for cause in causes if cause is not None)
 
 
 def against_of(case: str, variant: str) -> Against:
@@ -227,19 +227,19 @@ def against_of(case: str, variant: str) -> Against:
     """
     if case in STRANGERS:
         return (frozenset(REWRITTEN.get((case, variant), (f"{case}: {variant}",))),)
-    changed: Iterable[str] = ZOO[case].variant(variant) if case in ZOO else (variant,)
-    return tuple(dict.fromkeys(frozenset(OPTIONS.get(one, (one,))) for one in changed))
+    options: Iterable[str] = ZOO[case].variant(variant) if case in ZOO else (variant,)
+    return tuple(dict.fromkeys(frozenset(OPTIONS.get(option, (option,))) for option in options))
 
 
 def family_of(against: Against) -> str:
     """Give the family of what does away with some causes."""
-    causes = (one for each in against for one in sorted(each))
-    known = (_FAMILY_OF_CAUSE[one] for one in causes if one in _FAMILY_OF_CAUSE)
-    return next(known, "host")
+    causes = (word for words in against for word in sorted(words))
+    families = (_FAMILY_OF_CAUSE[cause] for cause in causes if cause in _FAMILY_OF_CAUSE)
+    return next(families, "host")
 
 
-def meant(name: str) -> frozenset[str]:
+def causes_named(name: str) -> frozenset[str]:
     """Give the causes that a tool may mean by what it calls one."""
     words = name.lower().replace(" ", "-").replace("_", "-")
-    found = (causes for pattern, causes in WORDS if re.search(pattern, words))
-    return frozenset(one for causes in found for one in causes)
+    matches = (causes for pattern, causes in WORDS if re.search(pattern, words))
+    return frozenset(cause for causes in matches for cause in causes)

@@ -3,47 +3,47 @@
 from collections.abc import Mapping, Sequence
 
 from benchmarks.judging import metrics as m
-from benchmarks.judging.metrics import Judged, Miss, Share
+from benchmarks.judging.metrics import JudgedCases, Miss, CaseShare
 
 
-def table(judged: Judged) -> Mapping[str, object]:
+def figure_table(judged: JudgedCases) -> Mapping[str, object]:
     """Give all figures of one tool, as JSON tells them."""
-    some, rough, left = m.misses(judged), m.misses(judged, rough=True), m.regrets(judged)
+    misses, rough_misses, regrets = m.gain_misses(judged), m.gain_misses(judged, rough=True), m.regrets(judged)
     tau, taus = m.kendall(judged)
     return {
-        "first": told(m.found(judged, 1)),
-        "first_three": told(m.found(judged, 3)),
-        "off_menu": told(m.off_menu(judged)),
-        "regret_mean": m.mean(left),
-        "regret_p90": m.quantile(left, 0.9),
-        "regret_of": len(left),
-        "false_alarms": told(m.false_alarms(judged)),
-        "open_alarms": told(m.open_alarms(judged)),
+        "first": share_to_json(m.hit_share(judged, 1)),
+        "first_three": share_to_json(m.hit_share(judged, 3)),
+        "off_menu": share_to_json(m.off_menu_share(judged)),
+        "regret_mean": m.mean(regrets),
+        "regret_p90": m.quantile(regrets, 0.9),
+        "regret_of": len(regrets),
+        "false_alarms": share_to_json(m.false_alarms(judged)),
+        "open_alarms": share_to_json(m.open_alarms(judged)),
         "false_per_report": m.false_per_report(judged),
-        "harmless_named": told(m.harmless_named(judged)),
-        "answered": told(m.answered(judged)),
-        "predicted": told(m.predicted(judged)),
+        "harmless_named": share_to_json(m.harmless_named(judged)),
+        "answered": share_to_json(m.answered_share(judged)),
+        "predicted": share_to_json(m.predicted_share(judged)),
         "kendall": tau,
         "kendall_of": taus,
-        "gains": {name: gains(each) for name, each in {"all": some, **m.by_family(some)}.items()},
-        "rough_gains": gains(rough),
+        "gains": {name: gains(family_misses) for name, family_misses in {"all": misses, **m.by_family(misses)}.items()},
+        "rough_gains": gains(rough_misses),
     }
 
 
-def gains(some: Sequence[Miss]) -> Mapping[str, object]:
+def gains(misses: Sequence[Miss]) -> Mapping[str, object]:
     """Give the figures of some predictions."""
     return {
-        "of": len(some),
-        "error_points": m.mean_error(some),
-        "bias_points": m.bias(some),
-        "rate_error": m.rate_error(some),
-        "signs": told(m.signs(some)),
-        "covered": told(m.covered(some)),
-        "width_points": m.width(some),
-        "winkler_points": m.winkler(some),
+        "of": len(misses),
+        "error_points": m.mean_error(misses),
+        "bias_points": m.bias(misses),
+        "rate_error": m.rate_error(misses),
+        "signs": share_to_json(m.signs(misses)),
+        "covered": share_to_json(m.covered_share(misses)),
+        "width_points": m.width(misses),
+        "winkler_points": m.winkler(misses),
     }
 
 
-def told(share: Share) -> Mapping[str, object]:
+def share_to_json(share: CaseShare) -> Mapping[str, object]:
     """Give a share, as JSON tells it."""
-    return {"count": share.count, "of": share.of, "share": share.value}
+    return {"count": share.count, "of": share.total, "share": share.value}

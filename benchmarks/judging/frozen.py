@@ -9,26 +9,26 @@ from benchmarks.judging.records import ROOT
 
 _SOURCE: Final = ROOT / "src" / "gapless"
 _ROOMS: Final = ("accounting", "catalogue", "replay", "study")
-_FITTED: Final = "residuals.json"  # what the benchmark itself writes
+_RESIDUALS: Final = "residuals.json"  # what the benchmark itself writes
 
 
-def thresholds(rooms: Iterable[str] = _ROOMS, source: Path = _SOURCE) -> str:
+def thresholds_hash(rooms: Iterable[str] = _ROOMS, source: Path = _SOURCE) -> str:
     """Give the hash of every source of the rooms that account, replay, diagnose and price."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(path for room in rooms for path in (source / room).rglob("*.py")):
-        found.update(path.relative_to(source).as_posix().encode() + b"\0")
-        found.update(path.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+        digest.update(path.relative_to(source).as_posix().encode() + b"\0")
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
-def judge(folder: Path = Path(__file__).parent) -> str:
+def judge_hash(folder: Path = Path(__file__).parent) -> str:
     """Give the hash of what answers are judged with: the words for causes, the metrics."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(folder.glob("*.py")):
-        found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
-def fitted(source: Path = _SOURCE) -> str:
+def residuals_hash(source: Path = _SOURCE) -> str:
     """Give the hash of the residuals that intervals are stretched by."""
-    return hashlib.sha256((source / "replay" / _FITTED).read_bytes()).hexdigest()[:16]
+    return hashlib.sha256((source / "replay" / _RESIDUALS).read_bytes()).hexdigest()[:16]

@@ -9,25 +9,25 @@ from gapless.model.study import Study
 from gapless.study import Options, open_study
 
 
-def sums_exactly(study: Study) -> bool:
+def has_exact_sums(study: Study) -> bool:
     """Tell whether each account of a study sums to its time to the nanosecond."""
-    whole = [(study.account.leaves, study.account.wall_ns)]
-    whole += [(study.account.groups, study.account.wall_ns)]
-    whole += [(row.leaves, row.row.end - row.row.start) for row in study.account.rows]
+    sums = [(study.account.leaves, study.account.wall_ns)]
+    sums += [(study.account.groups, study.account.wall_ns)]
+    sums += [(row.leaves, row.row.end - row.row.start) for row in study.account.rows]
     recorded = study.recorded
     if recorded is not None:
-        whole.append((recorded.timeline.leaves, recorded.timeline.wall_ns))
+        sums.append((recorded.timeline.leaves, recorded.timeline.wall_ns))
         joint = recorded.account
         if joint is not None:
-            whole.append((joint.account.leaves, joint.account.wall_ns))
-    return all(sum(leaves.values()) == wall for leaves, wall in whole)
+            sums.append((joint.account.leaves, joint.account.wall_ns))
+    return all(sum(leaves.values()) == wall for leaves, wall in sums)
 
 
 def identity(study: Study) -> tuple[float | None, float | None]:
     """Give how far unchanged replays are off: the trace, and the un-profiled step."""
     diagnosis = study.diagnosis
-    rehearsal = diagnosis.rehearsal if diagnosis is not None else None
-    return (None, None) if rehearsal is None else (rehearsal.imputed, rehearsal.unprofiled)
+    fidelity = diagnosis.fidelity if diagnosis is not None else None
+    return (None, None) if fidelity is None else (fidelity.imputed, fidelity.unprofiled)
 
 
 def steadiness(run: Path) -> float | None:
@@ -35,9 +35,9 @@ def steadiness(run: Path) -> float | None:
 
     Windows with stacks are slower and are left out. ``None`` with fewer than two windows.
     """
-    windows = [one for one in sorted((run / "windows").glob("rank0-*")) if "stacks" not in one.name]
-    accounts = [open_study([one], Options(cache=False)).account for one in windows]
-    shares = [_shares(one) for one in accounts if one.wall_ns and one.steps]
+    windows = [window for window in sorted((run / "windows").glob("rank0-*")) if "stacks" not in window.name]
+    accounts = [open_study([window], Options(cache=False)).account for window in windows]
+    shares = [_shares(account) for account in accounts if account.wall_ns and account.steps]
     return max((_variation(a, b) for a, b in pairwise(shares)), default=None)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from benchmarks.judging.answers import Answer
-from benchmarks.judging.baselines import BASELINES, Opened
-from benchmarks.judging.health import identity, steadiness, sums_exactly
-from benchmarks.judging.ours import Said, residuals, says
+from benchmarks.judging.baselines import BASELINES, OpenedRecord
+from benchmarks.judging.health import identity, steadiness, has_exact_sums
+from benchmarks.judging.ours import CheckedAnswer, residuals, ask_gapless
 from benchmarks.judging.records import Record
 from gapless.replay import calibration
 from gapless.replay.calibration import Residual
@@ -17,11 +17,11 @@ from gapless.store.recordings import load
 from gapless.store.unpack import unpack
 from gapless.study import Options
 from gapless.study.price import Prices
-from gapless.study.recorded.making import accounted, prices
+from gapless.study.recorded.making import account_run, prices_of_run
 
 
 @dataclass(frozen=True)
-class Health:
+class RecordHealth:
     """What must hold of a record whatever its truth; ``None``: it could not be seen."""
 
     exact: bool  # every account sums to its time
@@ -32,54 +32,54 @@ class Health:
 
 
 @dataclass(frozen=True)
-class Looked:
+class Inspection:
     """All that was said of a record, without anything that is fitted."""
 
     answer: Answer
-    others: Mapping[str, Answer]
+    baselines: Mapping[str, Answer]
     residuals: tuple[Residual, ...]
-    health: Health
+    health: RecordHealth
 
 
-def look(record: Record) -> Looked:
+def inspect_record(record: Record) -> Inspection:
     """Ask gapless, its intervals as they come, and the baselines; see what must hold."""
-    with tempfile.TemporaryDirectory(prefix="gapless-judge-") as place:
-        folder, priced = opened(record, Path(place))
-        said = without(priced, record, ())
-        others = {name: tool(Opened(record, priced.seen)) for name, tool in BASELINES.items()}
-        imputed, unprofiled = identity(said.study)
-        diagnosis = said.study.diagnosis
-        rehearsal = diagnosis.rehearsal if diagnosis is not None else None
-        health = Health(
-            sums_exactly(said.study),
+    with tempfile.TemporaryDirectory(prefix="gapless-judge-") as scratch:
+        folder, record_prices = study_record(record, Path(scratch))
+        checked = ask_held_out(record_prices, record, ())
+        baselines = {name: tool(OpenedRecord(record, record_prices.evidence)) for name, tool in BASELINES.items()}
+        imputed, unprofiled = identity(checked.study)
+        diagnosis = checked.study.diagnosis
+        fidelity = diagnosis.fidelity if diagnosis is not None else None
+        health = RecordHealth(
+            has_exact_sums(checked.study),
             imputed,
             unprofiled,
             steadiness(folder),
-            None if rehearsal is None else rehearsal.refused,
+            None if fidelity is None else fidelity.refused,
         )
-    return Looked(said.answer, others, tuple(residuals(said, record)), health)
+    return Inspection(checked.answer, baselines, tuple(residuals(checked, record)), health)
 
 
-def look_again(record: Record, known: Sequence[Residual]) -> Answer:
+def ask_again(record: Record, fitted: Sequence[Residual]) -> Answer:
     """Ask gapless with intervals that the errors on all other kinds of training have widened."""
-    with tempfile.TemporaryDirectory(prefix="gapless-judge-") as place:
-        _, priced = opened(record, Path(place))
-        return without(priced, record, known).answer
+    with tempfile.TemporaryDirectory(prefix="gapless-judge-") as scratch:
+        _, record_prices = study_record(record, Path(scratch))
+        return ask_held_out(record_prices, record, fitted).answer
 
 
-def without(priced: Prices, record: Record, known: Sequence[Residual]) -> Said:
+def ask_held_out(record_prices: Prices, record: Record, fitted: Sequence[Residual]) -> CheckedAnswer:
     """Ask gapless, with the residuals of all kinds of training but this record's."""
-    others = tuple(one for one in known if one.training != record.kind)
-    with patch.object(calibration, "committed", lambda: others):
-        return says(priced, record)
+    other_kinds = tuple(residual for residual in fitted if residual.training != record.kind)
+    with patch.object(calibration, "load_residuals", lambda: other_kinds):
+        return ask_gapless(record_prices, record)
 
 
-def opened(record: Record, place: Path) -> tuple[Path, Prices]:
+def study_record(record: Record, scratch: Path) -> tuple[Path, Prices]:
     """Unpack a record and study it; give its folder, and what changes of it are priced with."""
-    folder = unpack(record.run, place)
-    made = accounted(load(folder), Options(cache=False), _nothing)
-    return folder, prices(made, cached=False)
+    folder = unpack(record.run, scratch)
+    account = account_run(load(folder), Options(cache=False), _ignore_progress)
+    return folder, prices_of_run(account, cached=False)
 
 
-def _nothing(_: str) -> None:
+def _ignore_progress(_: str) -> None:
     """Say nothing of the progress."""

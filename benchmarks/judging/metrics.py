@@ -9,27 +9,27 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from benchmarks.judging.answers import Answer, Recommendation, line_done, lines_meant
+from benchmarks.judging.answers import Answer, Recommendation, followed_line, matching_lines
 from benchmarks.judging.causes import KERNELS
-from benchmarks.judging.records import SOUND, UNDECIDED, WORTH, Line, Record
-from gapless.model.interval import Interval
+from benchmarks.judging.records import SOUND, UNDECIDED, MIN_GAIN, MenuLine, Record
+from gapless.model.interval import Estimate
 
 ALPHA: Final = 0.1  # what a 90 % interval may miss
-_SIGN: Final = WORTH  # a gain of so much of a step has a sign
-Judged = Sequence[tuple[Record, Answer]]
+_MIN_SIGNED_GAIN: Final = MIN_GAIN  # a gain of so much of a step has a sign
+JudgedCases = Sequence[tuple[Record, Answer]]
 
 
 @dataclass(frozen=True)
-class Share:
+class CaseShare:
     """So many of so many."""
 
     count: int
-    of: int
+    total: int
 
     @property
     def value(self) -> float | None:
         """Give the share; ``None`` of none."""
-        return self.count / self.of if self.of else None
+        return self.count / self.total if self.total else None
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Miss:
     kind: str  # of training
     line: str
     family: str
-    predicted: Interval
-    measured: Interval
+    predicted: Estimate
+    measured: Estimate
 
     @property
     def points(self) -> float:
         """Give the error in points of the step's time."""
-        return gained(self.predicted.mid) - gained(self.measured.mid)
+        return gain_points(self.predicted.mid) - gain_points(self.measured.mid)
 
     @property
     def rate(self) -> float:
@@ -54,7 +54,7 @@ class Miss:
         return self.predicted.mid / self.measured.mid - 1
 
 
-def gained(speedup: float) -> float:
+def gain_points(speedup: float) -> float:
     """Give a speed-up as points of the unchanged step's time."""
     return 100 * (1 - 1 / speedup)
 
@@ -62,87 +62,87 @@ def gained(speedup: float) -> float:
 # ── What is named ───────────────────────────────────────────────────────────────────────────────
 
 
-def found(judged: Judged, first: int) -> Share:
+def hit_share(judged: JudgedCases, n_first: int) -> CaseShare:
     """Count the cases whose best remedy is among the first recommendations."""
     cases = [(record, answer) for record, answer in judged if record.matters]
-    return Share(sum(_hits(*one, first) for one in cases), len(cases))
+    return CaseShare(sum(_is_hit(*case, n_first) for case in cases), len(cases))
 
 
-def _hits(record: Record, answer: Answer, first: int) -> bool:
+def _is_hit(record: Record, answer: Answer, n_first: int) -> bool:
     """Tell whether the best is named: the cause counts here, its value in the regret.
 
     But for a value that is near one that was measured to do nothing.
     """
-    best = {one.name for one in record.accepted}
-    named = [one for one in answer.named[:first] if not _is_false(record, one)]
-    return any(line.name in best for one in named for line in lines_meant(record, one))
+    best = {line.name for line in record.acceptable}
+    recommendations = [recommendation for recommendation in answer.named[:n_first] if not _is_false(record, recommendation)]
+    return any(line.name in best for recommendation in recommendations for line in matching_lines(record, recommendation))
 
 
-def off_menu(judged: Judged) -> Share:
+def off_menu_share(judged: JudgedCases) -> CaseShare:
     """Count the first recommendations that no menu can judge."""
     firsts = [(record, answer.named[0]) for record, answer in judged if answer.named]
-    return Share(sum(line_done(*one) is None for one in firsts), len(firsts))
+    return CaseShare(sum(followed_line(*pair) is None for pair in firsts), len(firsts))
 
 
-def regrets(judged: Judged) -> list[float]:
+def regrets(judged: JudgedCases) -> list[float]:
     """Give for each decided case what following the first recommendation leaves of the best.
 
     As a share of the best speed-up. Who recommends nothing, or what no menu can judge, leaves all.
     """
-    return [_regret(*one) for one in judged if one[0].truth != UNDECIDED]
+    return [_regret(*case) for case in judged if case[0].truth != UNDECIDED]
 
 
 def _regret(record: Record, answer: Answer) -> float:
     best = record.best
-    most = max(1.0, best.speedup.mid if best is not None and best.speedup is not None else 1.0)
-    done = line_done(record, answer.named[0]) if answer.named else None
-    reached = done.speedup.mid if done is not None and done.speedup is not None else 1.0
-    return max(0.0, (most - reached) / most)
+    best_speedup = max(1.0, best.speedup.mid if best is not None and best.speedup is not None else 1.0)
+    followed = followed_line(record, answer.named[0]) if answer.named else None
+    reached_speedup = followed.speedup.mid if followed is not None and followed.speedup is not None else 1.0
+    return max(0.0, (best_speedup - reached_speedup) / best_speedup)
 
 
-def false_alarms(judged: Judged) -> Share:
+def false_alarms(judged: JudgedCases) -> CaseShare:
     """Count the sound cases (healthy ones and decoys) of which anything was recommended."""
     sound = [answer for record, answer in judged if record.truth == SOUND]
-    return Share(sum(bool(one.named) for one in sound), len(sound))
+    return CaseShare(sum(bool(answer.named) for answer in sound), len(sound))
 
 
-def open_alarms(judged: Judged) -> Share:
+def open_alarms(judged: JudgedCases) -> CaseShare:
     """Count the undecided cases of which anything was recommended: right or false, who knows."""
-    some = [answer for record, answer in judged if record.truth == UNDECIDED]
-    return Share(sum(bool(one.named) for one in some), len(some))
+    undecided = [answer for record, answer in judged if record.truth == UNDECIDED]
+    return CaseShare(sum(bool(answer.named) for answer in undecided), len(undecided))
 
 
-def false_per_report(judged: Judged) -> float | None:
+def false_per_report(judged: JudgedCases) -> float | None:
     """Give how many recommendations of a report were measured to be worth less than 2 %."""
-    counts = [sum(_is_false(record, one) for one in answer.named) for record, answer in judged]
+    counts = [sum(_is_false(record, recommendation) for recommendation in answer.named) for record, answer in judged]
     return fmean(counts) if counts else None
 
 
-def _is_false(record: Record, named: Recommendation) -> bool:
-    done = line_done(record, named)
-    return done is not None and done.harmless
+def _is_false(record: Record, recommendation: Recommendation) -> bool:
+    followed = followed_line(record, recommendation)
+    return followed is not None and followed.harmless
 
 
-def harmless_named(judged: Judged) -> Share:
+def harmless_named(judged: JudgedCases) -> CaseShare:
     """Count the lines that were measured to be harmless, and were recommended all the same."""
     lines = [
-        (line, {one.name for named in answer.named if (one := line_done(record, named))})
+        (line, {followed.name for recommendation in answer.named if (followed := followed_line(record, recommendation))})
         for record, answer in judged
         for line in record.lines
         if line.single and line.harmless
     ]
-    return Share(sum(line.name in named for line, named in lines), len(lines))
+    return CaseShare(sum(line.name in names for line, names in lines), len(lines))
 
 
-def answered(judged: Judged) -> Share:
+def answered_share(judged: JudgedCases) -> CaseShare:
     """Count the cases of which anything was said, "nothing to gain" included."""
-    return Share(sum(answer.refused is None for _, answer in judged), len(judged))
+    return CaseShare(sum(answer.refused is None for _, answer in judged), len(judged))
 
 
 # ── What is predicted ───────────────────────────────────────────────────────────────────────────
 
 
-def misses(judged: Judged, *, rough: bool = False) -> list[Miss]:
+def gain_misses(judged: JudgedCases, *, rough: bool = False) -> list[Miss]:
     """Give the predictions of all lines that were measured well enough to judge them.
 
     ``rough``: with those that were measured less well, whose noise is then part of the error.
@@ -150,79 +150,79 @@ def misses(judged: Judged, *, rough: bool = False) -> list[Miss]:
     return [
         Miss(record.case, record.kind, line.name, line.family, answer.predicted[line.name], truth)
         for record, answer in judged
-        for line, truth in _exact(record, rough=rough)
+        for line, truth in _exact_lines(record, rough=rough)
         if line.name in answer.predicted
     ]
 
 
-def predicted(judged: Judged) -> Share:
+def predicted_share(judged: JudgedCases) -> CaseShare:
     """Count the lines, of those that can judge a gain, for which one was predicted."""
-    lines = [(answer, line) for record, answer in judged for line, _ in _exact(record)]
-    return Share(sum(line.name in answer.predicted for answer, line in lines), len(lines))
+    lines = [(answer, line) for record, answer in judged for line, _ in _exact_lines(record)]
+    return CaseShare(sum(line.name in answer.predicted for answer, line in lines), len(lines))
 
 
-def _exact(record: Record, *, rough: bool = False) -> list[tuple[Line, Interval]]:
-    some = [one for one in record.lines if one.exact or (rough and one.rough)]
-    return [(one, one.speedup) for one in some if one.speedup is not None]
+def _exact_lines(record: Record, *, rough: bool = False) -> list[tuple[MenuLine, Estimate]]:
+    lines = [line for line in record.lines if line.exact or (rough and line.rough)]
+    return [(line, line.speedup) for line in lines if line.speedup is not None]
 
 
-def mean_error(some: Iterable[Miss]) -> float | None:
+def mean_error(misses: Iterable[Miss]) -> float | None:
     """Give the mean absolute error, in points of step time."""
-    return mean(abs(one.points) for one in some)
+    return mean(abs(miss.points) for miss in misses)
 
 
-def bias(some: Iterable[Miss]) -> float | None:
+def bias(misses: Iterable[Miss]) -> float | None:
     """Give the mean error with its sign: above 0, too much is promised."""
-    return mean(one.points for one in some)
+    return mean(miss.points for miss in misses)
 
 
-def rate_error(some: Iterable[Miss]) -> float | None:
+def rate_error(misses: Iterable[Miss]) -> float | None:
     """Give the mean absolute error of the rate of steps, relative."""
-    return mean(abs(one.rate) for one in some)
+    return mean(abs(miss.rate) for miss in misses)
 
 
-def signs(some: Iterable[Miss]) -> Share:
+def signs(misses: Iterable[Miss]) -> CaseShare:
     """Count the gains and losses of 2 % and more that were foretold as such."""
-    clear = [one for one in some if abs(gained(one.measured.mid)) >= 100 * _SIGN]
-    return Share(
-        sum((one.predicted.mid > 1) == (one.measured.mid > 1) for one in clear), len(clear)
+    clear = [miss for miss in misses if abs(gain_points(miss.measured.mid)) >= 100 * _MIN_SIGNED_GAIN]
+    return CaseShare(
+        sum((miss.predicted.mid > 1) == (miss.measured.mid > 1) for miss in clear), len(clear)
     )
 
 
-def by_family(some: Iterable[Miss]) -> dict[str, list[Miss]]:
+def by_family(misses: Iterable[Miss]) -> dict[str, list[Miss]]:
     """Part predictions by what is changed, and once more into structure and kernels."""
-    parted: dict[str, list[Miss]] = {"structural": [], "kernels": []}
-    for one in some:
-        parted["kernels" if one.family == KERNELS else "structural"].append(one)
-        parted.setdefault(one.family, []).append(one)
-    return parted
+    families: dict[str, list[Miss]] = {"structural": [], "kernels": []}
+    for miss in misses:
+        families["kernels" if miss.family == KERNELS else "structural"].append(miss)
+        families.setdefault(miss.family, []).append(miss)
+    return families
 
 
-def covered(some: Iterable[Miss]) -> Share:
+def covered_share(misses: Iterable[Miss]) -> CaseShare:
     """Count the intervals that the measured gain lies in."""
-    every = [(one.predicted, one.measured.mid) for one in some]
-    return Share(sum(one.low <= truth <= one.high for one, truth in every), len(every))
+    gains = [(miss.predicted, miss.measured.mid) for miss in misses]
+    return CaseShare(sum(estimate.low <= truth <= estimate.high for estimate, truth in gains), len(gains))
 
 
-def width(some: Iterable[Miss]) -> float | None:
+def width(misses: Iterable[Miss]) -> float | None:
     """Give the mean width of an interval, in points of step time."""
-    return mean(gained(one.predicted.high) - gained(one.predicted.low) for one in some)
+    return mean(gain_points(miss.predicted.high) - gain_points(miss.predicted.low) for miss in misses)
 
 
-def winkler(some: Iterable[Miss]) -> float | None:
+def winkler(misses: Iterable[Miss]) -> float | None:
     """Give the mean Winkler score of the 90 % intervals, in points: width, and what is missed."""
-    return mean(_winkler(one) for one in some)
+    return mean(_winkler(miss) for miss in misses)
 
 
-def _winkler(one: Miss) -> float:
-    low, high = gained(one.predicted.low), gained(one.predicted.high)
-    truth = gained(one.measured.mid)
+def _winkler(miss: Miss) -> float:
+    low, high = gain_points(miss.predicted.low), gain_points(miss.predicted.high)
+    truth = gain_points(miss.measured.mid)
     return high - low + 2 / ALPHA * (max(0.0, low - truth) + max(0.0, truth - high))
 
 
-def kendall(judged: Judged) -> tuple[float | None, int]:
+def kendall(judged: JudgedCases) -> tuple[float | None, int]:
     """Give the mean Kendall τ-b of predicted and measured gains over cases, and their number."""
-    taus = [tau for one in judged if (tau := _tau(*one)) is not None]
+    taus = [tau for case in judged if (tau := _tau(*case)) is not None]
     return (fmean(taus) if taus else None), len(taus)
 
 
@@ -237,13 +237,13 @@ def _tau(record: Record, answer: Answer) -> float | None:
 
 def tau_b(pairs: Sequence[tuple[float, float]]) -> float | None:
     """Give Kendall's τ-b; ``None`` where one side does not differ at all."""
-    some = [
+    signs = [
         (_sign(a[0] - b[0]), _sign(a[1] - b[1]))
-        for at, a in enumerate(pairs)
-        for b in pairs[at + 1 :]
+        for index, a in enumerate(pairs)
+        for b in pairs[index + 1 :]
     ]
-    score = sum(x * y for x, y in some)
-    scale = math.sqrt(sum(x != 0 for x, _ in some) * sum(y != 0 for _, y in some))
+    score = sum(x * y for x, y in signs)
+    scale = math.sqrt(sum(x != 0 for x, _ in signs) * sum(y != 0 for _, y in signs))
     return score / scale if scale else None
 
 
@@ -253,8 +253,8 @@ def _sign(value: float) -> int:
 
 def mean(values: Iterable[float]) -> float | None:
     """Give the mean; ``None`` of nothing."""
-    every = list(values)
-    return fmean(every) if every else None
+    numbers = list(values)
+    return fmean(numbers) if numbers else None
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:

@@ -5,130 +5,130 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.judging.answers import Answer, Recommendation, value_of
-from benchmarks.judging.causes import Against, meant
-from benchmarks.judging.records import Line, Record
+from benchmarks.judging.causes import Against, causes_named
+from benchmarks.judging.records import MenuLine, Record
 from gapless.errors import UsageError
-from gapless.model.change import Change, Predicted
-from gapless.model.edit import Applicability, Proposal, as_json, from_json
-from gapless.model.finding import Finding, ToTry
-from gapless.model.interval import Interval
+from gapless.model.change import Change, Prediction
+from gapless.model.edit import Applicability, Proposal, edit_to_json, edit_from_json
+from gapless.model.finding import Finding, TrialCandidate
+from gapless.model.interval import Estimate
 from gapless.model.study import Study
-from gapless.replay.calibration import Residual, halves, score
+from gapless.replay.calibration import Residual, halves, score_prediction
 from gapless.study.concluding import conclude
-from gapless.study.price import Prices, price
-from gapless.study.propose import foretold
+from gapless.study.price import Prices, price_changes
+from gapless.study.propose import predict_together
 
 # What others do to the machine: no remedy of the training's, and menus were measured beside it.
-_OF_THE_MACHINE: Final = frozenset({"throttled-device", "shared-device", "taken-processors"})
+_MACHINE_CAUSES: Final = frozenset({"throttled-device", "shared-device", "taken-processors"})
 
 
 @dataclass(frozen=True)
-class Said:
+class CheckedAnswer:
     """What gapless said, and what of it can be checked beside the menu."""
 
     answer: Answer
     study: Study
-    predicted: Mapping[str, Predicted] = field(default_factory=dict[str, Predicted])  # by line
+    predicted: Mapping[str, Prediction] = field(default_factory=dict[str, Prediction])  # by line
 
 
-def says(prices: Prices, record: Record) -> Said:
+def ask_gapless(prices: Prices, record: Record) -> CheckedAnswer:
     """Give what gapless says of a record, and what it predicts for each line of the menu."""
     study = conclude(prices)
     diagnosis = study.diagnosis
     if diagnosis is None:
-        return Said(Answer(refused="no account could be made of it"), study)
-    named = tuple(
-        _named(one, study.proposals)
-        for one in diagnosis.findings
-        if one.loss.name not in _OF_THE_MACHINE
+        return CheckedAnswer(Answer(refused="no account could be made of it"), study)
+    recommendations = tuple(
+        _recommend_finding(finding, study.proposals)
+        for finding in diagnosis.findings
+        if finding.detection.name not in _MACHINE_CAUSES
     )
-    named += tuple(
-        _to_try(one) if one.odds is None else _named(one.finding, study.proposals)
-        for one in diagnosis.to_try
+    recommendations += tuple(
+        _recommend_trial(candidate) if candidate.odds is None else _recommend_finding(candidate.finding, study.proposals)
+        for candidate in diagnosis.to_try
     )
-    every = (*diagnosis.findings, *diagnosis.present, *(one.finding for one in diagnosis.to_try))
-    predicted = {
-        line.name: one
+    findings = (*diagnosis.findings, *diagnosis.present, *(candidate.finding for candidate in diagnosis.to_try))
+    predictions = {
+        line.name: prediction
         for line in record.lines
-        if (one := _predicted(prices, line, every)) is not None
+        if (prediction := _predict_line(prices, line, findings)) is not None
     }
-    gains = {name: one.speedup for name, one in predicted.items() if one.speedup is not None}
-    return Said(Answer(named, gains), study, predicted)
+    gains = {name: prediction.speedup for name, prediction in predictions.items() if prediction.speedup is not None}
+    return CheckedAnswer(Answer(recommendations, gains), study, predictions)
 
 
-def _named(found: Finding, proposals: Sequence[Proposal]) -> Recommendation:
+def _recommend_finding(finding: Finding, proposals: Sequence[Proposal]) -> Recommendation:
     """Put a finding as something to do: its first fix, or the cause by hand.
 
     What is named by its share of the step has the fixes that are likeliest to help beside it.
     """
-    loss = found.loss
-    mine = [one for one in proposals if loss.code in one.remedies and one.refused is None]
-    first = next(iter((*found.remedies, *mine)), None)
-    tried = "" if found.share is None else ", to be tried"
+    detection = finding.detection
+    proposed = [proposal for proposal in proposals if detection.code in proposal.remedies and proposal.refused is None]
+    remedy = next(iter((*finding.remedies, *proposed)), None)
+    trial_note = "" if finding.share is None else ", to be tried"
     return Recommendation(
-        fix=None if first is None else first.fix,
-        value=None if first is None else value_of(tuple(map(as_json, first.edits))),
-        causes=meant(loss.name),
-        says=f"{loss.code} {loss.name}{tried}: {loss.summary}",
-        speedup=found.predicted.speedup,
+        fix=None if remedy is None else remedy.fix,
+        value=None if remedy is None else value_of(tuple(map(edit_to_json, remedy.edits))),
+        causes=causes_named(detection.name),
+        says=f"{detection.code} {detection.name}{trial_note}: {detection.summary}",
+        speedup=finding.prediction.speedup,
     )
 
 
-def _to_try(one: ToTry) -> Recommendation:
+def _recommend_trial(candidate: TrialCandidate) -> Recommendation:
     """Put a cause that too little hangs on to be named as something to do, behind all findings."""
-    loss, first = one.finding.loss, one.remedies[0]
+    detection, remedy = candidate.finding.detection, candidate.remedies[0]
     return Recommendation(
-        fix=first.fix,
-        value=value_of(tuple(map(as_json, first.edits))),
-        causes=meant(loss.name),
-        says=f"{loss.code} {loss.name}, to be tried: {loss.summary}",
+        fix=remedy.fix,
+        value=value_of(tuple(map(edit_to_json, remedy.edits))),
+        causes=causes_named(detection.name),
+        says=f"{detection.code} {detection.name}, to be tried: {detection.summary}",
     )
 
 
-def _predicted(prices: Prices, line: Line, every: Iterable[Finding]) -> Predicted | None:
+def _predict_line(prices: Prices, line: MenuLine, findings: Iterable[Finding]) -> Prediction | None:
     """Predict what a line of the menu gives; ``None`` where nothing was found that it is about."""
     if line.fix is None:
-        changes = _changes(line.against, every)
-        return price(prices, changes) if changes else None
-    edits = tuple(from_json(dict(edit)) for edit in line.edits)
+        changes = _changes_against(line.against, findings)
+        return price_changes(prices, changes) if changes else None
+    edits = tuple(edit_from_json(dict(edit)) for edit in line.edits)
     try:
-        return foretold(prices, [Proposal(line.fix, line.name, edits, Applicability.RISKY)])
+        return predict_together(prices, [Proposal(line.fix, line.name, edits, Applicability.RISKY)])
     except UsageError:
         return None
 
 
-def _changes(against: Against, every: Iterable[Finding]) -> tuple[Change, ...]:
+def _changes_against(against: Against, findings: Iterable[Finding]) -> tuple[Change, ...]:
     """Give what removes some causes, together; nothing if one of them was not found."""
-    found = [(meant(one.loss.name), one.loss.changes) for one in every if not one.loss.to_try]
-    if any(not any(cause & names for names, _ in found) for cause in against):
+    removals = [(causes_named(finding.detection.name), finding.detection.changes) for finding in findings if not finding.detection.to_try]
+    if any(not any(cause & names for names, _ in removals) for cause in against):
         return ()
     return tuple(
         change
-        for names, changes in found
+        for names, changes in removals
         if any(cause & names for cause in against)
         for change in changes
     )
 
 
-def residuals(said: Said, record: Record) -> list[Residual]:
+def residuals(checked: CheckedAnswer, record: Record) -> list[Residual]:
     """Give how far off the predictions of a record were, where its menu can tell.
 
     What was measured more roughly than it was predicted says nothing of that: its distance is the
     measurement's own noise. Ceilings do not count either: nobody is told what they would give, and
     one batch again and again stays in the processors' caches, too.
     """
-    known = {
-        one.name: one.speedup
-        for one in record.lines
-        if one.rough and one.speedup is not None and not one.ceiling
+    speedups = {
+        line.name: line.speedup
+        for line in record.lines
+        if line.rough and line.speedup is not None and not line.ceiling
     }
     return [
-        Residual(one.family, record.kind, round(score(found, known[name].mid), 4))
-        for name, one in said.predicted.items()
-        if (found := one.speedup) is not None and name in known and _tells(known[name], found)
+        Residual(prediction.family, record.kind, round(score_prediction(speedup, speedups[name].mid), 4))
+        for name, prediction in checked.predicted.items()
+        if (speedup := prediction.speedup) is not None and name in speedups and _is_exact_enough(speedups[name], speedup)
     ]
 
 
-def _tells(measured: Interval, predicted: Interval) -> bool:
+def _is_exact_enough(measured: Estimate, predicted: Estimate) -> bool:
     """Tell whether a measurement is as exact as the prediction that it is to judge."""
     return max(halves(measured)) <= max(halves(predicted))

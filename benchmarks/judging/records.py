@@ -16,21 +16,21 @@ from benchmarks.judging.causes import (
     against_of_edits,
     family_of,
 )
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ZOO: Final = ROOT / "tests" / "zoo" / "records"
 STRANGERS: Final = ROOT / "tests" / "strangers" / "records"
-WORTH: Final = 0.02  # a gain that counts: what parts a sound case from a faulty one
-MATTERS: Final = 0.05  # the best gain of a case that a tool must find
-SEEN: Final = 0.05  # the smallest effect that a line must have been able to show
-ROUGHLY: Final = 0.15  # likewise, where the noise of the measurement may make intervals wider
+MIN_GAIN: Final = 0.02  # a gain that counts: what parts a sound case from a faulty one
+MIN_BEST_GAIN: Final = 0.05  # the best gain of a case that a tool must find
+MAX_EXACT_EFFECT: Final = 0.05  # the smallest effect that a line must have been able to show
+MAX_ROUGH_EFFECT: Final = 0.15  # likewise, where the noise of the measurement may make intervals wider
 FAULTY, SOUND, UNDECIDED = "faulty", "sound", "undecided"
 CEILING: Final = "ceiling"
 
 
 @dataclass(frozen=True)
-class Line:
+class MenuLine:
     """A change on a menu, and what it was measured to be worth."""
 
     name: str
@@ -39,7 +39,7 @@ class Line:
     against: Against  # the causes that it does away with; more than one: a joint line
     family: str  # of what it changes: "feed", "sync" …
     ceiling: bool
-    speedup: Interval | None  # None: it failed
+    speedup: Estimate | None  # None: it failed
     smallest_seen: float | None
 
     @property
@@ -55,17 +55,17 @@ class Line:
     @property
     def harmless(self) -> bool:
         """Tell whether it was measured to give less than what counts."""
-        return self.speedup is not None and self.speedup.high < 1 + WORTH
+        return self.speedup is not None and self.speedup.high < 1 + MIN_GAIN
 
     @property
     def rough(self) -> bool:
         """Tell whether it was measured well enough to fit the width of intervals to it."""
-        return self.smallest_seen is not None and self.smallest_seen <= ROUGHLY
+        return self.smallest_seen is not None and self.smallest_seen <= MAX_ROUGH_EFFECT
 
     @property
     def exact(self) -> bool:
         """Tell whether it was measured well enough to judge a predicted gain by it."""
-        return self.smallest_seen is not None and self.smallest_seen <= SEEN
+        return self.smallest_seen is not None and self.smallest_seen <= MAX_EXACT_EFFECT
 
 
 @dataclass(frozen=True)
@@ -75,22 +75,22 @@ class Record:
     case: str
     kind: str  # of training: what is left out together where something is fitted
     truth: str  # FAULTY, SOUND, UNDECIDED: by the menu
-    lines: tuple[Line, ...]
+    lines: tuple[MenuLine, ...]
     run: Path
 
     @property
-    def best(self) -> Line | None:
+    def best(self) -> MenuLine | None:
         """Give the single remedy that gained most of those that were shown to gain anything."""
-        proven = [one for one in self._measured() if one[1].low > 1]
-        return max(proven, key=lambda one: one[1].mid)[0] if proven else None
+        proven = [pair for pair in self._measured_singles() if pair[1].low > 1]
+        return max(proven, key=lambda pair: pair[1].mid)[0] if proven else None
 
     @property
-    def accepted(self) -> tuple[Line, ...]:
+    def acceptable(self) -> tuple[MenuLine, ...]:
         """Give the remedies that may be called best: those within the interval of the best."""
         best = self.best
         if best is None or best.speedup is None:
             return ()
-        return tuple(line for line, found in self._measured() if found.mid >= best.speedup.low)
+        return tuple(line for line, speedup in self._measured_singles() if speedup.mid >= best.speedup.low)
 
     @property
     def matters(self) -> bool:
@@ -100,55 +100,55 @@ class Record:
             self.truth == FAULTY
             and best is not None
             and best.speedup is not None
-            and best.speedup.mid >= 1 + MATTERS
+            and best.speedup.mid >= 1 + MIN_BEST_GAIN
         )
 
-    def _measured(self) -> list[tuple[Line, Interval]]:
-        return [(one, one.speedup) for one in self.lines if one.single and one.speedup is not None]
+    def _measured_singles(self) -> list[tuple[MenuLine, Estimate]]:
+        return [(line, line.speedup) for line in self.lines if line.single and line.speedup is not None]
 
 
-def truth_of(lines: Sequence[Line]) -> str:
+def truth_of(lines: Sequence[MenuLine]) -> str:
     """Say what a menu has shown: ``FAULTY`` if anything on it is worth naming, ``SOUND`` if not.
 
     Ceilings are no remedies. Where an interval leaves it open: ``UNDECIDED``.
     """
-    found = [one.speedup for one in lines if not one.ceiling and one.speedup is not None]
-    if any(one.low > 1 + WORTH for one in found):
+    speedups = [line.speedup for line in lines if not line.ceiling and line.speedup is not None]
+    if any(speedup.low > 1 + MIN_GAIN for speedup in speedups):
         return FAULTY
-    if found and all(one.high < 1 + WORTH for one in found):
+    if speedups and all(speedup.high < 1 + MIN_GAIN for speedup in speedups):
         return SOUND
     return UNDECIDED
 
 
-def read(folder: Path) -> Record:
+def read_record(folder: Path) -> Record:
     """Read a record."""
     menu = json.loads((folder / "menu.json").read_text(encoding="utf-8"))
-    return parsed(menu, folder / menu["run"])
+    return record_from_menu(menu, folder / menu["run"])
 
 
-def parsed(menu: Mapping[str, Any], run: Path) -> Record:
+def record_from_menu(menu: Mapping[str, Any], run: Path) -> Record:
     """Give the record that a menu tells of."""
-    lines = tuple(_line(menu["case"], one) for one in menu["menu"])
+    lines = tuple(_line(menu["case"], row) for row in menu["menu"])
     return Record(menu["case"], menu["family"], truth_of(lines), lines, run)
 
 
-def all_of(folder: Path) -> tuple[Record, ...]:
+def read_records(folder: Path) -> tuple[Record, ...]:
     """Read all records below a folder."""
-    return tuple(read(found.parent) for found in sorted(folder.glob("*/menu.json")))
+    return tuple(read_record(path.parent) for path in sorted(folder.glob("*/menu.json")))
 
 
-def _line(case: str, told: Mapping[str, Any]) -> Line:
-    fix = None if told["fix"] is None else str(told["fix"]).partition("=")[0]
-    variant, edits = told["variant"], tuple(told["edits"])
+def _line(case: str, row: Mapping[str, Any]) -> MenuLine:
+    fix = None if row["fix"] is None else str(row["fix"]).partition("=")[0]
+    variant, edits = row["variant"], tuple(row["edits"])
     against = against_of_edits(fix, edits) if variant is None else against_of(case, variant)
-    speedup = told["speedup"]
-    return Line(
-        name=told["name"],
+    speedup = row["speedup"]
+    return MenuLine(
+        name=row["name"],
         fix=fix,
         edits=edits,
         against=against,
         family=family_of(against) if fix is None else FAMILY_OF.get(fix, "host"),
-        ceiling=told["role"] == CEILING,
-        speedup=None if speedup is None else Interval(**speedup),
-        smallest_seen=told["smallest_seen"],
+        ceiling=row["role"] == CEILING,
+        speedup=None if speedup is None else Estimate(**speedup),
+        smallest_seen=row["smallest_seen"],
     )

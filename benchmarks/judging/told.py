@@ -9,73 +9,73 @@ import msgspec
 
 from benchmarks.judging import metrics
 from benchmarks.judging.answers import Answer
-from benchmarks.judging.metrics import Judged, Miss
+from benchmarks.judging.metrics import JudgedCases, Miss
 from benchmarks.judging.records import Record
 
-OURS: Final = "gapless"
+GAPLESS: Final = "gapless"
 CAUSES: Final = Path(__file__).with_name("causes_of_errors.json")
-_WORST: Final = 10
+_MAX_WORST: Final = 10
 
 
-def plain(answer: Answer) -> dict[str, Any]:
+def answer_to_json(answer: Answer) -> dict[str, Any]:
     """Give an answer as JSON has it."""
-    told = msgspec.to_builtins(answer)
-    for one in told["named"]:
-        one["causes"] = sorted(one["causes"])
-    return told
+    document = msgspec.to_builtins(answer)
+    for recommendation in document["named"]:
+        recommendation["causes"] = sorted(recommendation["causes"])
+    return document
 
 
-def answer_of(told: object) -> Answer:
+def answer_from_json(document: object) -> Answer:
     """Give the answer that a JSON object tells of."""
-    return msgspec.convert(told, Answer)
+    return msgspec.convert(document, Answer)
 
 
-def judged_again(result: Mapping[str, Any], records: Sequence[Record]) -> Judged:
+def judge_again(result: Mapping[str, Any], records: Sequence[Record]) -> JudgedCases:
     """Give what a kept result says of some records; those that it does not know are left out."""
     cases = result["cases"]
-    return [(one, answer_of(cases[one.case]["said"])) for one in records if one.case in cases]
+    return [(record, answer_from_json(cases[record.case]["said"])) for record in records if record.case in cases]
 
 
-def worst(judged: Judged, causes: Path) -> list[dict[str, Any]]:
+def worst_misses(judged: JudgedCases, causes: Path) -> list[dict[str, Any]]:
     """Give the predictions that were furthest off, with what was found to be the cause of it."""
-    known: Mapping[str, str] = json.loads(causes.read_text(encoding="utf-8"))
-    found = sorted(metrics.misses(judged), key=lambda one: -abs(one.points))[:_WORST]
-    return [_miss(one, known.get(f"{one.case}: {one.line}")) for one in found]
+    causes_by_line: Mapping[str, str] = json.loads(causes.read_text(encoding="utf-8"))
+    misses = sorted(metrics.gain_misses(judged), key=lambda miss: -abs(miss.points))[:_MAX_WORST]
+    return [_miss_to_json(miss, causes_by_line.get(f"{miss.case}: {miss.line}")) for miss in misses]
 
 
-def _miss(one: Miss, cause: str | None) -> dict[str, Any]:
+def _miss_to_json(miss: Miss, cause: str | None) -> dict[str, Any]:
     return {
-        "case": one.case,
-        "line": one.line,
-        "family": one.family,
-        "predicted": msgspec.to_builtins(one.predicted),
-        "measured": msgspec.to_builtins(one.measured),
-        "points": round(one.points, 2),
-        "rate": round(one.rate, 4),
+        "case": miss.case,
+        "line": miss.line,
+        "family": miss.family,
+        "predicted": msgspec.to_builtins(miss.predicted),
+        "measured": msgspec.to_builtins(miss.measured),
+        "points": round(miss.points, 2),
+        "rate": round(miss.rate, 4),
         "cause": cause,
     }
 
 
-def case(record: Record, answer: Answer) -> dict[str, Any]:
+def case_to_json(record: Record, answer: Answer) -> dict[str, Any]:
     """Give what was said of a case beside what is true of it."""
-    one: Judged = [(record, answer)]
+    judged: JudgedCases = [(record, answer)]
     best = record.best
     return {
         "truth": record.truth,
         "best": None if best is None else best.name,
         "gain": None if best is None or best.speedup is None else round(best.speedup.mid, 4),
-        "first": metrics.found(one, 1).value,
-        "first_three": metrics.found(one, 3).value,
-        "said": plain(answer),
+        "first": metrics.hit_share(judged, 1).value,
+        "first_three": metrics.hit_share(judged, 3).value,
+        "said": answer_to_json(answer),
     }
 
 
-def rounded(value: object, digits: int = 5) -> object:
+def round_figures(value: object, digits: int = 5) -> object:
     """Give a result with figures short enough to read."""
     if isinstance(value, float):
         return round(value, digits)
     if isinstance(value, Mapping):
-        return {str(key): rounded(one, digits) for key, one in value.items()}
+        return {str(key): round_figures(member, digits) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(one, digits) for one in value]
+        return [round_figures(member, digits) for member in value]
     return value

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.verify import compare
 
 BASE: Final = "base"  # the side without any change
-NARROW: Final = 0.02
-LEAST: Final = 3  # unedited blocks that tell a noise
+MAX_HALF_WIDTH: Final = 0.02
+MIN_BASE_BLOCKS: Final = 3  # unedited blocks that tell a noise
 _POWER: Final = 1.4  # 80 % of such effects are found, beside one that is half the interval
 
 
 @dataclass(frozen=True)
-class Side:
+class MenuSide:
     """A change to measure: edits that are laid, or a variant that is trained."""
 
     name: str
@@ -26,9 +26,9 @@ class Side:
     variant: str | None = None
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "Side":
+    def from_document(cls, document: Mapping[str, Any]) -> "MenuSide":
         """Give the side that a JSON object tells of."""
-        return cls(found["name"], tuple(found["edits"]), found["variant"])
+        return cls(document["name"], tuple(document["edits"]), document["variant"])
 
 
 @dataclass(frozen=True)
@@ -48,53 +48,53 @@ class Block:
         return self.wall_ns / self.steps
 
 
-def pairs(blocks: Sequence[Block], side: str) -> list[compare.Pair]:
+def block_pairs(blocks: Sequence[Block], side: str) -> list[compare.Pair]:
     """Give each block of a side, beside what an unedited one would have taken at that moment.
 
     That is interpolated, in time, between the unedited blocks before and after it.
     """
     base = [block for block in blocks if block.side == BASE]
-    found = (block for block in blocks if block.side == side)
-    return [(_one(_between(base, block)), _one(block.step_ns)) for block in found if base]
+    edited = (block for block in blocks if block.side == side)
+    return [(_as_sample(_interpolate_base(base, block)), _as_sample(block.step_ns)) for block in edited if base]
 
 
-def _one(value: float) -> compare.Float:
+def _as_sample(value: float) -> compare.Float:
     return np.array([value])
 
 
-def _between(base: Sequence[Block], block: Block) -> float:
-    after = bisect.bisect([one.at_s for one in base], block.at_s)
+def _interpolate_base(base: Sequence[Block], block: Block) -> float:
+    after = bisect.bisect([earlier.at_s for earlier in base], block.at_s)
     if after in (0, len(base)):
         return base[min(after, len(base) - 1)].step_ns
-    left, right = base[after - 1], base[after]
-    share = (block.at_s - left.at_s) / (right.at_s - left.at_s)
-    return math.exp((1 - share) * math.log(left.step_ns) + share * math.log(right.step_ns))
+    before, behind = base[after - 1], base[after]
+    share = (block.at_s - before.at_s) / (behind.at_s - before.at_s)
+    return math.exp((1 - share) * math.log(before.step_ns) + share * math.log(behind.step_ns))
 
 
-def gain(blocks: Sequence[Block], side: str) -> Interval | None:
+def gain(blocks: Sequence[Block], side: str) -> Estimate | None:
     """Give the speed-up of a side with its 95 % interval; ``None`` with fewer than two blocks."""
-    return compare.speedup(pairs(blocks, side))
+    return compare.estimate_speedup(block_pairs(blocks, side))
 
 
 def noise(blocks: Sequence[Block]) -> float | None:
     """Give the A/A noise: what a change that does nothing would typically seem to gain."""
     base = [block for block in blocks if block.side == BASE]
-    same = compare.alike([_one(block.step_ns) for block in base])
-    return compare.noise(same, len(base)) if len(base) >= LEAST else None
+    base_pairs = compare.log_ratios([_as_sample(block.step_ns) for block in base])
+    return compare.estimate_noise(base_pairs, len(base)) if len(base) >= MIN_BASE_BLOCKS else None
 
 
-def half(found: Interval) -> float:
+def half_width(estimate: Estimate) -> float:
     """Give half the width of an interval, relative to its middle."""
-    return (found.high - found.low) / 2 / found.mid
+    return (estimate.high - estimate.low) / 2 / estimate.mid
 
 
-def smallest_seen(found: Interval) -> float:
+def smallest_seen(estimate: Estimate) -> float:
     """Give the smallest effect that would have been told from nothing four times in five."""
-    return _POWER * half(found)
+    return _POWER * half_width(estimate)
 
 
-def narrow(blocks: Sequence[Block]) -> bool:
+def is_narrow(blocks: Sequence[Block]) -> bool:
     """Say whether all intervals are within ±2 %."""
     sides = {block.side for block in blocks} - {BASE}
-    found = [gain(blocks, side) for side in sides]
-    return all(one is not None and half(one) <= NARROW for one in found)
+    estimates = [gain(blocks, side) for side in sides]
+    return all(estimate is not None and half_width(estimate) <= MAX_HALF_WIDTH for estimate in estimates)

@@ -14,23 +14,23 @@ from typing import Any, Final
 
 from benchmarks import machine
 from benchmarks.menus.blocks import BASE, Block, gain, noise, smallest_seen
-from benchmarks.menus.recording import ROOT, RecordingError, command, hidden, keep, record, remove
-from benchmarks.menus.resolve import UNEDITED, Line, lines
+from benchmarks.menus.recording import ROOT, RecordingError, command, hide_machine, keep, record, remove
+from benchmarks.menus.resolve import UNEDITED, ResolvedLine, resolve_menu
 from benchmarks.menus.sources import ZOO
 from gapless.model.facts import Facts
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.store.recordings import load
 from gapless.study.recorded.facts import facts
 from tests.zoo.cases import Case
 from tests.zoo.menus import CEILING
 
 VERSION: Final = 1
-WORTH: Final = 0.02  # a gain that counts
-FEWEST: Final = 20  # steps of a recorded run
+MIN_GAIN: Final = 0.02  # a gain that counts
+MIN_STEPS: Final = 20  # steps of a recorded run
 IN_WORKERS: Final = frozenset({"worker-threads"})  # parts whose effect is counted there
-LEAST: Final = 3  # rounds that make a menu
+MIN_ROUNDS: Final = 3  # rounds that make a menu
 _START_S: Final = 90.0  # a process that measures may take so long until it begins, and to end
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 class MeasuringError(Exception):
@@ -38,12 +38,12 @@ class MeasuringError(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class MeasureOptions:
     """How the cases are measured, and where the records go."""
 
     device: str
     out: Path
-    place: Path  # for what is in the making
+    work_folder: Path  # for what is in the making
     rounds: int
     block_s: float
     limit_s: float
@@ -51,87 +51,87 @@ class Asked:
     source: str = ZOO  # of the cases
 
 
-def measure_case(case: Case, asked: Asked, say: Say) -> str:
+def measure_case(case: Case, options: MeasureOptions, report_progress: Progress) -> str:
     """Record and measure a case; give a line that tells its result. Raises ``MeasuringError``."""
-    place = asked.place / case.name
-    place.mkdir(parents=True)
-    say("recording")
+    work_folder = options.work_folder / case.name
+    work_folder.mkdir(parents=True)
+    report_progress("recording")
     try:
-        run = record(case, asked.device, asked.recorded_s, place, asked.source)
+        run = record(case, options.device, options.recorded_s, work_folder, options.source)
     except (RecordingError, subprocess.TimeoutExpired) as error:
         raise MeasuringError(str(error)) from error
-    known = facts(load(run))
-    if known.world.steps < FEWEST:
-        raise MeasuringError(f"{known.world.steps} steps were recorded: too few")
-    menu = lines(case, known)
-    found = _measured(case, asked, menu, place, say)
-    folder = asked.out / case.name
+    run_facts = facts(load(run))
+    if run_facts.world.steps < MIN_STEPS:
+        raise MeasuringError(f"{run_facts.world.steps} steps were recorded: too few")
+    menu = resolve_menu(case, run_facts)
+    measurements = _measure_in_process(case, options, menu, work_folder, report_progress)
+    folder = options.out / case.name
     folder.mkdir(parents=True, exist_ok=True)
     left_out = keep(run, folder / "run.tar.zst")
-    told = _kept(_told(case, asked, menu, found, left_out), folder)
-    remove(place)
-    return told
+    summary = _write_menu(_menu_document(case, options, menu, measurements, left_out), folder)
+    remove(work_folder)
+    return summary
 
 
-def measure_menu(case: Case, asked: Asked, known: Facts, say: Say) -> str:
+def measure_menu(case: Case, options: MeasureOptions, run_facts: Facts, report_progress: Progress) -> str:
     """Measure a case that was recorded before; give a line that tells its result.
 
     Raises ``MeasuringError``.
     """
-    place = asked.place / case.name
-    place.mkdir(parents=True)
-    menu = lines(case, known)
-    found = _measured(case, asked, menu, place, say)
-    told = _kept(_told(case, asked, menu, found, ()), asked.out / case.name)
-    remove(place)
-    return told
+    work_folder = options.work_folder / case.name
+    work_folder.mkdir(parents=True)
+    menu = resolve_menu(case, run_facts)
+    measurements = _measure_in_process(case, options, menu, work_folder, report_progress)
+    summary = _write_menu(_menu_document(case, options, menu, measurements, ()), options.out / case.name)
+    remove(work_folder)
+    return summary
 
 
-def _kept(told: dict[str, Any], folder: Path) -> str:
+def _write_menu(document: dict[str, Any], folder: Path) -> str:
     """Write a menu; with it, the case is done."""
     unfinished = folder / "menu.json.part"
-    unfinished.write_bytes(hidden(json.dumps(told, indent=1).encode()) + b"\n")
+    unfinished.write_bytes(hide_machine(json.dumps(document, indent=1).encode()) + b"\n")
     unfinished.rename(folder / "menu.json")
-    return _in_short(told)
+    return _summarize(document)
 
 
-def _measured(
-    case: Case, asked: Asked, menu: tuple[Line, ...], place: Path, say: Say
+def _measure_in_process(
+    case: Case, options: MeasureOptions, menu: tuple[ResolvedLine, ...], work_folder: Path, report_progress: Progress
 ) -> dict[str, Any]:
     """Let a process of its own measure the menu, passing on what it says."""
     plan = {
         "case": case.name,
-        "source": asked.source,
-        "device": asked.device,
+        "source": options.source,
+        "device": options.device,
         "sides": [UNEDITED, *(line.side() for line in menu)],
-        "rounds": asked.rounds,
-        "most_rounds": asked.rounds + 1,
-        "block_s": asked.block_s,
-        "limit_s": asked.limit_s,
+        "rounds": options.rounds,
+        "most_rounds": options.rounds + 1,
+        "block_s": options.block_s,
+        "limit_s": options.limit_s,
     }
     text = json.dumps(plan).replace('"/project/', f'"{ROOT}/')  # of a run that is kept already
-    (place / "plan.json").write_text(text)
+    (work_folder / "plan.json").write_text(text)
     start = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
-    measure = ["-m", "benchmarks.menus.measure", str(place / "plan.json"), str(place / "out.json")]
+    measure = ["-m", "benchmarks.menus.measure", str(work_folder / "plan.json"), str(work_folder / "out.json")]
     line = [sys.executable, *(start if case.ranks > 1 else []), *measure]
     with (
-        (place / "errors").open("w+") as errors,
+        (work_folder / "errors").open("w+") as errors,
         subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True) as child,
     ):
-        end = time.monotonic() + asked.limit_s + _START_S
-        for text in _until(child, end):
-            say(text)
+        end = time.monotonic() + options.limit_s + _START_S
+        for text in _lines_until(child, end):
+            report_progress(text)
         child.terminate()
-    if not (place / "out.json").exists():
-        raise MeasuringError((place / "errors").read_text()[-3000:])
-    told = json.loads((place / "out.json").read_text())
-    rounds = sum(block["side"] == BASE for block in told["blocks"]) - 1
-    if rounds < LEAST:
-        raise MeasuringError(f"{rounds} rounds within {asked.limit_s:g} s: too few")
-    return told
+    if not (work_folder / "out.json").exists():
+        raise MeasuringError((work_folder / "errors").read_text()[-3000:])
+    measurements = json.loads((work_folder / "out.json").read_text())
+    rounds = sum(block["side"] == BASE for block in measurements["blocks"]) - 1
+    if rounds < MIN_ROUNDS:
+        raise MeasuringError(f"{rounds} rounds within {options.limit_s:g} s: too few")
+    return measurements
 
 
-def _until(child: "subprocess.Popen[str]", end: float) -> Iterator[str]:
+def _lines_until(child: "subprocess.Popen[str]", end: float) -> Iterator[str]:
     """Give the lines that a process prints, until it ends or its time is over."""
     if child.stdout is None:
         return
@@ -141,18 +141,18 @@ def _until(child: "subprocess.Popen[str]", end: float) -> Iterator[str]:
         time.sleep(0.2)
 
 
-def _told(
+def _menu_document(
     case: Case,
-    asked: Asked,
-    menu: tuple[Line, ...],
-    found: Mapping[str, Any],
+    options: MeasureOptions,
+    menu: tuple[ResolvedLine, ...],
+    measurements: Mapping[str, Any],
     left_out: tuple[str, ...],
 ) -> dict[str, Any]:
     """Put a case and what was measured of it into the form that is kept."""
-    blocks = [Block(**one) for one in found["blocks"]]
+    blocks = [Block(**block) for block in measurements["blocks"]]
     base = [block.step_ns for block in blocks if block.side == BASE]
-    told = [_line(line, blocks, found) for line in menu]
-    first = case.ranks == 1
+    menu_lines = [_line(line, blocks, measurements) for line in menu]
+    has_one_rank = case.ranks == 1
     return {
         "version": VERSION,
         "case": case.name,
@@ -160,34 +160,34 @@ def _told(
         "size": case.size,
         "kind": case.kind,
         "planted": list(case.planted),
-        "truth": truth(told),
+        "truth": menu_truth(menu_lines),
         "options": dict(case.options),
         "ranks": case.ranks,
         "seed": 0,
-        "command": ["python", *command(case, asked.device, asked.recorded_s, asked.source)[1:]],
+        "command": ["python", *command(case, options.device, options.recorded_s, options.source)[1:]],
         "run": "run.tar.zst",
         "windows_left_out": list(left_out),
         "machine": {
             **machine.machine(),
-            "torch": found["torch"],
-            "threads": found["threads"],
-            "device": found["device"],
-            "host_kind": platform.machine() if first else f"{platform.machine()}, one host",
+            "torch": measurements["torch"],
+            "threads": measurements["threads"],
+            "device": measurements["device"],
+            "host_kind": platform.machine() if has_one_rank else f"{platform.machine()}, one host",
         },
         "measured_unix_s": round(time.time()),
-        "spent_s": found["spent_s"],
-        "block_s": asked.block_s,
+        "spent_s": measurements["spent_s"],
+        "block_s": options.block_s,
         "step_ns": round(median(base)),
         "noise": noise(blocks),
-        "menu": told,
+        "menu": menu_lines,
         "blocks": [asdict(block) for block in blocks],
         "repeated": [],
     }
 
 
-def _line(line: Line, blocks: list[Block], found: Mapping[str, Any]) -> dict[str, Any]:
+def _line(line: ResolvedLine, blocks: list[Block], measurements: Mapping[str, Any]) -> dict[str, Any]:
     name = line.choice.name
-    failed = found["failed"].get(name) or _without_effect(line, found["effects"].get(name))
+    failed = measurements["failed"].get(name) or _no_effect_reason(line, measurements["effects"].get(name))
     speedup = None if failed else gain(blocks, name)
     times = [block.step_ns for block in blocks if block.side == name]
     return {
@@ -201,44 +201,44 @@ def _line(line: Line, blocks: list[Block], found: Mapping[str, Any]) -> dict[str
         "speedup": None if speedup is None else asdict(speedup),
         "smallest_seen": None if speedup is None else round(smallest_seen(speedup), 4),
         "step_ns": round(median(times)) if times else None,
-        "took_effect": found["effects"].get(name),
+        "took_effect": measurements["effects"].get(name),
         "failed": failed,
     }
 
 
-def _without_effect(line: Line, effects: list[int] | None) -> str | None:
+def _no_effect_reason(line: ResolvedLine, effects: list[int] | None) -> str | None:
     """Say that edits changed nothing, where that would have been counted: not in workers."""
-    elsewhere = any(edit.get("part") in IN_WORKERS for edit in line.edits)
-    if not line.edits or not effects or elsewhere or any(effects):
+    in_workers = any(edit.get("part") in IN_WORKERS for edit in line.edits)
+    if not line.edits or not effects or in_workers or any(effects):
         return None
     return "its edits took no effect"
 
 
-def truth(menu: list[dict[str, Any]]) -> str:
+def menu_truth(menu: list[dict[str, Any]]) -> str:
     """Say what a menu has shown: "faulty" if something on it is worth 2 %, "sound" if nothing is.
 
     Ceilings are no remedies. Where an interval leaves it open: "undecided".
     """
-    found = [
-        Interval(**line["speedup"])
+    estimates = [
+        Estimate(**line["speedup"])
         for line in menu
         if line["role"] != CEILING and line["speedup"] is not None
     ]
-    if any(one.low > 1 + WORTH for one in found):
+    if any(estimate.low > 1 + MIN_GAIN for estimate in estimates):
         return "faulty"
-    if found and all(one.high < 1 + WORTH for one in found):
+    if estimates and all(estimate.high < 1 + MIN_GAIN for estimate in estimates):
         return "sound"
     return "undecided"
 
 
-def _in_short(told: Mapping[str, Any]) -> str:
+def _summarize(document: Mapping[str, Any]) -> str:
     """Give the result of a case in a line."""
-    parts = [f"{told['truth']}, {told['step_ns'] / 1e6:.2f} ms a step"]
-    for line in told["menu"]:
-        found = line["speedup"]
-        if found is None:
+    parts = [f"{document['truth']}, {document['step_ns'] / 1e6:.2f} ms a step"]
+    for line in document["menu"]:
+        speedup = line["speedup"]
+        if speedup is None:
             parts.append(f"{line['name']} {line['failed'] or 'not measured'}")
         else:
-            half = (found["high"] - found["low"]) / 2
-            parts.append(f"{line['name']} ×{found['mid']:.3f} ±{half:.3f}")
+            half = (speedup["high"] - speedup["low"]) / 2
+            parts.append(f"{line['name']} ×{speedup['mid']:.3f} ±{half:.3f}")
     return ", ".join(parts)

@@ -42,23 +42,23 @@ class Device:
         """Give clock (MHz), temperature (°C), power (W), as far as they are told."""
         if self.nvml is None:
             return {}
-        found: dict[str, float] = {}
+        readings: dict[str, float] = {}
         with suppress(self.nvml.NVMLError):
-            found["sm_mhz"] = self.nvml.nvmlDeviceGetClockInfo(self.handle, self.nvml.NVML_CLOCK_SM)
+            readings["sm_mhz"] = self.nvml.nvmlDeviceGetClockInfo(self.handle, self.nvml.NVML_CLOCK_SM)
             sensor = self.nvml.NVML_TEMPERATURE_GPU
-            found["celsius"] = self.nvml.nvmlDeviceGetTemperature(self.handle, sensor)
-            found["watts"] = self.nvml.nvmlDeviceGetPowerUsage(self.handle) / 1000
-        return found
+            readings["celsius"] = self.nvml.nvmlDeviceGetTemperature(self.handle, sensor)
+            readings["watts"] = self.nvml.nvmlDeviceGetPowerUsage(self.handle) / 1000
+        return readings
 
     def facts(self) -> dict[str, Any]:
         """Give what the device is."""
         if not self.on:
             return {"name": "cpu", "cpus": len(os.sched_getaffinity(0))}
-        found = torch.cuda.get_device_properties(0)
+        properties = torch.cuda.get_device_properties(0)
         facts: dict[str, Any] = {
-            "name": found.name,
-            "capability": [found.major, found.minor],
-            "memory_bytes": found.total_memory,
+            "name": properties.name,
+            "capability": [properties.major, properties.minor],
+            "memory_bytes": properties.total_memory,
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
             "cpus": len(os.sched_getaffinity(0)),
@@ -73,27 +73,27 @@ class Device:
 @contextmanager
 def foreign() -> Generator[Callable[[], float | None]]:
     """Give a function that says how many of our cores others took, on average, in the block."""
-    begun = _busy(), _own(), os.times().elapsed
+    start = _busy_seconds(), _own_seconds(), os.times().elapsed
     end: list[float | None] = []
-    yield lambda: end[0] if end else _taken(begun)
-    end.append(_taken(begun))
+    yield lambda: end[0] if end else _foreign_cores(start)
+    end.append(_foreign_cores(start))
 
 
-def _taken(begun: tuple[float | None, float, float]) -> float | None:
-    busy, own, elapsed = _busy(), _own(), os.times().elapsed
-    if busy is None or begun[0] is None or elapsed <= begun[2]:
+def _foreign_cores(start: tuple[float | None, float, float]) -> float | None:
+    busy_s, own_s, elapsed = _busy_seconds(), _own_seconds(), os.times().elapsed
+    if busy_s is None or start[0] is None or elapsed <= start[2]:
         return None
-    return round(max(0.0, (busy - begun[0]) - (own - begun[1])) / (elapsed - begun[2]), 3)
+    return round(max(0.0, (busy_s - start[0]) - (own_s - start[1])) / (elapsed - start[2]), 3)
 
 
-def _busy() -> float | None:
+def _busy_seconds() -> float | None:
     """Give the seconds that the cores we may use were busy, steal included."""
-    ours = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    our_cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     total = 0
     try:
         for line in Path("/proc/stat").read_text().splitlines():
             name, *ticks = line.split()
-            if name in ours:
+            if name in our_cores:
                 user, nice, system, _idle, _wait, irq, soft, steal = map(int, ticks[:8])
                 total += user + nice + system + irq + soft + steal
     except (OSError, ValueError):
@@ -101,10 +101,10 @@ def _busy() -> float | None:
     return total * _TICK_S
 
 
-def _own() -> float:
+def _own_seconds() -> float:
     """Give the seconds of this process and of those that it started, dead or alive."""
-    mine = os.times()
-    total = mine.user + mine.system + mine.children_user + mine.children_system
+    times = os.times()
+    total = times.user + times.system + times.children_user + times.children_system
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             spent = child.cpu_times()

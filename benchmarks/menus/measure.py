@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from torch import distributed
 
-from benchmarks.menus.blocks import BASE, Block, Side, narrow
+from benchmarks.menus.blocks import BASE, Block, MenuSide, is_narrow
 from benchmarks.menus.device import Device, foreign
-from benchmarks.menus.overlaid import overlay, times_of
+from benchmarks.menus.overlaid import overlay, effect_count
 from benchmarks.menus.sources import ZOO, cases_of, maker_of
 from tests.zoo.cases import Case
 from tests.zoo.job import Job, Steps
@@ -31,7 +31,7 @@ from tests.zoo.job import Job, Steps
 SETTLE_S = 0.3  # at the start of a block, at least
 WARM_S = 0.3  # at the start of all, after three steps
 START_S = 1.0  # what a block takes beside its steps, about
-LONGEST = 4.0  # times as long as asked for: what a block may take for rare events or many workers
+MAX_STRETCH = 4.0  # times as long as asked for: what a block may take for rare events or many workers
 QUEUES = 3  # full queues of a loader that a block is to span, at least
 
 
@@ -39,7 +39,7 @@ QUEUES = 3  # full queues of a loader that a block is to span, at least
 class Arm:
     """A side, ready to be measured."""
 
-    side: Side
+    side: MenuSide
     job: Job
     step_s: float = 0.0  # as last seen
     effects: tuple[int, ...] = ()  # how often each edit took effect in the last block
@@ -58,7 +58,7 @@ class Bench:
         self.failed: dict[str, str] = {}
         self.made: dict[str | None, Job] = {}
 
-    def build(self, side: Side) -> Arm:
+    def build(self, side: MenuSide) -> Arm:
         """Build what a side trains: a model of its own, on the data of all."""
         if side.variant not in self.made:
             make = maker_of(self.plan.get("source", ZOO))
@@ -72,83 +72,83 @@ class Bench:
         """Let everything be allocated and compiled, and see how long a step takes."""
 
         def steps(training: Steps) -> None:
-            count, taken = 1, 0.0
+            count, taken_s = 1, 0.0
             for _ in range(3):
                 next(training)
             self.device.wait()
-            while taken < WARM_S:
-                taken = self.timed(training, count)
-                arm.step_s = taken / count
+            while taken_s < WARM_S:
+                taken_s = self.time_steps(training, count)
+                arm.step_s = taken_s / count
                 count *= 2
 
         self.with_edits(arm, steps)
 
-    def timed(self, training: Steps, count: int) -> float:
+    def time_steps(self, training: Steps, count: int) -> float:
         """Give the seconds that so many steps take; of several ranks, the first's."""
-        begun = time.perf_counter()
+        start_s = time.perf_counter()
         for _ in range(count):
             next(training)
         self.device.wait()
-        return agreed(time.perf_counter() - begun)
+        return first_rank_value(time.perf_counter() - start_s)
 
     def measure(self, arm: Arm) -> None:
         """Measure one block."""
 
         def steps(training: Steps) -> None:
-            for _ in range(self.settling(arm)):
+            for _ in range(self.settling_steps(arm)):
                 next(training)
             self.device.wait()
             count = self.count(arm)
             before = self.device.state()
-            with foreign() as others:
-                taken = self.timed(training, count)
-            arm.step_s = taken / count
-            at = time.monotonic() - self.begun
-            block = Block(arm.side.name, at, count, round(taken * 1e9), others(), before)
+            with foreign() as foreign_cores:
+                taken_s = self.time_steps(training, count)
+            arm.step_s = taken_s / count
+            now_s = time.monotonic() - self.begun
+            block = Block(arm.side.name, now_s, count, round(taken_s * 1e9), foreign_cores(), before)
             self.blocks.append(block)
 
         self.with_edits(arm, steps)
 
     def with_edits(self, arm: Arm, act: Callable[[Steps], None]) -> None:
         """Lay the edits of an arm, make its loader and optimizer, act, and lift them."""
-        laid = overlay()
-        laid.lay(list(arm.side.edits))
+        edit_overlay = overlay()
+        edit_overlay.apply(list(arm.side.edits))
         try:
             training = arm.job.train(arm.job)
             try:
                 act(training)
             finally:
                 training.close()
-            arm.effects = tuple(times_of(number) for number in range(len(arm.side.edits)))
+            arm.effects = tuple(effect_count(number) for number in range(len(arm.side.edits)))
         finally:
-            laid.lift()
+            edit_overlay.revert()
             torch.set_num_threads(self.threads)
             gc.collect()
 
-    def settling(self, arm: Arm) -> int:
+    def settling_steps(self, arm: Arm) -> int:
         """Give the steps until a block begins: a queue of batches, and some time.
 
         A part of the overlay's may let something happen once before it keeps it from happening.
         """
         wrapped = any(edit["kind"] == "wrap" for edit in arm.side.edits)
-        first = max(queue_of(arm), arm.job.period if wrapped else 0)
-        return max(3, min(first, self._most(arm)), round(SETTLE_S / arm.step_s))
+        queued = max(queue_length(arm), arm.job.period if wrapped else 0)
+        return max(3, min(queued, self._max_steps(arm)), round(SETTLE_S / arm.step_s))
 
     def count(self, arm: Arm) -> int:
         """Give the steps of a block: long enough, whole rounds of workers, whole periods."""
         count = max(self.plan["block_s"] / arm.step_s, 3)
-        count = max(count, min(QUEUES * queue_of(arm), self._most(arm)))
+        count = max(count, min(QUEUES * queue_length(arm), self._max_steps(arm)))
         period = arm.job.period
-        whole = max(1, round(count / period)) * period
-        return whole if whole <= max(count, self._most(arm)) else round(count)
+        full_periods = max(1, round(count / period)) * period
+        return full_periods if full_periods <= max(count, self._max_steps(arm)) else round(count)
 
-    def _most(self, arm: Arm) -> int:
-        return round(LONGEST * self.plan["block_s"] / arm.step_s)
+    def _max_steps(self, arm: Arm) -> int:
+        return round(MAX_STRETCH * self.plan["block_s"] / arm.step_s)
 
-    def run(self, say: Callable[[str], None]) -> None:
+    def run(self, report_progress: Callable[[str], None]) -> None:
         """Measure rounds until the intervals are narrow or the time is spent."""
-        for side in map(Side.of, self.plan["sides"]):
-            say(f"warming up {side.name}")
+        for side in map(MenuSide.from_document, self.plan["sides"]):
+            report_progress(f"warming up {side.name}")
             self._try(side, lambda side=side: self._prepare(side))
         self.measure(self.arms[BASE])
         self.blocks.clear()  # whatever is still warming up
@@ -156,30 +156,30 @@ class Bench:
         names = [name for name in self.arms if name != BASE]
         self.rounds_begun = time.monotonic()
         for number in range(self.plan["most_rounds"]):
-            if self.over(number):
+            if self.is_over(number):
                 break
-            say(f"round {number + 1} of {self.plan['rounds']}")
+            report_progress(f"round {number + 1} of {self.plan['rounds']}")
             for name in names if number % 2 == 0 else reversed(names):
                 if name not in self.failed:
                     arm = self.arms[name]
                     self._try(arm.side, lambda arm=arm: self.measure(arm))
             self.measure(self.arms[BASE])
 
-    def over(self, rounds: int) -> bool:
+    def is_over(self, rounds: int) -> bool:
         """Say whether enough was measured, or the next round would take too long."""
         now = time.monotonic()
-        usual = len(self.arms) * (self.plan["block_s"] + START_S)
-        each = (now - self.rounds_begun) / rounds if rounds else usual
-        spent = now - self.begun
-        enough = rounds >= self.plan["rounds"] and narrow(self.blocks)
-        return bool(agreed(float(enough or spent + each > self.plan["limit_s"])))
+        usual_s = len(self.arms) * (self.plan["block_s"] + START_S)
+        round_s = (now - self.rounds_begun) / rounds if rounds else usual_s
+        spent_s = now - self.begun
+        is_enough = rounds >= self.plan["rounds"] and is_narrow(self.blocks)
+        return bool(first_rank_value(float(is_enough or spent_s + round_s > self.plan["limit_s"])))
 
-    def _prepare(self, side: Side) -> None:
+    def _prepare(self, side: MenuSide) -> None:
         arm = self.build(side)
         self.warm(arm)
         self.arms[side.name] = arm
 
-    def _try(self, side: Side, act: Callable[[], None]) -> None:
+    def _try(self, side: MenuSide, act: Callable[[], None]) -> None:
         """Do something with a side; one that cannot be trained is left out, with the reason."""
         try:
             act()
@@ -189,16 +189,16 @@ class Bench:
             self.failed[side.name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
 
 
-def queue_of(arm: Arm) -> int:
+def queue_length(arm: Arm) -> int:
     """Give the batches that the workers of an arm hold ready: workers × prefetch."""
-    found = dict(arm.job.loader)
+    arguments = dict(arm.job.loader)
     for edit in arm.side.edits:
         if edit["kind"] == "set_argument" and edit["target"].endswith("DataLoader"):
-            found[edit["name"]] = edit["value"]
-    return (found.get("num_workers") or 0) * (found.get("prefetch_factor") or 2)
+            arguments[edit["name"]] = edit["value"]
+    return (arguments.get("num_workers") or 0) * (arguments.get("prefetch_factor") or 2)
 
 
-def agreed(value: float) -> float:
+def first_rank_value(value: float) -> float:
     """Give the first rank's value."""
     if not distributed.is_initialized():
         return value
@@ -215,14 +215,14 @@ def main() -> None:
     options = parser.parse_args()
     plan = json.loads(options.plan.read_text())
     bench = Bench(cases_of(plan.get("source", ZOO))[plan["case"]], plan)
-    first = os.environ.get("RANK", "0") == "0"
+    is_first = os.environ.get("RANK", "0") == "0"
 
-    def say(text: str) -> None:
-        if first:
+    def report_progress(text: str) -> None:
+        if is_first:
             print(f"{text} ({time.monotonic() - bench.begun:.0f} s)", flush=True)
 
-    bench.run(say)
-    if first:
+    bench.run(report_progress)
+    if is_first:
         options.out.write_text(json.dumps(result(bench)))
     if distributed.is_initialized():
         distributed.destroy_process_group()

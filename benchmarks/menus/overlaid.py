@@ -18,6 +18,6 @@ def overlay() -> ModuleType:
     return importlib.import_module(f"{_PACKAGE}.payload.overlay")
 
 
-def times_of(number: int) -> int:
+def effect_count(number: int) -> int:
     """Give how often an edit that is laid has taken effect."""
     return importlib.import_module(f"{_PACKAGE}.payload.overlay.telling").times(number)

@@ -20,10 +20,10 @@ from gapless import wire
 from gapless.store.logs import open_log
 from gapless.store.pack import pack
 from tests.zoo.cases import Case
-from tests.zoo.neighbour import BESIDE, neighbour
+from tests.zoo.neighbour import STARTED_VARIABLE, neighbour
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-LARGEST: Final = 2_000_000  # bytes of a record
+MAX_BYTES: Final = 2_000_000  # bytes of a record
 PATIENCE_S: Final = 180
 _QUICK, _TIGHT = 12, 19  # levels of zstandard: a second for 36 MB, and a minute for a quarter less
 
@@ -41,22 +41,22 @@ def command(case: Case, device: str, seconds: float, source: str = ZOO) -> list[
 
 def record(case: Case, device: str, seconds: float, out: Path, source: str = ZOO) -> Path:
     """Record a training of a case; give its run folder. Raises ``RecordingError``."""
-    ours = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(out), "--"]
-    beside = bool(case.options.get("neighbour")) and device == "cuda"
-    with neighbour(there=beside):  # nobody's of the run: that one's descendants are parts of it
-        done = subprocess.run(
-            [*ours, *command(case, device, seconds, source)],
+    recorder = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(out), "--"]
+    has_neighbour = bool(case.options.get("neighbour")) and device == "cuda"
+    with neighbour(there=has_neighbour):  # nobody's of the run: that one's descendants are parts of it
+        process = subprocess.run(
+            [*recorder, *command(case, device, seconds, source)],
             cwd=ROOT,
-            env={**os.environ, **({BESIDE: "1"} if beside else {})},
+            env={**os.environ, **({STARTED_VARIABLE: "1"} if has_neighbour else {})},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
             check=False,
         )
-    found = sorted(one.parent for one in out.glob("*/run.json"))
-    if done.returncode or not found:
-        raise RecordingError(f"{case.name}: exit code {done.returncode}\n{done.stderr[-2000:]}")
-    return found[-1]
+    runs = sorted(path.parent for path in out.glob("*/run.json"))
+    if process.returncode or not runs:
+        raise RecordingError(f"{case.name}: exit code {process.returncode}\n{process.stderr[-2000:]}")
+    return runs[-1]
 
 
 def keep(run: Path, target: Path) -> tuple[str, ...]:
@@ -64,55 +64,55 @@ def keep(run: Path, target: Path) -> tuple[str, ...]:
 
     Folders of this machine are called /project, /venv and /python in it, the machine "host".
     """
-    with tempfile.TemporaryDirectory() as place:
-        quick, copy = (Path(place) / name / run.name for name in ("quick", "tight"))
-        _tidied(run, quick, _QUICK)
+    with tempfile.TemporaryDirectory() as folder:
+        quick, copy = (Path(folder) / name / run.name for name in ("quick", "tight"))
+        _copy_anonymous(run, quick, _QUICK)
         if _fits(quick, target):
             return ()
-        _tidied(run, copy, _TIGHT)
+        _copy_anonymous(run, copy, _TIGHT)
         if _fits(copy, target):
             return ()
-        left = list[str]()
-        for window in sorted((copy / "windows").glob("*"), key=_worth, reverse=True):
-            left.append(window.name)
+        left_out = list[str]()
+        for window in sorted((copy / "windows").glob("*"), key=_window_order, reverse=True):
+            left_out.append(window.name)
             window.unlink()
             if _fits(copy, target):
                 break
-        return tuple(left)
+        return tuple(left_out)
 
 
 def _fits(copy: Path, target: Path) -> bool:
     """Pack a run, and tell whether that is small enough."""
     target.unlink(missing_ok=True)
     pack(copy, target)
-    return target.stat().st_size <= LARGEST
+    return target.stat().st_size <= MAX_BYTES
 
 
-def _worth(window: Path) -> tuple[bool, int, str]:
+def _window_order(window: Path) -> tuple[bool, int, str]:
     """Order windows: the earlier first, those with stacks (which name lines only) last."""
     step = re.search(r"step(\d+)", window.name)
     return "stacks" in window.name, int(step[1]) if step else 0, window.name
 
 
-def _tidied(run: Path, copy: Path, level: int) -> None:
+def _copy_anonymous(run: Path, copy: Path, level: int) -> None:
     """Copy a run without the names of this machine."""
     (copy / "logs").mkdir(parents=True)
     (copy / "windows").mkdir()
-    (copy / "run.json").write_bytes(hidden((run / "run.json").read_bytes()))
+    (copy / "run.json").write_bytes(hide_machine((run / "run.json").read_bytes()))
     for log in (run / "logs").glob("*.log"):
         (copy / "logs" / log.name).write_bytes(b"".join(_frames(log)))
     for window in (run / "windows").glob("rank*.json.gz"):
-        packed = zstandard.compress(hidden(igzip.decompress(window.read_bytes())), level)
+        packed = zstandard.compress(hide_machine(igzip.decompress(window.read_bytes())), level)
         (copy / "windows" / window.with_suffix(".zst").name).write_bytes(packed)
 
 
 def _frames(log: Path) -> Iterator[bytes]:
     for kind, body in open_log(log).frames:
-        whole = bytes(body)
-        yield wire.frame(kind, whole if kind in wire.PACKED else hidden(whole))
+        content = bytes(body)
+        yield wire.frame(kind, content if kind in wire.PACKED else hide_machine(content))
 
 
-def hidden(text: bytes) -> bytes:
+def hide_machine(text: bytes) -> bytes:
     """Put other names for this machine and its folders."""
     names = {str(ROOT): "/project", sys.prefix: "/venv", sys.base_prefix: "/python"}
     for folder in sorted(names, key=len, reverse=True):

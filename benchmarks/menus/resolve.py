@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchmarks.menus.blocks import BASE
-from gapless.catalogue.listing import propose
+from gapless.catalogue.listing import propose_named
 from gapless.errors import UsageError
-from gapless.model.edit import as_json
+from gapless.model.edit import edit_to_json
 from gapless.model.facts import Facts
 from tests.zoo.cases import Case
 from tests.zoo.menus import Choice
@@ -15,7 +15,7 @@ UNEDITED: Final[dict[str, Any]] = {"name": BASE, "edits": [], "variant": None}
 
 
 @dataclass(frozen=True)
-class Line:
+class ResolvedLine:
     """A line of a menu, as it is measured here."""
 
     choice: Choice
@@ -25,24 +25,24 @@ class Line:
 
     def side(self) -> dict[str, Any]:
         """Give the side to measure."""
-        found = self.choice
-        return {"name": found.name, "edits": list(self.edits), "variant": found.variant}
+        choice = self.choice
+        return {"name": choice.name, "edits": list(self.edits), "variant": choice.variant}
 
 
-def lines(case: Case, facts: Facts) -> tuple[Line, ...]:
+def resolve_menu(case: Case, facts: Facts) -> tuple[ResolvedLine, ...]:
     """Give the lines of a case's menu; where the catalogue has no edits, with the case's own."""
-    return tuple(_line(choice, facts) for choice in case.menu)
+    return tuple(_resolve_choice(choice, facts) for choice in case.menu)
 
 
-def _line(choice: Choice, facts: Facts) -> Line:
-    own = tuple(dict(edit) for edit in choice.edits)
+def _resolve_choice(choice: Choice, facts: Facts) -> ResolvedLine:
+    own_edits = tuple(dict(edit) for edit in choice.edits)
     if choice.fix is None:
-        return Line(choice, own, None, None)
+        return ResolvedLine(choice, own_edits, None, None)
     try:
-        found = propose(choice.fix, facts, override=True)
+        proposals = propose_named(choice.fix, facts, override=True)
     except UsageError as error:
-        return Line(choice, own, None, str(error))
-    edits = tuple(as_json(edit) for one in found for edit in one.edits)
-    summary = "; ".join(one.summary for one in found)
-    refused = "; ".join(one.refused for one in found if one.refused is not None)
-    return Line(choice, edits or own, summary, refused or None)
+        return ResolvedLine(choice, own_edits, None, str(error))
+    edits = tuple(edit_to_json(edit) for proposal in proposals for edit in proposal.edits)
+    summary = "; ".join(proposal.summary for proposal in proposals)
+    refused = "; ".join(proposal.refused for proposal in proposals if proposal.refused is not None)
+    return ResolvedLine(choice, edits or own_edits, summary, refused or None)

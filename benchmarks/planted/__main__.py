@@ -30,19 +30,19 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import keep, machine
+from benchmarks.machine import write_result, machine
 from benchmarks.planted import judging
 from benchmarks.planted.asking import ask
 from benchmarks.planted.cases import HALVES, KINDS, Case, Half, cases
 from benchmarks.planted.running import Lane, RunError
 from benchmarks.planted.scripts import FetchError, Script, carry, scripts
 from benchmarks.planted.working import (
-    Wanted,
+    PlantOptions,
     compare_with_itself,
-    in_lanes,
+    run_in_lanes,
     prove_named,
-    smoke,
-    work,
+    smoke_script,
+    work_case,
 )
 
 _WRITING = threading.Lock()  # by several lanes
@@ -58,7 +58,7 @@ def main() -> int:
     elif options.act == "smoke":
         _smoke(options)
     elif options.act == "same":
-        _same(options)
+        _compare_same(options)
     elif options.act == "run":
         _run(options, halves)
     elif options.act == "ask":
@@ -66,7 +66,7 @@ def main() -> int:
     elif options.act == "prove":
         _prove(options, halves)
     else:
-        keep(judging.result(options.out, halves, options.result, machine()), options.result)
+        write_result(judging.result(options.out, halves, options.result, machine()), options.result)
         if "open" in halves:
             print("\n".join(judging.listing(options.out, "open")))
         print(options.result.read_text() if options.half == "open" else "written")
@@ -116,8 +116,8 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _wanted(options: argparse.Namespace) -> Wanted:
-    return Wanted(
+def _plant_options(options: argparse.Namespace) -> PlantOptions:
+    return PlantOptions(
         sources=options.sources and options.sources.resolve(),
         out=options.out.resolve(),
         seconds=options.seconds,
@@ -125,23 +125,23 @@ def _wanted(options: argparse.Namespace) -> Wanted:
         gpu_limit_s=options.gpu_limit_seconds,
         pairs=max(4, options.pairs),
         end=options.end,
-        again=frozenset(options.again),
+        redo=frozenset(options.again),
     )
 
 
 def _lanes(options: argparse.Namespace) -> list[Lane]:
     cores = sorted(os.sched_getaffinity(0))
-    each = options.cores_per_lane
+    n_cores = options.cores_per_lane
     gpu_lanes = {"cpu": 0, "both": options.gpu_lanes, "cuda": options.lanes}[options.device]
-    by_turns = threading.Lock()
+    gpu_lock = threading.Lock()
     lanes: list[Lane] = []
     for number in range(options.lanes):
-        mine = tuple(cores[number * each : (number + 1) * each])
+        lane_cores = tuple(cores[number * n_cores : (number + 1) * n_cores])
         device = "cuda" if number < gpu_lanes else "cpu"
-        place = options.work.resolve() / f"lane{number}"
-        place.mkdir(parents=True, exist_ok=True)
-        alone = by_turns if device == "cuda" else nullcontext()
-        lanes.append(Lane(number, mine, device, place, options.threads, alone))
+        folder = options.work.resolve() / f"lane{number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        exclusive = gpu_lock if device == "cuda" else nullcontext()
+        lanes.append(Lane(number, lane_cores, device, folder, options.threads, exclusive))
     return lanes
 
 
@@ -150,19 +150,19 @@ def _devices(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _smoke(options: argparse.Namespace) -> None:
-    wanted, shown = _wanted(options), _read(options.out)
+    plant_options, smoke_rows = _plant_options(options), _read(options.out)
 
     def act(script: Script, device: str) -> Callable[[Lane], str]:
-        def smoked(lane: Lane) -> str:
-            shown[f"{script.name} {device}"] = one = smoke(script, lane, wanted)
-            _write(options.out, shown)
-            said = one.get("failed") or f"{1e3 * one['step_s']:.2f} ms, {one['kind']}"
-            return f"{script.name}: {said}"
+        def smoke_in_lane(lane: Lane) -> str:
+            smoke_rows[f"{script.name} {device}"] = row = smoke_script(script, lane, plant_options)
+            _write(options.out, smoke_rows)
+            outcome = row.get("failed") or f"{1e3 * row['step_s']:.2f} ms, {row['kind']}"
+            return f"{script.name}: {outcome}"
 
-        return smoked
+        return smoke_in_lane
 
-    in_lanes(_lanes(options), _each_script(options, act), options.end)
-    print(sum("step_s" in one for one in shown.values()), "of", len(shown), "run")
+    run_in_lanes(_lanes(options), _each_script(options, act), options.end)
+    print(sum("step_s" in row for row in smoke_rows.values()), "of", len(smoke_rows), "run")
 
 
 def _each_script(
@@ -176,21 +176,21 @@ def _each_script(
     ]
 
 
-def _same(options: argparse.Namespace) -> None:
+def _compare_same(options: argparse.Namespace) -> None:
     """Measure scripts against themselves: what is far from 1.00 is a fault of the measurement."""
-    wanted = _wanted(options)
+    plant_options = _plant_options(options)
 
     def act(script: Script, _: str) -> Callable[[Lane], str]:
-        def compared(lane: Lane) -> str:
+        def compare_in_lane(lane: Lane) -> str:
             try:
-                found = compare_with_itself(script, lane, wanted)
+                truth = compare_with_itself(script, lane, plant_options)
             except (RunError, FetchError, OSError) as error:
                 return f"{script.name}: {str(error)[-300:]}"
-            return f"{script.name}: {_figures(found.plain())}"
+            return f"{script.name}: {_figures(truth.plain())}"
 
-        return compared
+        return compare_in_lane
 
-    in_lanes(_lanes(options), _each_script(options, act), options.end)
+    run_in_lanes(_lanes(options), _each_script(options, act), options.end)
 
 
 def _read(out: Path) -> dict[str, dict[str, Any]]:
@@ -198,85 +198,85 @@ def _read(out: Path) -> dict[str, dict[str, Any]]:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def _write(out: Path, shown: dict[str, dict[str, Any]]) -> None:
+def _write(out: Path, smoke_rows: dict[str, dict[str, Any]]) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    part = out / "smoke.json.part"
+    partial = out / "smoke.json.part"
     with _WRITING:
-        part.write_text(json.dumps(dict(shown), indent=1) + "\n")
-        part.replace(out / "smoke.json")
+        partial.write_text(json.dumps(dict(smoke_rows), indent=1) + "\n")
+        partial.replace(out / "smoke.json")
 
 
 def _run(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
-    wanted, shown = _wanted(options), _read(options.out)
+    plant_options, smoke_rows = _plant_options(options), _read(options.out)
 
     def act(case: Case) -> Callable[[Lane], str]:
-        def worked(lane: Lane) -> str:
-            healthy = shown.get(f"{case.script} {case.device}") or smoke(
-                scripts()[case.script], lane, wanted
+        def work_in_lane(lane: Lane) -> str:
+            healthy = smoke_rows.get(f"{case.script} {case.device}") or smoke_script(
+                scripts()[case.script], lane, plant_options
             )
-            shown[f"{case.script} {case.device}"] = healthy
-            _write(options.out, shown)
+            smoke_rows[f"{case.script} {case.device}"] = healthy
+            _write(options.out, smoke_rows)
             if "failed" in healthy:
                 return ""
-            kept = work(case, lane, wanted, healthy["step_s"])
-            return _said(case, kept)
+            case_record = work_case(case, lane, plant_options, healthy["step_s"])
+            return _describe_case(case, case_record)
 
-        return worked
+        return work_in_lane
 
     tasks = [
         (device, act(case))
         for device in _devices(options)
-        for case in _both(options, halves, device)
+        for case in _interleave_cases(options, halves, device)
     ]
-    in_lanes(_lanes(options), tasks, wanted.last_start)
+    run_in_lanes(_lanes(options), tasks, plant_options.last_start)
 
 
 def _prove(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
-    wanted = _wanted(options)
+    plant_options = _plant_options(options)
 
     def act(case: Case) -> Callable[[Lane], str]:
-        def proved(lane: Lane) -> str:
-            told = prove_named(case, lane, wanted)
-            return f"an unseen case is {told[:10]}" if told and case.half == "unseen" else told
+        def prove_in_lane(lane: Lane) -> str:
+            outcome = prove_named(case, lane, plant_options)
+            return f"an unseen case is {outcome[:10]}" if outcome and case.half == "unseen" else outcome
 
-        return proved
+        return prove_in_lane
 
     tasks = [
         (device, act(case))
         for device in _devices(options)
-        for case in _both(options, halves, device)
+        for case in _interleave_cases(options, halves, device)
     ]
-    in_lanes(_lanes(options), tasks, options.end)
+    run_in_lanes(_lanes(options), tasks, options.end)
 
 
-def _both(options: argparse.Namespace, halves: tuple[Half, ...], device: str) -> list[Case]:
+def _interleave_cases(options: argparse.Namespace, halves: tuple[Half, ...], device: str) -> list[Case]:
     """Give the cases of all halves asked for, in turns."""
     sources = options.sources and options.sources.resolve()
     rows = [cases(side, device, sources, options.count) for side in halves]
     longest = max(map(len, rows))
-    mixed = [row[at] for at in range(longest) for row in rows if at < len(row)]
-    return [one for one in mixed if options.only in one.name and one.kind in options.kinds]
+    mixed = [row[index] for index in range(longest) for row in rows if index < len(row)]
+    return [case for case in mixed if options.only in case.name and case.kind in options.kinds]
 
 
-def _said(case: Case, kept: dict[str, Any]) -> str:
+def _describe_case(case: Case, case_record: dict[str, Any]) -> str:
     """Tell of a case; of an unseen one no more than that it is done."""
     if case.half == "unseen":
-        return f"an unseen case {'failed' if 'failed' in kept else 'is done'}"
-    if "failed" in kept:
-        return f"{case.name}: {kept['failed'][-300:]}"
-    found = kept.get("truth")
-    return f"{case.name}: {'recorded' if found is None else _figures(found)}"
+        return f"an unseen case {'failed' if 'failed' in case_record else 'is done'}"
+    if "failed" in case_record:
+        return f"{case.name}: {case_record['failed'][-300:]}"
+    truth = case_record.get("truth")
+    return f"{case.name}: {'recorded' if truth is None else _figures(truth)}"
 
 
-def _figures(found: dict[str, Any]) -> str:
+def _figures(truth: dict[str, Any]) -> str:
     return (
-        f"{found['mid']:.3f}× [{found['low']:.3f}, {found['high']:.3f}] {found['verdict']}, "
-        f"{len(found['healthy_s'])} pairs of {found.get('steps', '?')} steps"
+        f"{truth['mid']:.3f}× [{truth['low']:.3f}, {truth['high']:.3f}] {truth['verdict']}, "
+        f"{len(truth['healthy_s'])} pairs of {truth.get('steps', '?')} steps"
     )
 
 
 def _ask(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
-    done: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def act(recording: Path) -> str:
         if time.monotonic() > options.end:
@@ -289,16 +289,16 @@ def _ask(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
     with ThreadPoolExecutor(options.lanes) as pool:
         for side in halves:
             recordings = (options.out / side / "recordings").glob("*.tar.zst")
-            mine = [one for one in recordings if options.only in one.name]
-            done.update(pool.map(act, sorted(mine, key=lambda one: (_asked(one), one.name))))
-    print(", ".join(f"{number} {what}" for what, number in done.items()) or "none")
+            selected = [recording for recording in recordings if options.only in recording.name]
+            counts.update(pool.map(act, sorted(selected, key=lambda recording: (_last_asked(recording), recording.name))))
+    print(", ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "none")
 
 
 def _answers(recording: Path) -> Path:
     return recording.parents[1] / "answers" / f"{recording.name.removesuffix('.tar.zst')}.json"
 
 
-def _asked(recording: Path) -> float:
+def _last_asked(recording: Path) -> float:
     """Give when a recording was asked about last: what has waited longest comes first."""
     path = _answers(recording)
     return path.stat().st_mtime if path.exists() else 0.0

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from benchmarks.planted.mutations.catalogue import MUTATIONS, OPEN, SEALED
 from benchmarks.planted.mutations.plant import Plant, Site, plant
-from benchmarks.planted.scripts import FetchError, Script, content, mended, scripts
+from benchmarks.planted.scripts import FetchError, Script, content, mend_file, scripts
 from benchmarks.planted.source import parse
 
 Half = Literal["open", "unseen"]
@@ -23,7 +23,7 @@ Kind = Literal["fault", "pair", "decoy", "control"]
 HALVES: Final[tuple[Half, ...]] = ("unseen", "open")
 KINDS: Final[tuple[Kind, ...]] = ("fault", "pair", "decoy", "control")
 # Of ten cases in a row: five faults, one pair of them, two decoys and two controls.
-_PAIRS: Final = 4  # of one script
+_MAX_PAIRS: Final = 4  # of one script
 _PATTERN: Final[tuple[Kind, ...]] = (
     *("fault", "control", "fault", "decoy", "fault"),
     *("pair", "fault", "control", "fault", "decoy"),
@@ -51,7 +51,7 @@ class Case:
             return "control"
         if len(self.mutations) > 1:
             return "pair"
-        return "decoy" if all(MUTATIONS[one].decoy for one in self.mutations) else "fault"
+        return "decoy" if all(MUTATIONS[name].decoy for name in self.mutations) else "fault"
 
 
 def _hash(text: str) -> int:
@@ -66,51 +66,51 @@ def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> li
     least so far, by script, mutation and family, and then by hash. So any beginning is widespread.
     Scripts whose files cannot be had are left out.
     """
-    owners = [one for one in scripts().values() if one.sealed == (side == "unseen")]
-    able = [one for one in owners if device in one.devices]
-    fitting: dict[str, list[Plant]] = {}
-    for one in able:
+    owners = [script for script in scripts().values() if script.sealed == (side == "unseen")]
+    runnable = [script for script in owners if device in script.devices]
+    plants_by_script: dict[str, list[Plant]] = {}
+    for script in runnable:
         with contextlib.suppress(FetchError):
-            fitting[one.name] = _fitting(one, side, device, sources)
-    waiting = {kind: _of_kind(kind, fitting, side, device) for kind in set(_PATTERN)}
-    taken: Counter[str] = Counter()
+            plants_by_script[script.name] = _fitting_plants(script, side, device, sources)
+    cases_by_kind = {kind: _cases_of_kind(kind, plants_by_script, side, device) for kind in set(_PATTERN)}
+    uses: Counter[str] = Counter()
     order: list[Case] = []
     for kind in itertools.cycle(_PATTERN):
-        if len(order) >= count or not any(waiting.values()):
+        if len(order) >= count or not any(cases_by_kind.values()):
             return order
-        if waiting[kind]:
-            best = min(waiting[kind], key=lambda case: _taken(case, taken))
-            waiting[kind].remove(best)
-            taken.update(_words(best))
+        if cases_by_kind[kind]:
+            best = min(cases_by_kind[kind], key=lambda case: _count_uses(case, uses))
+            cases_by_kind[kind].remove(best)
+            uses.update(_words(best))
             order.append(best)
     return order
 
 
-def _fitting(script: Script, side: Half, device: str, sources: Path | None) -> list[Plant]:
+def _fitting_plants(script: Script, side: Half, device: str, sources: Path | None) -> list[Plant]:
     """Give the faults and decoys of a side that apply to a script."""
-    texts = [mended(script, path, content(script, path, sources)) for path in script.planted_in]
+    texts = [mend_file(script, path, content(script, path, sources)) for path in script.planted_in]
     sites = [Site(parse(text.decode()), 0.01, device) for text in texts]
     return [
-        one
-        for one in (SEALED if side == "unseen" else OPEN)
-        if any(plant(one, site) is not None for site in sites)
+        mutation
+        for mutation in (SEALED if side == "unseen" else OPEN)
+        if any(plant(mutation, site) is not None for site in sites)
     ]
 
 
-def _of_kind(kind: Kind, fitting: Mapping[str, list[Plant]], side: Half, device: str) -> list[Case]:
+def _cases_of_kind(kind: Kind, plants_by_script: Mapping[str, list[Plant]], side: Half, device: str) -> list[Case]:
     rows: list[Case] = []
-    for script, plants in fitting.items():
-        faults = [one for one in plants if not one.decoy]
+    for script, plants in plants_by_script.items():
+        faults = [mutation for mutation in plants if not mutation.decoy]
         names: list[tuple[str, ...]] = [()]
         if kind == "fault":
-            names = [(one.name,) for one in faults]
+            names = [(mutation.name,) for mutation in faults]
         elif kind == "pair":
             pairs = itertools.combinations(faults, 2)
             names = [(a.name, b.name) for a, b in pairs if a.family != b.family]
         elif kind == "decoy":
-            names = [(one.name,) for one in plants if one.decoy]
-        some = sorted((Case(script, one, device, side) for one in names), key=_rank)
-        rows += some[:_PAIRS] if kind == "pair" else some
+            names = [(mutation.name,) for mutation in plants if mutation.decoy]
+        kind_cases = sorted((Case(script, mutations, device, side) for mutations in names), key=_rank)
+        rows += kind_cases[:_MAX_PAIRS] if kind == "pair" else kind_cases
     return sorted(rows, key=_rank)
 
 
@@ -119,9 +119,9 @@ def _rank(case: Case) -> int:
 
 
 def _words(case: Case) -> list[str]:
-    families = [f"family {case.kind} {MUTATIONS[one].family}" for one in case.mutations]
+    families = [f"family {case.kind} {MUTATIONS[name].family}" for name in case.mutations]
     return [f"script {case.kind} {case.script}", *case.mutations, *families]
 
 
-def _taken(case: Case, taken: Counter[str]) -> int:
-    return sum(taken[word] for word in _words(case))
+def _count_uses(case: Case, uses: Counter[str]) -> int:
+    return sum(uses[word] for word in _words(case))

@@ -35,14 +35,14 @@ def mnist(folder: Path, count: int) -> None:
             labels = rng.integers(0, 10, number, dtype=np.uint8)
             labels[:10] = np.arange(10)
             head = struct.pack(">IIII", 2051, number, 28, 28)
-            _both(raw / f"{name}-images-idx3-ubyte", head + pictures.tobytes())
-            _both(
+            _write_both(raw / f"{name}-images-idx3-ubyte", head + pictures.tobytes())
+            _write_both(
                 raw / f"{name}-labels-idx1-ubyte",
                 struct.pack(">II", 2049, number) + labels.tobytes(),
             )
 
 
-def _both(path: Path, data: bytes) -> None:
+def _write_both(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(data, 1))
 
@@ -51,12 +51,12 @@ def cifar10(folder: Path, count: int) -> None:
     """Write the pickled batches of CIFAR-10: as many for tests as in each of five of training."""
     base = folder / "cifar-10-batches-py"
     base.mkdir(parents=True, exist_ok=True)
-    each = (count or 10_000) // 5
-    for at, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
-        rng = np.random.default_rng(at)
+    n_samples = (count or 10_000) // 5
+    for index, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+        rng = np.random.default_rng(index)
         batch = {
-            "data": rng.integers(0, 255, (each, 3072), dtype=np.uint8),
-            "labels": rng.integers(0, 10, each).tolist(),
+            "data": rng.integers(0, 255, (n_samples, 3072), dtype=np.uint8),
+            "labels": rng.integers(0, 10, n_samples).tolist(),
         }
         (base / name).write_bytes(pickle.dumps(batch))
     meta = {"label_names": [str(i) for i in range(10)]}
@@ -74,8 +74,8 @@ def corpus(folder: Path, count: int) -> None:
     """Write ``train.txt``, ``valid.txt`` and ``test.txt``."""
     folder.mkdir(parents=True, exist_ok=True)
     number = count or 40_000
-    for at, name in enumerate(("train", "valid", "test")):
-        words = _text(number if at == 0 else max(1500, number // 40), at + 1)
+    for index, name in enumerate(("train", "valid", "test")):
+        words = _text(number if index == 0 else max(1500, number // 40), index + 1)
         (folder / f"{name}.txt").write_text(words, encoding="utf-8")
 
 
@@ -140,11 +140,11 @@ def pictures(folder: Path, count: int) -> None:
 
     rng = np.random.default_rng(6)
     for split, number in (("train", count or 400), ("val", 60)):
-        for at in range(number):
-            place = folder / split / f"class{at % 4}"
-            place.mkdir(parents=True, exist_ok=True)
+        for index in range(number):
+            class_folder = folder / split / f"class{index % 4}"
+            class_folder.mkdir(parents=True, exist_ok=True)
             small = rng.integers(0, 255, (12, 12, 3), dtype=np.uint8)
-            Image.fromarray(small).resize((96, 96)).save(place / f"{at}.jpg", quality=85)
+            Image.fromarray(small).resize((96, 96)).save(class_folder / f"{index}.jpg", quality=85)
 
 
 def bsds(folder: Path, count: int) -> None:
@@ -154,9 +154,9 @@ def bsds(folder: Path, count: int) -> None:
     rng = np.random.default_rng(10)
     for split, number in (("train", count or 60), ("test", 8)):
         (folder / split).mkdir(parents=True, exist_ok=True)
-        for at in range(number):
+        for index in range(number):
             small = rng.integers(0, 255, (40, 30, 3), dtype=np.uint8)
-            Image.fromarray(small).resize((481, 321)).save(folder / split / f"{at}.jpg")
+            Image.fromarray(small).resize((481, 321)).save(folder / split / f"{index}.jpg")
 
 
 def masks(folder: Path, count: int) -> None:
@@ -166,11 +166,11 @@ def masks(folder: Path, count: int) -> None:
     rng = np.random.default_rng(7)
     for name in ("imgs", "masks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    for at in range(count or 120):
+    for index in range(count or 120):
         small = rng.integers(0, 255, (12, 12, 3), dtype=np.uint8)
-        Image.fromarray(small).resize((96, 96)).save(folder / "imgs" / f"{at}.png")
+        Image.fromarray(small).resize((96, 96)).save(folder / "imgs" / f"{index}.png")
         mask = (rng.random((12, 12)) < 0.5).astype(np.uint8)  # noqa: PLR2004  half of it
-        Image.fromarray(mask).resize((96, 96), 0).save(folder / "masks" / f"{at}.png")
+        Image.fromarray(mask).resize((96, 96), 0).save(folder / "masks" / f"{index}.png")
 
 
 def table(path: Path, count: int) -> None:
@@ -190,20 +190,20 @@ def shapes(folder: Path, count: int) -> None:
     rows = "".join(f"{name}\t{code}\n" for name, code in names.items())
     (folder / "synsetoffset2category.txt").write_text(rows)
     (folder / "train_test_split").mkdir(exist_ok=True)
-    for split, many in (("train", number), ("test", number // 6)):
-        listed: list[str] = []
-        for at in range(many):
-            code = f"{at % len(names) + 1:03d}"
-            place = folder / code
+    for split, n_files in (("train", number), ("test", number // 6)):
+        file_list: list[str] = []
+        for index in range(n_files):
+            code = f"{index % len(names) + 1:03d}"
+            class_folder = folder / code
             for name in ("points", "points_label"):
-                (place / name).mkdir(parents=True, exist_ok=True)
+                (class_folder / name).mkdir(parents=True, exist_ok=True)
             points = rng.normal(size=(600, 3))
             labels = rng.integers(1, 4, 600)
-            np.savetxt(place / "points" / f"{split}{at}.pts", points, "%.5f")
-            np.savetxt(place / "points_label" / f"{split}{at}.seg", labels, "%d")
-            listed.append(f"shape_data/{code}/{split}{at}")
+            np.savetxt(class_folder / "points" / f"{split}{index}.pts", points, "%.5f")
+            np.savetxt(class_folder / "points_label" / f"{split}{index}.seg", labels, "%d")
+            file_list.append(f"shape_data/{code}/{split}{index}")
         path = folder / "train_test_split" / f"shuffled_{split}_file_list.json"
-        path.write_text(json.dumps(listed))
+        path.write_text(json.dumps(file_list))
 
 
 def folder(path: Path, _count: int) -> None:

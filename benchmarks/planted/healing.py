@@ -20,7 +20,7 @@ _MODULE: Final = "prepared_samples"
 _MAKER: Final = "prepared"
 
 
-def healed(text: str) -> str:
+def heal_script(text: str) -> str:
     """Give a script with fused optimizers, and with samples that are made once."""
     source = parse(text)
     changes: list[Change] = [
@@ -29,15 +29,15 @@ def healed(text: str) -> str:
         if source.segment(call.func).rsplit(".", 1)[-1] in _FUSED
         and not any(word in source.segment(call) for word in _UNLESS)
     ]
-    samples = [one for call in loaders(source) if (one := _prepared(call)) is not None]
+    samples = [replacement for call in loaders(source) if (replacement := _wrap_dataset(call)) is not None]
     if samples:
         changes += [Insertion(header(source), f"from {_MODULE} import {_MAKER}"), *samples]
     return apply(source, changes).text if changes else text
 
 
-def _prepared(call: ast.Call) -> Replacement | None:
+def _wrap_dataset(call: ast.Call) -> Replacement | None:
     """Wrap the data set of a loader."""
-    named = [one.value for one in call.keywords if one.arg == "dataset"]
+    named = [keyword.value for keyword in call.keywords if keyword.arg == "dataset"]
     data = (call.args or named)[0] if call.args or named else None
     if data is None or isinstance(data, ast.Starred):
         return None

@@ -17,11 +17,11 @@ def loaders(source: Source) -> list[ast.Call]:
             name = source.segment(node.func).rsplit(".", 1)[-1]
             if name == "DataLoader":
                 calls.append(node)
-    calls.sort(key=lambda one: (_assigned(source, above, one), one.lineno))
+    calls.sort(key=lambda call: (_loader_rank(source, above, call), call.lineno))
     return calls
 
 
-def _assigned(source: Source, above: dict[ast.AST, ast.AST], call: ast.Call) -> int:
+def _loader_rank(source: Source, above: dict[ast.AST, ast.AST], call: ast.Call) -> int:
     """Rank a loader by the name that it is given: training, unnamed, anything else."""
     node = above.get(call)
     target = source.segment(node.targets[0]) if isinstance(node, ast.Assign) else ""
@@ -33,23 +33,23 @@ def _assigned(source: Source, above: dict[ast.AST, ast.AST], call: ast.Call) -> 
 def with_keywords(source: Source, call: ast.Call, values: dict[str, str]) -> Replacement:
     """Give the call with keyword arguments set, also where they come in by ``**``."""
     parts = [source.segment(argument) for argument in call.args]
-    starred = [one for one in call.keywords if one.arg is None]
+    starred = [keyword for keyword in call.keywords if keyword.arg is None]
     parts += [
-        f"{one.arg}={source.segment(one.value)}"
-        for one in call.keywords
-        if one.arg is not None and one.arg not in values
+        f"{keyword.arg}={source.segment(keyword.value)}"
+        for keyword in call.keywords
+        if keyword.arg is not None and keyword.arg not in values
     ]
     if starred:
-        merged = ", ".join(f"**{source.segment(one.value)}" for one in starred)
+        merged = ", ".join(f"**{source.segment(keyword.value)}" for keyword in starred)
         inner = ", ".join(f'"{name}": {value}' for name, value in values.items())
         parts.append(f"**{{{merged}, {inner}}}")
     else:
         parts += [f"{name}={value}" for name, value in values.items()]
-    return Replacement(call, f"{source.segment(call.func)}({', '.join(_flat(parts))})")
+    return Replacement(call, f"{source.segment(call.func)}({', '.join(_flatten_text(parts))})")
 
 
-def _flat(parts: Iterable[str]) -> list[str]:
-    return [" ".join(row.split("#")[0].strip() for row in one.splitlines()) for one in parts]
+def _flatten_text(parts: Iterable[str]) -> list[str]:
+    return [" ".join(row.split("#")[0].strip() for row in argument.splitlines()) for argument in parts]
 
 
 @cache
@@ -65,7 +65,7 @@ def model_call(source: Source, step: Step) -> tuple[ast.stmt, ast.Call] | None:
     for block in own_blocks(owner):
         if step.backward not in block:
             continue
-        for statement in _flattened(block[: block.index(step.backward)]):
+        for statement in _flatten_block(block[: block.index(step.backward)]):
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
                 name = source.segment(statement.value.func)
                 if name in names:
@@ -73,11 +73,11 @@ def model_call(source: Source, step: Step) -> tuple[ast.stmt, ast.Call] | None:
     return hits[-1] if hits else None
 
 
-def _flattened(block: Block) -> Iterator[ast.stmt]:
+def _flatten_block(block: Block) -> Iterator[ast.stmt]:
     for statement in block:
         yield statement
         if isinstance(statement, ast.With):
-            yield from _flattened(statement.body)
+            yield from _flatten_block(statement.body)
 
 
 def _models(source: Source) -> set[str]:

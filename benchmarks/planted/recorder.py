@@ -23,24 +23,24 @@ def recorder(lane: Lane) -> dict[str, Any]:
 
 
 def _gpu() -> str:
-    asked = shutil.which("nvidia-smi")
-    if asked is None:
+    nvidia_smi = shutil.which("nvidia-smi")
+    if nvidia_smi is None:
         return "cuda"
-    command = [asked, "--query-gpu=name", "--format=csv,noheader"]
+    command = [nvidia_smi, "--query-gpu=name", "--format=csv,noheader"]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, encoding="utf-8", check=False, timeout=_ASKING_S
         )
     except subprocess.TimeoutExpired:
         return "cuda"
-    return done.stdout.strip().partition("\n")[0] or "cuda"
+    return process.stdout.strip().partition("\n")[0] or "cuda"
 
 
-def counted(machines: list[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
+def count_machines(machines: list[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
     """Give each machine once, with the number of its recordings; those of none named last."""
     rows: list[dict[str, Any]] = []
-    for one in sorted(machines, key=lambda row: row is None):
-        plain = {"unknown": True} if one is None else dict(one)
+    for recorder_facts in sorted(machines, key=lambda row: row is None):
+        plain = {"unknown": True} if recorder_facts is None else dict(recorder_facts)
         row = next((row for row in rows if row["machine"] == plain), None)
         if row is None:
             rows.append({"recordings": 1, "machine": plain})

@@ -21,7 +21,7 @@ from benchmarks.planted.data import make
 from benchmarks.planted.scripts import STANDINS, Script, lay_out
 
 COUNTING: Final = Path(__file__).with_name("counting")
-_LEAST_STEPS: Final = 20
+_MIN_STEPS: Final = 20
 
 
 class RunError(Exception):
@@ -35,19 +35,19 @@ class Lane:
     number: int
     cores: tuple[int, ...]
     device: str
-    place: Path
+    folder: Path
     threads: int = 0  # of a tensor operation; 0: as many as processors
     # Held while something is measured or recorded: lanes of one GPU would make each other's steps
     # several times as long, and a recording would tell of a GPU that is shared.
-    alone: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
+    exclusive: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
 
     def environment(self, script: Script, root: Path) -> dict[str, str]:
         """Give the environment that a script runs in."""
         threads = str(self.threads or len(self.cores))
-        paths = [str(root / one) for one in script.paths]
-        given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        paths += [str(stand_ins(self.place)), *(str(Path(one).resolve()) for one in given if one)]
-        own = {
+        paths = [str(root / path) for path in script.paths]
+        inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        paths += [str(stand_ins(self.folder)), *(str(Path(path).resolve()) for path in inherited if path)]
+        variables = {
             "PYTHONPATH": os.pathsep.join(paths),  # absolute: scripts run in folders of their own
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
@@ -56,12 +56,12 @@ class Lane:
             "MPLBACKEND": "Agg",
             "HF_HUB_OFFLINE": "1",
             "WANDB_MODE": "disabled",
-            "TMPDIR": str(self.place),
+            "TMPDIR": str(self.folder),
         }
         if self.device == "cpu":
-            own["CUDA_VISIBLE_DEVICES"] = ""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GAPLESS")}
-        return kept | own
+            variables["CUDA_VISIBLE_DEVICES"] = ""
+        outer_variables = {name: value for name, value in os.environ.items() if not name.startswith("GAPLESS")}
+        return outer_variables | variables
 
 
 @dataclass(frozen=True)
@@ -73,54 +73,54 @@ class Arm:
     kind: str
 
 
-def stand_ins(place: Path) -> Path:
+def stand_ins(folder: Path) -> Path:
     """Give a folder of the stand-ins for modules that are not installed here."""
-    target = place / "stand-ins"
+    target = folder / "stand-ins"
     if not target.exists():
-        part = place / "stand-ins.part"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
+        partial = folder / "stand-ins.part"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
         for source in sorted(STANDINS.iterdir()):
             if source.name != "__pycache__" and importlib.util.find_spec(source.stem) is None:
                 copy = shutil.copytree if source.is_dir() else shutil.copy
-                copy(source, part / source.name)
-        part.rename(target)
+                copy(source, partial / source.name)
+        partial.rename(target)
     return target
 
 
-def prepare(script: Script, place: Path, sources: Path | None) -> None:
+def prepare(script: Script, folder: Path, sources: Path | None) -> None:
     """Lay a script out in a new folder, with its data. Raises ``FetchError``."""
-    if not place.exists():
-        part = place.with_name(f"{place.name}.part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        lay_out(script, part, sources)
+    if not folder.exists():
+        partial = folder.with_name(f"{folder.name}.part")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        lay_out(script, partial, sources)
         for entry in script.data:
-            make(entry, part)
-        part.rename(place)
+            make(entry, partial)
+        partial.rename(folder)
 
 
-def arm(script: Script, root: Path, lane: Lane, seconds: float, limit_s: float) -> Arm:
+def run_arm(script: Script, root: Path, lane: Lane, seconds: float, limit_s: float) -> Arm:
     """Run a script for some seconds of steps and give what its steps take.
 
     Raises ``RunError`` with the end of what it printed.
     """
-    steps = lane.place / f"steps-{root.name}.json"
+    steps = lane.folder / f"steps-{root.name}.json"
     steps.unlink(missing_ok=True)
     environment = lane.environment(script, root)
     environment["PYTHONPATH"] = f"{COUNTING}{os.pathsep}{environment['PYTHONPATH']}"
     environment |= {
         "PLANTED_STEPS": str(steps),
         "PLANTED_SECONDS": str(seconds),
-        "PLANTED_LEAST": str(_LEAST_STEPS),
+        "PLANTED_LEAST": str(_MIN_STEPS),
     }
     command = [sys.executable, *script.command(lane.device)]
-    said = run(command, root / script.cwd, (environment, lane.cores), limit_s)
+    printed = run(command, root / script.cwd, (environment, lane.cores), limit_s)
     if not steps.exists():
-        raise RunError(f"{script.name} was over before its steps were counted: {said}")
-    noted = json.loads(steps.read_text())
-    marks = noted["marks"]
-    return Arm((marks[-1] - marks[0]) / (len(marks) - 1), len(marks) - 1, noted["kind"])
+        raise RunError(f"{script.name} was over before its steps were counted: {printed}")
+    counted = json.loads(steps.read_text())
+    marks = counted["marks"]
+    return Arm((marks[-1] - marks[0]) / (len(marks) - 1), len(marks) - 1, counted["kind"])
 
 
 class Live:
@@ -132,14 +132,14 @@ class Live:
     def __init__(self, script: Script, root: Path, lane: Lane, name: str) -> None:
         """Start it."""
         self.cores = lane.cores
-        self.stream = lane.place / f"stream-{name}"
+        self.stream = lane.folder / f"stream-{name}"
         self.stream.unlink(missing_ok=True)
         environment = lane.environment(script, root)
         environment["PYTHONPATH"] = f"{COUNTING}{os.pathsep}{environment['PYTHONPATH']}"
         environment["PLANTED_STREAM"] = str(self.stream)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed where it is ended
         self._process = subprocess.Popen(
-            [*_pinned(lane.cores), sys.executable, *script.command(lane.device)],
+            [*_pin_prefix(lane.cores), sys.executable, *script.command(lane.device)],
             cwd=root / script.cwd,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -154,12 +154,12 @@ class Live:
         return self._process.pid
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Tell whether it has ended by itself."""
         return self._process.poll() is not None
 
     @property
-    def said(self) -> str:
+    def output_tail(self) -> str:
         """Give the end of what it printed; nothing once it was ended."""
         if self._output.closed:
             return ""
@@ -170,7 +170,7 @@ class Live:
         """Let it stand still."""
         self._signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Let it go on."""
         self._signal(signal.SIGCONT)
 
@@ -184,7 +184,7 @@ class Live:
             os.killpg(self._process.pid, number)
 
 
-def _pinned(cores: tuple[int, ...]) -> list[str]:
+def _pin_prefix(cores: tuple[int, ...]) -> list[str]:
     taskset = shutil.which("taskset") if cores else None
     return [taskset, "-c", ",".join(map(str, cores))] if taskset else []
 
@@ -192,17 +192,17 @@ def _pinned(cores: tuple[int, ...]) -> list[str]:
 def run(
     command: Sequence[str],
     cwd: Path,
-    held: tuple[Mapping[str, str], tuple[int, ...]],
+    placement: tuple[Mapping[str, str], tuple[int, ...]],
     limit_s: float,
 ) -> str:
     """Run a command in an environment, on some processors; give the end of what it printed.
 
     All that it started is ended with it, and after ``limit_s`` seconds at the latest.
     """
-    environment, cores = held
+    environment, cores = placement
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            [*_pinned(cores), *command],
+            [*_pin_prefix(cores), *command],
             cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,

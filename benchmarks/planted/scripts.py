@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.planted.healing import healed
+from benchmarks.planted.healing import heal_script
 
 LIST: Final = Path(__file__).with_name("scripts.toml")
 SEALED: Final = Path(__file__).with_name("sealed.toml")  # of the unseen half
@@ -27,7 +27,7 @@ class FetchError(Exception):
 
 
 @dataclass(frozen=True)
-class Mended:
+class Patch:
     """A piece of a file that is replaced before anything else, and how often it must occur."""
 
     file: str
@@ -53,7 +53,7 @@ class Script:
     data: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()  # folders that its users have on PYTHONPATH
     devices: tuple[str, ...] = ("cpu", "cuda")
-    mended: tuple[Mended, ...] = field(default=())
+    mended: tuple[Patch, ...] = field(default=())
     sealed: bool = False  # of the unseen half
 
     def command(self, device: str) -> tuple[str, ...]:
@@ -81,17 +81,17 @@ def _script(row: Mapping[str, Any]) -> Script:
     plain: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
     }
-    plain["mended"] = tuple(Mended(**one) for one in row.get("mended", ()))
+    plain["mended"] = tuple(Patch(**patch) for patch in row.get("mended", ()))
     return Script(**plain)
 
 
-def missing(script: Script) -> tuple[str, ...]:
+def missing_modules(script: Script) -> tuple[str, ...]:
     """List the modules that a script needs and that are neither here nor have a stand-in."""
     stand_ins = {path.stem for path in STANDINS.iterdir()}
-    return tuple(name for name in script.needs if not _there(name) and name not in stand_ins)
+    return tuple(name for name in script.needs if not _is_importable(name) and name not in stand_ins)
 
 
-def _there(name: str) -> bool:
+def _is_importable(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:  # what it is a part of is not there either
@@ -100,7 +100,7 @@ def _there(name: str) -> bool:
 
 def content(script: Script, path: str, sources: Path | None) -> bytes:
     """Give the bytes of a file. Raises ``FetchError`` if they are not those of its SHA-256."""
-    data = _downloaded(script, path) if sources is None else _local(script, path, sources)
+    data = _download(script, path) if sources is None else _read_local(script, path, sources)
     digest = hashlib.sha256(data).hexdigest()
     if digest != script.files[path]:
         raise FetchError(
@@ -110,7 +110,7 @@ def content(script: Script, path: str, sources: Path | None) -> bytes:
     return data
 
 
-def _downloaded(script: Script, path: str) -> bytes:
+def _download(script: Script, path: str) -> bytes:
     address = _RAW.format(repo=script.repo, commit=script.commit, path=path)
     try:
         with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310  https
@@ -119,7 +119,7 @@ def _downloaded(script: Script, path: str) -> bytes:
         raise FetchError(f"{address} cannot be read: {error}") from error
 
 
-def _local(script: Script, path: str, sources: Path) -> bytes:
+def _read_local(script: Script, path: str, sources: Path) -> bytes:
     """Read from ``SOURCES/owner/name/path``, or from a git directory ``SOURCES/owner+name``."""
     plain = sources / script.repo / path
     if plain.exists():
@@ -127,36 +127,36 @@ def _local(script: Script, path: str, sources: Path) -> bytes:
     clone = sources / script.repo.replace("/", "+") / "repo"
     if (clone / ".git").exists():
         clone /= ".git"
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", "--git-dir", clone, "show", f"{script.commit}:{path}"],  # noqa: S607
         capture_output=True,
         check=False,
     )
-    if done.returncode:
+    if process.returncode:
         raise FetchError(f"{script.repo}/{path} is not below {sources}")
-    return done.stdout
+    return process.stdout
 
 
-def lay_out(script: Script, place: Path, sources: Path | None) -> None:
+def lay_out(script: Script, folder: Path, sources: Path | None) -> None:
     """Write the files of a script below a folder, mended. Raises ``FetchError``."""
     for path in script.files:
-        target = place / path
+        target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(mended(script, path, content(script, path, sources)))
+        target.write_bytes(mend_file(script, path, content(script, path, sources)))
 
 
-def mended(script: Script, path: str, data: bytes) -> bytes:
+def mend_file(script: Script, path: str, data: bytes) -> bytes:
     """Give a file with the declared pieces replaced, healed if faults may be planted in it.
 
     Raises ``FetchError`` where counts differ.
     """
-    for one in script.mended:
-        if one.file == path:
-            times = data.count(one.old.encode())
-            if times != one.count:
-                raise FetchError(f"{path} holds {one.old!r} {times} times, not {one.count}")
-            data = data.replace(one.old.encode(), one.new.encode())
-    return healed(data.decode()).encode() if path in script.planted_in else data
+    for patch in script.mended:
+        if patch.file == path:
+            times = data.count(patch.old.encode())
+            if times != patch.count:
+                raise FetchError(f"{path} holds {patch.old!r} {times} times, not {patch.count}")
+            data = data.replace(patch.old.encode(), patch.new.encode())
+    return heal_script(data.decode()).encode() if path in script.planted_in else data
 
 
 def carry(sources: Path, target: Path) -> int:
@@ -164,8 +164,8 @@ def carry(sources: Path, target: Path) -> int:
     number = 0
     for script in scripts().values():
         for path in script.files:
-            place = target / script.repo / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content(script, path, sources))
+            copy_path = target / script.repo / path
+            copy_path.parent.mkdir(parents=True, exist_ok=True)
+            copy_path.write_bytes(content(script, path, sources))
             number += 1
     return number

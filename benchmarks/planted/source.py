@@ -53,10 +53,10 @@ class Source:
 
     def segment(self, node: ast.AST) -> str:
         """Give the text of a node."""
-        first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
-        if not isinstance(first, int) or not isinstance(last, int):
+        first_row, last_row = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        if not isinstance(first_row, int) or not isinstance(last_row, int):
             return ""
-        rows = [row.encode() for row in self.rows[first - 1 : last]]
+        rows = [row.encode() for row in self.rows[first_row - 1 : last_row]]
         rows[-1] = rows[-1][: getattr(node, "end_col_offset", None)]
         rows[0] = rows[0][getattr(node, "col_offset", 0) :]
         return b"\n".join(rows).decode()
@@ -83,19 +83,19 @@ def parse(text: str) -> Source:
 def apply(source: Source, changes: Sequence[Change]) -> Edited:
     """Give the source with all changes made, and the lines at which they lie."""
     lines = source.text.splitlines()
-    spans = _spans(changes)
-    for line, first, last, text in sorted(spans, reverse=True):
+    spans = _replaced_spans(changes)
+    for line, first_byte, last_byte, text in sorted(spans, reverse=True):
         raw = lines[line - 1].encode()
-        lines[line - 1] = (raw[:first] + text.encode() + raw[last:]).decode()
+        lines[line - 1] = (raw[:first_byte] + text.encode() + raw[last_byte:]).decode()
     result: list[str] = []
     planted: list[int] = []
     moved: list[int] = []
-    insertions = [one for one in changes if isinstance(one, Insertion)]
+    insertions = [change for change in changes if isinstance(change, Insertion)]
     touched = {line for line, *_ in spans}
     for number in range(1, len(lines) + 2):
-        for one in insertions:
-            if one.line == number:
-                added = [f"{' ' * one.indent}{row}".rstrip() for row in one.text.splitlines()]
+        for insertion in insertions:
+            if insertion.line == number:
+                added = [f"{' ' * insertion.indent}{row}".rstrip() for row in insertion.text.splitlines()]
                 planted += range(len(result) + 1, len(result) + len(added) + 1)
                 result += added
         if number <= len(lines):
@@ -106,17 +106,17 @@ def apply(source: Source, changes: Sequence[Change]) -> Edited:
     return Edited("\n".join(result) + "\n", tuple(planted), tuple(moved))
 
 
-def _spans(changes: Iterable[Change]) -> list[tuple[int, int, int, str]]:
+def _replaced_spans(changes: Iterable[Change]) -> list[tuple[int, int, int, str]]:
     """Give line, first and last byte, and new text of each replacement, line by line."""
     spans: list[tuple[int, int, int, str]] = []
-    for one in changes:
-        if isinstance(one, Replacement):
-            node = one.node
+    for change in changes:
+        if isinstance(change, Replacement):
+            node = change.node
             end_line, end = node.end_lineno or node.lineno, node.end_col_offset or 0
             if end_line == node.lineno:
-                spans.append((node.lineno, node.col_offset, end, one.text))
+                spans.append((node.lineno, node.col_offset, end, change.text))
                 continue
-            spans.append((node.lineno, node.col_offset, 1 << 30, one.text))
+            spans.append((node.lineno, node.col_offset, 1 << 30, change.text))
             spans += [(line, 0, 1 << 30, "") for line in range(node.lineno + 1, end_line)]
             spans.append((end_line, 0, end, ""))
     return spans
@@ -156,60 +156,60 @@ def step_of(source: Source) -> Step | None:
     above = parents(source.tree)
     steps: list[Step] = []
     for _, block in blocks(source.tree):
-        for at, statement in enumerate(block):
+        for index, statement in enumerate(block):
             call = method_call(statement, "backward")
             if call is not None:
-                rest = [*block[at + 1 :], *_later(above, statement)]
-                steps.append(_step(source, above, statement, rest))
-    steps.sort(key=lambda one: (one.optimizer is not None, one.backward.lineno))
+                following = [*block[index + 1 :], *_statements_after(above, statement)]
+                steps.append(_read_step(source, above, statement, following))
+    steps.sort(key=lambda step: (step.optimizer is not None, step.backward.lineno))
     return steps[-1] if steps else None
 
 
-def _step(source: Source, above: dict[ast.AST, ast.AST], statement: ast.stmt, rest: Block) -> Step:
+def _read_step(source: Source, above: dict[ast.AST, ast.AST], statement: ast.stmt, following: Block) -> Step:
     call = method_call(statement, "backward")
-    loss = _loss(source, call) if call is not None else "0"
+    loss = _loss_text(source, call) if call is not None else "0"
     optimizer, after = None, statement
-    for one in rest:
-        stepping = method_call(one, "step")
+    for follower in following:
+        stepping = method_call(follower, "step")
         if stepping is None or not isinstance(stepping.func, ast.Attribute):
             continue
         owner = source.segment(stepping.func.value)
         if stepping.args and "scaler" in owner:
-            optimizer, after = source.segment(stepping.args[0]), one
+            optimizer, after = source.segment(stepping.args[0]), follower
         elif not any(word in owner.lower() for word in _SCHEDULES):
-            optimizer, after = owner, one
-    loop, function = _around(above, statement)
+            optimizer, after = owner, follower
+    loop, function = _loop_and_function(above, statement)
     return Step(statement, loss, optimizer, after, loop, function)
 
 
-def _later(above: dict[ast.AST, ast.AST], statement: ast.stmt) -> Block:
+def _statements_after(above: dict[ast.AST, ast.AST], statement: ast.stmt) -> Block:
     """Give the statements behind the blocks that a statement is nested in, in its function."""
-    rest: Block = []
+    following: Block = []
     node: ast.AST = statement
     while node in above and not isinstance(above[node], ast.FunctionDef | ast.Module):
         child, node = node, above[node]
         if child is not statement:
-            rest += _behind(node, child)
+            following += _statements_behind(node, child)
     if node is not statement and node in above:
-        rest += _behind(above[node], node)
-    return rest
+        following += _statements_behind(above[node], node)
+    return following
 
 
-def _behind(owner: ast.AST, child: ast.AST) -> Block:
+def _statements_behind(owner: ast.AST, child: ast.AST) -> Block:
     for block in own_blocks(owner):
         if child in block:
             return block[block.index(child) + 1 :] if isinstance(child, ast.stmt) else []
     return []
 
 
-def _loss(source: Source, call: ast.Call) -> str:
+def _loss_text(source: Source, call: ast.Call) -> str:
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call
     if isinstance(owner, ast.Call) and owner.args:  # scaler.scale(loss).backward()
         return source.segment(owner.args[0])
     return source.segment(owner)
 
 
-def _around(
+def _loop_and_function(
     above: dict[ast.AST, ast.AST], node: ast.AST
 ) -> tuple[ast.For | ast.While | None, ast.FunctionDef | None]:
     loop: ast.For | ast.While | None = None
@@ -224,10 +224,10 @@ def _around(
 
 def header(source: Source) -> int:
     """Give the line before which module-level code may be put: after the imports at the top."""
-    last = 0
+    last_line = 0
     for statement in source.tree.body:
         docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if not docstring and not isinstance(statement, ast.Import | ast.ImportFrom):
             break
-        last = statement.end_lineno or statement.lineno
-    return last + 1
+        last_line = statement.end_lineno or statement.lineno
+    return last_line + 1

@@ -33,26 +33,26 @@ class Stream:
                 data = file.read()
             data = data[: len(data) // _RECORD.size * _RECORD.size]
             self._read += len(data)
-            for which, at in _RECORD.iter_unpack(data):
-                self.marks[which].append(at)
+            for mark_kind, mark in _RECORD.iter_unpack(data):
+                self.marks[mark_kind].append(mark)
         return len(self.marks[kind])
 
-    def stepping(self, least: int, slow: tuple[int, float]) -> bool:
+    def has_stepped(self, min_steps: int, slow: tuple[int, float]) -> bool:
         """Tell whether it has stepped often enough: fewer times if it takes its time."""
         self.refresh()
         marks = self.marks[0] or self.marks[1]
-        few, seconds = slow
-        return len(marks) >= least or (len(marks) >= few and marks[-1] - marks[0] >= seconds)
+        slow_steps, seconds = slow
+        return len(marks) >= min_steps or (len(marks) >= slow_steps and marks[-1] - marks[0] >= seconds)
 
     def step_s(self, kind: int) -> float:
         """Give what a step took last: the median of some, since the first ones take longer."""
-        last = self.marks[kind][-6:]
-        return statistics.median(b - a for a, b in itertools.pairwise(last))
+        recent = self.marks[kind][-6:]
+        return statistics.median(b - a for a, b in itertools.pairwise(recent))
 
 
 def own_time(marks: Sequence[float], turns: Sequence[tuple[float, float]]) -> list[float]:
     """Give marks on the clock of a side, which stands still while the side does."""
-    return [sum(min(end, at) - begin for begin, end in turns if begin < at) for at in marks]
+    return [sum(min(end, mark) - begin for begin, end in turns if begin < mark) for mark in marks]
 
 
 def foreign_s(session: int, cores: Sequence[int]) -> float:
@@ -75,14 +75,14 @@ def busy_s(cores: Sequence[int]) -> float:
 
 
 def _busy(fields: Sequence[str]) -> int:
-    return sum(int(one) for at, one in enumerate(fields) if at not in _IDLE)
+    return sum(int(field) for index, field in enumerate(fields) if index not in _IDLE)
 
 
 def _own_ticks(session: int) -> int:
     ticks = 0
-    for place in Path("/proc").glob("[0-9]*"):
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            text = (place / "stat").read_text(encoding="utf-8", errors="replace")
+            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
         except OSError:  # it has ended meanwhile
             continue
         fields = text.rpartition(")")[2].split()

@@ -34,8 +34,8 @@ from benchmarks.planted.running import Live, RunError
 from benchmarks.planted.steps import Stream, busy_s, foreign_s, own_time
 
 Verdict = Literal["faulty", "sound", "undecided"]
-NOTHING: Final = 0.02
-MATTERS: Final = 0.05
+MAX_SOUND_GAIN: Final = 0.02
+MIN_FAULT_GAIN: Final = 0.05
 # Two-sided 90 % quantiles of Student's t by degrees of freedom; beyond, the one before.
 _T: Final[dict[int, float]] = dict(
     zip(
@@ -44,21 +44,21 @@ _T: Final[dict[int, float]] = dict(
         strict=True,
     )
 )
-_READY: Final = 6  # steps before a side is ready …
+_READY_STEPS: Final = 6  # steps before a side is ready …
 _READY_SLOW: Final = (3, 3.0)  # … or so many, and seconds between the first and the last of them
 _STARTING_S: Final = 150.0  # until a side is ready
 _TURN_S: Final = {"cpu": 1.0, "cuda": 1.2}  # of the faster side
-_SKIPPED: Final = {"cpu": 0.0, "cuda": 0.25}  # of the steps of a turn, at its beginning
+_SKIPPED_SHARE: Final = {"cpu": 0.0, "cuda": 0.25}  # of the steps of a turn, at its beginning
 _STARTS: Final = 2  # of both sides
-_CASES: Final = 10  # that tell how far starts differ
+_MIN_CASES: Final = 10  # that tell how far starts differ
 _MEDIAN_OF_HALF_NORMAL: Final = 0.6745  # of standard deviation 1
 _NORMAL: Final = 1.645  # its two-sided 90 % quantile
-_FEWEST: Final = 4  # pairs
-_WANTED: Final = 8  # pairs within the limit: slow steps make short turns
-_LATE: Final = 8  # times as long as expected: a turn is given up
-_LEAST_TURN_S: Final = 20.0
-_FOREIGN: Final = 0.03  # of the processors, more than in the calm pairs: left out
-_CALM: Final = 0.05  # of the processors: others take no more when a pair begins
+_MIN_PAIRS: Final = 4  # pairs
+_TARGET_PAIRS: Final = 8  # pairs within the limit: slow steps make short turns
+_MAX_TURN_FACTOR: Final = 8  # times as long as expected: a turn is given up
+_MIN_TURN_LIMIT_S: Final = 20.0
+_MAX_EXTRA_FOREIGN: Final = 0.03  # of the processors, more than in the calm pairs: left out
+_MAX_CALM_SHARE: Final = 0.05  # of the processors: others take no more when a pair begins
 _WATCHED_S: Final = 0.1  # the processors, for others, before a pair
 
 
@@ -119,26 +119,26 @@ def spread_of_starts(truths: Sequence[Mapping[str, Any]]) -> float | None:
     From the median difference of two starts, so that some odd cases do not count; what turns vary
     by is part of it. ``None`` where there are fewer than ten such cases.
     """
-    apart: list[float] = []
-    for kept in truths:
-        means = _means(kept)
+    differences: list[float] = []
+    for truth in truths:
+        means = _means(truth)
         if len(means) > 1:
-            apart.append(abs(means[1] - means[0]))
-    if len(apart) < _CASES:
+            differences.append(abs(means[1] - means[0]))
+    if len(differences) < _MIN_CASES:
         return None
-    return statistics.median(apart) / (_MEDIAN_OF_HALF_NORMAL * math.sqrt(2))
+    return statistics.median(differences) / (_MEDIAN_OF_HALF_NORMAL * math.sqrt(2))
 
 
-def with_starts(kept: Mapping[str, Any], spread: float | None) -> dict[str, Any]:
+def with_starts(truth: Mapping[str, Any], spread: float | None) -> dict[str, Any]:
     """Give a kept truth, its interval widened by what a start differs from another one."""
-    means = _means(kept)
+    means = _means(truth)
     if spread is None or not means:
-        return dict(kept)
+        return dict(truth)
     middle = statistics.mean(means)
-    own = math.log(kept["high"] / kept["low"]) / 2
-    reach = math.hypot(own, _NORMAL * spread / math.sqrt(len(means)))
+    half_width = math.log(truth["high"] / truth["low"]) / 2
+    reach = math.hypot(half_width, _NORMAL * spread / math.sqrt(len(means)))
     low, mid, high = (math.exp(middle + side * reach) for side in (-1, 0, 1))
-    return dict(kept) | {
+    return dict(truth) | {
         "low": low,
         "mid": mid,
         "high": high,
@@ -146,18 +146,18 @@ def with_starts(kept: Mapping[str, Any], spread: float | None) -> dict[str, Any]
     }
 
 
-def _means(kept: Mapping[str, Any]) -> list[float]:
+def _means(truth: Mapping[str, Any]) -> list[float]:
     rows: dict[int, list[float]] = {}
-    starts = kept.get("starts", ())
-    for at, start in enumerate(starts):
-        ratio = math.log(kept["planted_s"][at] / kept["healthy_s"][at])
+    starts = truth.get("starts", ())
+    for index, start in enumerate(starts):
+        ratio = math.log(truth["planted_s"][index] / truth["healthy_s"][index])
         rows.setdefault(start, []).append(ratio)
     return [statistics.mean(rows[start]) for start in sorted(rows)]
 
 
 def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
     """Give low, middle and high of the speed-up: Student's interval of the pairs' log-ratios."""
-    ratios = [one.ratio for one in pairs]
+    ratios = [pair.ratio for pair in pairs]
     middle = statistics.mean(ratios)
     freedom = len(ratios) - 1
     quantile = _T[max(key for key in _T if key <= freedom)]
@@ -170,21 +170,21 @@ def verdict(low: float, mid: float, high: float) -> Verdict:
 
     Faulty: above 2 % of a step, and 5 % in the middle; sound: within 2 % on both sides.
     """
-    gains = [1 - 1 / one for one in (low, mid, high)]
-    if gains[0] > NOTHING and gains[1] >= MATTERS:
+    gains = [1 - 1 / speedup for speedup in (low, mid, high)]
+    if gains[0] > MAX_SOUND_GAIN and gains[1] >= MIN_FAULT_GAIN:
         return "faulty"
-    return "sound" if gains[0] >= -NOTHING and gains[2] <= NOTHING else "undecided"
+    return "sound" if gains[0] >= -MAX_SOUND_GAIN and gains[2] <= MAX_SOUND_GAIN else "undecided"
 
 
-def undisturbed(pairs: Sequence[Pair]) -> list[Pair]:
+def drop_disturbed(pairs: Sequence[Pair]) -> list[Pair]:
     """Leave out the pairs in which others took clearly more than in the calm ones.
 
     Calm is the first quarter of them: others may work beside more than half of the pairs.
     """
-    shares = sorted(one.foreign for one in pairs)
-    bar = shares[len(shares) // 4] + _FOREIGN
-    bar = max(bar, shares[min(_FEWEST, len(shares)) - 1])  # the fewest that make an interval
-    return [one for one in pairs if one.foreign <= bar]
+    shares = sorted(pair.foreign for pair in pairs)
+    max_foreign = shares[len(shares) // 4] + _MAX_EXTRA_FOREIGN
+    max_foreign = max(max_foreign, shares[min(_MIN_PAIRS, len(shares)) - 1])  # the fewest that make an interval
+    return [pair for pair in pairs if pair.foreign <= max_foreign]
 
 
 def steps_of_a_turn(seconds: Sequence[float], turn_s: float, limit_s: float) -> int:
@@ -192,11 +192,11 @@ def steps_of_a_turn(seconds: Sequence[float], turn_s: float, limit_s: float) -> 
 
     The faster side works for ``turn_s`` seconds, unless too few pairs would fit in the limit.
     """
-    wanted = math.ceil(turn_s / min(seconds))
-    return max(1, min(wanted, int(limit_s / _WANTED / sum(seconds))))
+    target_steps = math.ceil(turn_s / min(seconds))
+    return max(1, min(target_steps, int(limit_s / _TARGET_PAIRS / sum(seconds))))
 
 
-def measure(
+def measure_truth(
     healthy: Callable[[], Live],
     planted: Callable[[], Live],
     on: tuple[str, contextlib.AbstractContextManager[Any]],
@@ -207,114 +207,114 @@ def measure(
     ``on`` is the device, and what is held while turns are measured: both start without it.
     Raises ``RunError`` where one of them ended before there were four pairs.
     """
-    begun = time.monotonic()
+    start_s = time.monotonic()
     limits = Limits(limits.pairs, limits.seconds / _STARTS, limits.at_most / _STARTS)
-    pairs, steps, said = _after_start(healthy, planted, on, limits)
-    if len(pairs) < _FEWEST:
-        raise RunError(f"fewer than {_FEWEST} pairs of turns were measured: {said or 'too slow'}")
+    pairs, steps, printed = _measure_start(healthy, planted, on, limits)
+    if len(pairs) < _MIN_PAIRS:
+        raise RunError(f"fewer than {_MIN_PAIRS} pairs of turns were measured: {printed or 'too slow'}")
     for start in range(1, _STARTS):
         with contextlib.suppress(RunError):  # the first start is a truth, if a wider one
-            more, *_ = _after_start(healthy, planted, on, limits)
-            pairs += [replace(one, start=start) for one in more]
-    return _truth(pairs, steps, time.monotonic() - begun)
+            later_pairs, *_ = _measure_start(healthy, planted, on, limits)
+            pairs += [replace(pair, start=start) for pair in later_pairs]
+    return _truth(pairs, steps, time.monotonic() - start_s)
 
 
-def _after_start(
+def _measure_start(
     healthy: Callable[[], Live],
     planted: Callable[[], Live],
     on: tuple[str, contextlib.AbstractContextManager[Any]],
     limits: Limits,
 ) -> tuple[list[Pair], int, str]:
     """Start both, let them work in turns, and end them; give also what one that ended printed."""
-    device, alone = on
+    device, exclusive = on
     sides: list[_Side] = []
     try:
         sides.append(_Side(healthy()))
         sides.append(_Side(planted()))
         with ThreadPoolExecutor(len(sides)) as pool:
             list(pool.map(_Side.wait_ready, sides))
-        with alone:
-            pairs, steps = _in_turns(sides, device, limits)
-        said = " | ".join(side.live.said for side in sides if side.live.ended)
+        with exclusive:
+            pairs, steps = _measure_in_turns(sides, device, limits)
+        printed = " | ".join(side.live.output_tail for side in sides if side.live.has_ended)
     finally:
         for side in sides:
             side.live.end()
-    return pairs, steps, said
+    return pairs, steps, printed
 
 
 def _truth(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
-    starts = sorted({one.start for one in pairs})
-    kept = [
+    starts = sorted({pair.start for pair in pairs})
+    calm_pairs = [
         pair
         for start in starts
-        for pair in undisturbed([one for one in pairs if one.start == start])
+        for pair in drop_disturbed([pair for pair in pairs if pair.start == start])
     ]
-    low, mid, high = interval(kept)
+    low, mid, high = interval(calm_pairs)
     return Truth(
         *(low, mid, high, verdict(low, mid, high)),
-        healthy_s=tuple(one.healthy_s for one in kept),
-        planted_s=tuple(one.planted_s for one in kept),
-        starts=tuple(one.start for one in kept),
+        healthy_s=tuple(pair.healthy_s for pair in calm_pairs),
+        planted_s=tuple(pair.planted_s for pair in calm_pairs),
+        starts=tuple(pair.start for pair in calm_pairs),
         steps=steps,
-        left_out=len(pairs) - len(kept),
-        foreign=statistics.median(one.foreign for one in pairs),
+        left_out=len(pairs) - len(calm_pairs),
+        foreign=statistics.median(pair.foreign for pair in pairs),
         spent_s=spent_s,
     )
 
 
-def _in_turns(sides: "Sequence[_Side]", device: str, limits: Limits) -> tuple[list[Pair], int]:
+def _measure_in_turns(sides: "Sequence[_Side]", device: str, limits: Limits) -> tuple[list[Pair], int]:
     """Let both work in turns; give the pairs, and how many steps a turn had."""
     kind = 0 if all(side.stream.marks[0] for side in sides) else 1
-    first = max(len(side.stream.marks[kind]) for side in sides)
-    expected = [side.stream.step_s(kind) for side in sides]
-    calm = _Calm(sides[0].live.cores, limits.seconds)
-    begun = time.monotonic()
-    waited_s = calm.wait(begun + limits.at_most - limits.seconds)
-    rehearsal = steps_of_a_turn(expected, _TURN_S[device], limits.seconds)
-    if not _turns(sides, kind, first + rehearsal, [one * rehearsal for one in expected]):
-        return [], rehearsal
-    expected = [side.own_s(kind, first, first + rehearsal) / rehearsal for side in sides]
-    steps = steps_of_a_turn(expected, _TURN_S[device], limits.seconds)
-    least_s = (_FEWEST + 1) * steps * sum(expected)
-    until = begun + min(waited_s + max(limits.seconds, least_s), limits.at_most)
+    first_step = max(len(side.stream.marks[kind]) for side in sides)
+    expected_s = [side.stream.step_s(kind) for side in sides]
+    calm = _CalmWait(sides[0].live.cores, limits.seconds)
+    start_s = time.monotonic()
+    waited_s = calm.wait(start_s + limits.at_most - limits.seconds)
+    rehearsal_steps = steps_of_a_turn(expected_s, _TURN_S[device], limits.seconds)
+    if not _work_turns(sides, kind, first_step + rehearsal_steps, [step_s * rehearsal_steps for step_s in expected_s]):
+        return [], rehearsal_steps
+    expected_s = [side.own_s(kind, first_step, first_step + rehearsal_steps) / rehearsal_steps for side in sides]
+    steps = steps_of_a_turn(expected_s, _TURN_S[device], limits.seconds)
+    least_s = (_MIN_PAIRS + 1) * steps * sum(expected_s)
+    until = start_s + min(waited_s + max(limits.seconds, least_s), limits.at_most)
     pairs: list[Pair] = []
     looks: list[Verdict] = []
-    while _measured(pairs) < limits.pairs and time.monotonic() + steps * sum(expected) <= until:
-        waited_s = calm.wait(begun + limits.at_most - least_s)
-        until = min(until + waited_s, begun + limits.at_most)
+    while _count_undisturbed(pairs) < limits.pairs and time.monotonic() + steps * sum(expected_s) <= until:
+        waited_s = calm.wait(start_s + limits.at_most - least_s)
+        until = min(until + waited_s, start_s + limits.at_most)
         order = sides if len(pairs) % 2 else sides[::-1]
-        at = first + rehearsal + len(pairs) * steps
-        if not _turns(order, kind, at + steps, [one * steps for one in expected]):
+        begin_step = first_step + rehearsal_steps + len(pairs) * steps
+        if not _work_turns(order, kind, begin_step + steps, [step_s * steps for step_s in expected_s]):
             break
-        skipped = int(_SKIPPED[device] * steps)
-        pairs.append(_pair(sides, kind, (at + skipped, at + steps)))
-        looks.append(_look(pairs))
+        n_skipped = int(_SKIPPED_SHARE[device] * steps)
+        pairs.append(_pair(sides, kind, (begin_step + n_skipped, begin_step + steps)))
+        looks.append(_verdict_so_far(pairs))
         if len(looks) > 1 and looks[-1] == looks[-2] != "undecided":
             break
     return pairs, steps
 
 
-def _measured(pairs: Sequence[Pair]) -> int:
-    return len(undisturbed(pairs)) if pairs else 0
+def _count_undisturbed(pairs: Sequence[Pair]) -> int:
+    return len(drop_disturbed(pairs)) if pairs else 0
 
 
-def _look(pairs: Sequence[Pair]) -> Verdict:
-    return "undecided" if len(pairs) < _FEWEST else verdict(*interval(undisturbed(pairs)))
+def _verdict_so_far(pairs: Sequence[Pair]) -> Verdict:
+    return "undecided" if len(pairs) < _MIN_PAIRS else verdict(*interval(drop_disturbed(pairs)))
 
 
-def _turns(sides: "Sequence[_Side]", kind: int, until: int, expected_s: Sequence[float]) -> bool:
+def _work_turns(sides: "Sequence[_Side]", kind: int, until: int, expected_s: Sequence[float]) -> bool:
     """Let one after the other work up to a step; tell whether both came there."""
-    longest = max(_LEAST_TURN_S, _LATE * max(expected_s))
+    longest = max(_MIN_TURN_LIMIT_S, _MAX_TURN_FACTOR * max(expected_s))
     return all(side.work(kind, until, longest) for side in sides)
 
 
 def _pair(sides: "Sequence[_Side]", kind: int, steps: tuple[int, int]) -> Pair:
-    first, last = steps
-    healthy, planted = (side.own_s(kind, first, last) / (last - first) for side in sides)
+    first_step, last_step = steps
+    healthy, planted = (side.own_s(kind, first_step, last_step) / (last_step - first_step) for side in sides)
     return Pair(healthy, planted, max(side.foreign for side in sides))
 
 
-class _Calm:
+class _CalmWait:
     """Waits, while both sides stand still, until others leave the processors alone."""
 
     def __init__(self, cores: Sequence[int], patience_s: float) -> None:
@@ -323,19 +323,19 @@ class _Calm:
 
     def wait(self, until: float) -> float:
         """Wait, no later than a time and no longer than patience lasts; give how long it took."""
-        begun = time.monotonic()
-        until = min(until, begun + self.patience_s)
-        while time.monotonic() < until and self._share() > _CALM:
+        start_s = time.monotonic()
+        until = min(until, start_s + self.patience_s)
+        while time.monotonic() < until and self._share() > _MAX_CALM_SHARE:
             pass
-        waited_s = time.monotonic() - begun
+        waited_s = time.monotonic() - start_s
         self.patience_s -= waited_s
         return waited_s
 
     def _share(self) -> float:
         busy, begin = busy_s(self.cores), time.perf_counter()
         time.sleep(_WATCHED_S)
-        there = (time.perf_counter() - begin) * (len(self.cores) or os.cpu_count() or 1)
-        return (busy_s(self.cores) - busy) / there
+        available_s = (time.perf_counter() - begin) * (len(self.cores) or os.cpu_count() or 1)
+        return (busy_s(self.cores) - busy) / available_s
 
 
 class _Side:
@@ -351,11 +351,11 @@ class _Side:
         """Wait until it steps, and stop it. Raises ``RunError``."""
         until = time.monotonic() + _STARTING_S
         begin = time.perf_counter()
-        while not self.stream.stepping(_READY, _READY_SLOW):
-            if self.live.ended:
-                raise RunError(f"it ended before it stepped: {self.live.said}")
+        while not self.stream.has_stepped(_READY_STEPS, _READY_SLOW):
+            if self.live.has_ended:
+                raise RunError(f"it ended before it stepped: {self.live.output_tail}")
             if time.monotonic() > until:
-                raise RunError(f"it did not step in time: {self.live.said}")
+                raise RunError(f"it did not step in time: {self.live.output_tail}")
             time.sleep(0.02)
         self.live.stop()
         self.blocks.append((begin, time.perf_counter()))
@@ -364,21 +364,21 @@ class _Side:
 
     def work(self, kind: int, until: int, longest_s: float) -> bool:
         """Let it work until it has done so many steps; tell whether it did."""
-        watched = foreign_s(self.live.pid, self.live.cores)
+        foreign_before_s = foreign_s(self.live.pid, self.live.cores)
         begin = time.perf_counter()
-        self.live.go_on()
+        self.live.resume()
         while self.stream.refresh(kind) <= until and time.perf_counter() < begin + longest_s:
-            if self.live.ended:
+            if self.live.has_ended:
                 return False
             time.sleep(0.004)
         self.live.stop()
         self.blocks.append((begin, time.perf_counter()))
-        there = (time.perf_counter() - begin) * (len(self.live.cores) or os.cpu_count() or 1)
-        self.foreign = (foreign_s(self.live.pid, self.live.cores) - watched) / there
+        available_s = (time.perf_counter() - begin) * (len(self.live.cores) or os.cpu_count() or 1)
+        self.foreign = (foreign_s(self.live.pid, self.live.cores) - foreign_before_s) / available_s
         return len(self.stream.marks[kind]) > until
 
-    def own_s(self, kind: int, first: int, last: int) -> float:
+    def own_s(self, kind: int, first_step: int, last_step: int) -> float:
         """Give the time of its own between two steps."""
-        ends = [self.stream.marks[kind][step] for step in (first, last)]
+        ends = [self.stream.marks[kind][step] for step in (first_step, last_step)]
         begin, end = own_time(ends, self.blocks)
         return end - begin

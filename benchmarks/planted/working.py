@@ -17,18 +17,18 @@ from benchmarks.planted.cases import Case
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.mutations.plant import Site, plant
 from benchmarks.planted.recorder import recorder
-from benchmarks.planted.running import Lane, Live, RunError, arm, prepare
-from benchmarks.planted.scripts import FetchError, Script, missing, scripts
+from benchmarks.planted.running import Lane, Live, RunError, run_arm, prepare
+from benchmarks.planted.scripts import FetchError, Script, missing_modules, scripts
 from benchmarks.planted.source import parse
 
 _STARTING_S: Final = 60.0  # that a script may take beside its counted steps
 _AROUND_S: Final = 40.0  # to start both sides, to start and pack a recording
-_LEAST_S: Final = 20.0  # of a truth, for a case to be begun
-_SLOW: Final = 3  # times the limit of a truth, where steps are slow
+_MIN_TRUTH_S: Final = 20.0  # of a truth, for a case to be begun
+_SLOW_FACTOR: Final = 3  # times the limit of a truth, where steps are slow
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlantOptions:
     """What is asked for: where sources lie, where results go, and how long things may take."""
 
     sources: Path | None
@@ -39,18 +39,18 @@ class Wanted:
     check_s: float = 15.0
     pairs: int = 40  # of turns, at most
     end: float = float("inf")  # of time.monotonic(), by which cases are done
-    again: frozenset[str] = frozenset()  # failed, undecided: what is done anew
+    redo: frozenset[str] = frozenset()  # failed, undecided: what is done anew
 
     @property
     def last_start(self) -> float:
         """Give when the last case may be begun, of whatever kind: else the end holds controls."""
-        return self.end - _LEAST_S - self.check_s - _AROUND_S
+        return self.end - _MIN_TRUTH_S - self.check_s - _AROUND_S
 
     def limits(self, device: str) -> truth.Limits:
         """Give the limits of a truth that begins now."""
-        left = max(_LEAST_S, self.end - time.monotonic() - self.check_s - _AROUND_S)
+        remaining_s = max(_MIN_TRUTH_S, self.end - time.monotonic() - self.check_s - _AROUND_S)
         limit_s = self.gpu_limit_s if device == "cuda" else self.limit_s
-        return truth.Limits(self.pairs, min(limit_s, left), min(_SLOW * limit_s, left))
+        return truth.Limits(self.pairs, min(limit_s, remaining_s), min(_SLOW_FACTOR * limit_s, remaining_s))
 
 
 @dataclass(frozen=True)
@@ -63,25 +63,25 @@ class Planting:
     around: tuple[int, ...]
 
 
-def smoke(script: Script, lane: Lane, wanted: Wanted) -> dict[str, Any]:
+def smoke_script(script: Script, lane: Lane, options: PlantOptions) -> dict[str, Any]:
     """Run a script as it is for some seconds: its step time, or why it does not run."""
-    lacking = missing(script)
-    if lacking:
-        return {"failed": f"needs {', '.join(lacking)}"}
+    lacking_modules = missing_modules(script)
+    if lacking_modules:
+        return {"failed": f"needs {', '.join(lacking_modules)}"}
     try:
-        root = lane.place / "healthy" / script.name
-        prepare(script, root, wanted.sources)
-        with lane.alone:
-            shown = arm(script, root, lane, wanted.seconds, wanted.seconds * 3 + _STARTING_S)
+        root = lane.folder / "healthy" / script.name
+        prepare(script, root, options.sources)
+        with lane.exclusive:
+            arm = run_arm(script, root, lane, options.seconds, options.seconds * 3 + _STARTING_S)
     except (RunError, FetchError, OSError) as error:
         return {"failed": str(error)[-900:]}
-    return {"step_s": shown.step_s, "steps": shown.steps, "kind": shown.kind}
+    return {"step_s": arm.step_s, "steps": arm.steps, "kind": arm.kind}
 
 
-def planted(case: Case, root: Path, step_s: float) -> list[Planting]:
+def plant_case(case: Case, root: Path, step_s: float) -> list[Planting]:
     """Plant the faults of a case in the files below a folder. Raises ``RunError`` if one cannot."""
     script = scripts()[case.script]
-    done: list[Planting] = []
+    plantings: list[Planting] = []
     for name in case.mutations:
         for file in script.planted_in:
             path = root / file
@@ -89,152 +89,152 @@ def planted(case: Case, root: Path, step_s: float) -> list[Planting]:
             new = plant(MUTATIONS[name], Site(parse(before), step_s, case.device))
             if new is not None:
                 path.write_text(new.edited.text, encoding="utf-8")
-                done = [_moved(one, file, before, new.edited.text) for one in done]
-                done.append(Planting(name, file, new.lines, new.around))
+                plantings = [_move_lines(planting, file, before, new.edited.text) for planting in plantings]
+                plantings.append(Planting(name, file, new.lines, new.around))
                 break
         else:
             raise RunError(f"{name} does not apply to {case.script}")
-    return done
+    return plantings
 
 
-def _moved(one: Planting, file: str, before: str, after: str) -> Planting:
+def _move_lines(planting: Planting, file: str, before: str, after: str) -> Planting:
     """Give what was planted with its lines as a further change to its file has moved them."""
-    if one.file != file:
-        return one
+    if planting.file != file:
+        return planting
     matcher = difflib.SequenceMatcher(a=before.splitlines(), b=after.splitlines(), autojunk=False)
-    places = {
-        block.a + at + 1: block.b + at + 1
+    line_map = {
+        block.a + offset + 1: block.b + offset + 1
         for block in matcher.get_matching_blocks()
-        for at in range(block.size)
+        for offset in range(block.size)
     }
-    lines = tuple(places.get(line, line) for line in one.lines)
-    return Planting(one.mutation, file, lines, tuple(places.get(row, row) for row in one.around))
+    lines = tuple(line_map.get(line, line) for line in planting.lines)
+    return Planting(planting.mutation, file, lines, tuple(line_map.get(row, row) for row in planting.around))
 
 
-def work(case: Case, lane: Lane, wanted: Wanted, step_s: float) -> dict[str, Any]:
+def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> dict[str, Any]:
     """Do what is not done yet of a case, and keep it; give what is kept of it."""
-    path = wanted.out / case.half / f"{case.name}.json"
-    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    kept = without_outdated(kept, wanted.again)
-    if "failed" in kept or (kept.get("recorded") and "truth" in kept):
-        return kept
+    path = options.out / case.half / f"{case.name}.json"
+    case_record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    case_record = drop_outdated(case_record, options.redo)
+    if "failed" in case_record or (case_record.get("recorded") and "truth" in case_record):
+        return case_record
     # Amounts of what is planted go by the step: those of the truth hold for the recording, too.
-    kept |= {"step_s": kept.get("step_s", step_s), "recorder": recorder(lane)}
-    root = lane.place / "planted" / case.name
+    case_record |= {"step_s": case_record.get("step_s", step_s), "recorder": recorder(lane)}
+    root = lane.folder / "planted" / case.name
     try:
-        prepare(scripts()[case.script], root, wanted.sources)
-        _work(case, lane, wanted, (root, kept))
+        prepare(scripts()[case.script], root, options.sources)
+        _work_steps(case, lane, options, (root, case_record))
     except (RunError, FetchError, OSError, SyntaxError) as error:
-        if time.monotonic() > wanted.end - wanted.limit_s:
-            return kept  # perhaps for want of time: it is done when the run is resumed
-        kept["failed"] = f"{type(error).__name__}: {str(error)[-900:]}"
+        if time.monotonic() > options.end - options.limit_s:
+            return case_record  # perhaps for want of time: it is done when the run is resumed
+        case_record["failed"] = f"{type(error).__name__}: {str(error)[-900:]}"
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    _keep(path, kept)
-    return kept
+    _write_record(path, case_record)
+    return case_record
 
 
-def prove_named(case: Case, lane: Lane, wanted: Wanted) -> str:
+def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
     """Try what was named of a sound case, so that it is known whether it is an alarm; keep it."""
-    path = wanted.out / case.half / f"{case.name}.json"
-    answered = wanted.out / case.half / "answers" / path.name
-    if case.kind not in ("control", "decoy") or not path.exists() or not answered.exists():
+    path = options.out / case.half / f"{case.name}.json"
+    answer_path = options.out / case.half / "answers" / path.name
+    if case.kind not in ("control", "decoy") or not path.exists() or not answer_path.exists():
         return ""
-    kept: dict[str, Any] = json.loads(path.read_text())
-    findings = json.loads(answered.read_text()).get("findings") or ()
-    fixes = sorted({fix for one in findings for fix in one["helps"]} - set(kept.get("proofs", ())))
-    if "failed" in kept or not fixes:
+    case_record: dict[str, Any] = json.loads(path.read_text())
+    findings = json.loads(answer_path.read_text()).get("findings") or ()
+    fixes = sorted({fix for finding in findings for fix in finding["helps"]} - set(case_record.get("proofs", ())))
+    if "failed" in case_record or not fixes:
         return ""
-    root = lane.place / "proved" / case.name
+    root = lane.folder / "proved" / case.name
     try:
-        prepare(scripts()[case.script], root, wanted.sources)
-        planted(case, root, kept["step_s"])
+        prepare(scripts()[case.script], root, options.sources)
+        plant_case(case, root, case_record["step_s"])
         proofs = prove(scripts()[case.script], root, lane, fixes)
     except (RunError, FetchError, OSError) as error:
         return f"not proved: {str(error)[-300:]}"
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    kept["proofs"] = kept.get("proofs", {}) | proofs
-    _keep(path, kept)
+    case_record["proofs"] = case_record.get("proofs", {}) | proofs
+    _write_record(path, case_record)
     return "proved"
 
 
-def without_outdated(kept: dict[str, Any], again: frozenset[str]) -> dict[str, Any]:
+def drop_outdated(case_record: dict[str, Any], redo: frozenset[str]) -> dict[str, Any]:
     """Give what is kept of a case without what is to be done anew."""
-    if "failed" in kept:
-        dropped = {"failed", "recorded"} if "failed" in again else set[str]()
+    if "failed" in case_record:
+        outdated_keys = {"failed", "recorded"} if "failed" in redo else set[str]()
     else:
-        told = (kept.get("truth") or {}).get("verdict")
-        dropped = {"truth"} if told == "undecided" and "undecided" in again else set[str]()
-    return {name: value for name, value in kept.items() if name not in dropped}
+        verdict = (case_record.get("truth") or {}).get("verdict")
+        outdated_keys = {"truth"} if verdict == "undecided" and "undecided" in redo else set[str]()
+    return {name: value for name, value in case_record.items() if name not in outdated_keys}
 
 
-def _work(case: Case, lane: Lane, wanted: Wanted, held: tuple[Path, dict[str, Any]]) -> None:
-    root, kept = held
-    path = wanted.out / case.half / f"{case.name}.json"
-    plantings = [asdict(one) for one in planted(case, root, kept["step_s"])]
-    kept |= {"case": asdict(case) | {"kind": case.kind}, "planted": plantings}
-    if "truth" not in kept:
-        kept["truth"] = None if case.kind == "control" else _truth(case, lane, wanted, root)
-        _keep(path, kept)
-    if not kept.get("recorded"):
+def _work_steps(case: Case, lane: Lane, options: PlantOptions, root_and_record: tuple[Path, dict[str, Any]]) -> None:
+    root, case_record = root_and_record
+    path = options.out / case.half / f"{case.name}.json"
+    plantings = [asdict(planting) for planting in plant_case(case, root, case_record["step_s"])]
+    case_record |= {"case": asdict(case) | {"kind": case.kind}, "planted": plantings}
+    if "truth" not in case_record:
+        case_record["truth"] = None if case.kind == "control" else _measure_case_truth(case, lane, options, root)
+        _write_record(path, case_record)
+    if not case_record.get("recorded"):
         recording = path.parent / "recordings" / f"{case.name}.tar.zst"
-        with lane.alone:
-            record(scripts()[case.script], root, lane, recording, wanted.check_s)
-        kept["recorded"] = True
+        with lane.exclusive:
+            record(scripts()[case.script], root, lane, recording, options.check_s)
+        case_record["recorded"] = True
 
 
-def _truth(case: Case, lane: Lane, wanted: Wanted, root: Path) -> dict[str, Any]:
+def _measure_case_truth(case: Case, lane: Lane, options: PlantOptions, root: Path) -> dict[str, Any]:
     script = scripts()[case.script]
-    healthy = lane.place / "healthy" / case.script
-    prepare(script, healthy, wanted.sources)
-    found = _side_by_side(script, (healthy, root), lane, wanted.limits(lane.device))
-    return found.plain()
+    healthy = lane.folder / "healthy" / case.script
+    prepare(script, healthy, options.sources)
+    measured = _measure_side_by_side(script, (healthy, root), lane, options.limits(lane.device))
+    return measured.plain()
 
 
-def compare_with_itself(script: Script, lane: Lane, wanted: Wanted) -> truth.Truth:
+def compare_with_itself(script: Script, lane: Lane, options: PlantOptions) -> truth.Truth:
     """Measure a script against itself, laid out twice. Raises ``RunError``, ``FetchError``."""
-    roots = (lane.place / "same-a" / script.name, lane.place / "same-b" / script.name)
+    roots = (lane.folder / "same-a" / script.name, lane.folder / "same-b" / script.name)
     for root in roots:
-        prepare(script, root, wanted.sources)
-    return _side_by_side(script, roots, lane, wanted.limits(lane.device))
+        prepare(script, root, options.sources)
+    return _measure_side_by_side(script, roots, lane, options.limits(lane.device))
 
 
-def _side_by_side(
+def _measure_side_by_side(
     script: Script, roots: tuple[Path, Path], lane: Lane, limits: truth.Limits
 ) -> truth.Truth:
-    def start(place: Path, name: str) -> Callable[[], Live]:
-        return lambda: Live(script, place, lane, f"{name}-{place.name}")
+    def start(root: Path, name: str) -> Callable[[], Live]:
+        return lambda: Live(script, root, lane, f"{name}-{root.name}")
 
-    healthy, other = roots
-    return truth.measure(start(healthy, "a"), start(other, "b"), (lane.device, lane.alone), limits)
+    healthy, planted_root = roots
+    return truth.measure_truth(start(healthy, "a"), start(planted_root, "b"), (lane.device, lane.exclusive), limits)
 
 
-def _keep(path: Path, kept: Mapping[str, Any]) -> None:
+def _write_record(path: Path, case_record: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    partial = path.with_suffix(".part")
+    partial.write_text(json.dumps(case_record, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
 
 
-def in_lanes(
+def run_in_lanes(
     lanes: Sequence[Lane], tasks: Sequence[tuple[str, Callable[[Lane], str]]], end: float
 ) -> None:
     """Do tasks (device and act), each in the next free lane of its device, until ``end``."""
-    waiting: dict[str, queue.SimpleQueue[Callable[[Lane], str]]] = {}
+    queues: dict[str, queue.SimpleQueue[Callable[[Lane], str]]] = {}
     for device, act in tasks:
-        waiting.setdefault(device, queue.SimpleQueue()).put(act)
+        queues.setdefault(device, queue.SimpleQueue()).put(act)
 
     def keep_on(lane: Lane) -> None:
-        rest = waiting.get(lane.device)
-        while rest is not None and time.monotonic() < end:
+        lane_queue = queues.get(lane.device)
+        while lane_queue is not None and time.monotonic() < end:
             try:
-                act = rest.get_nowait()
+                act = lane_queue.get_nowait()
             except queue.Empty:
                 return
-            said = act(lane)
-            if said:
-                print(f"{lane.device} {lane.number}: {said}", flush=True)
+            outcome = act(lane)
+            if outcome:
+                print(f"{lane.device} {lane.number}: {outcome}", flush=True)
 
     threads = [threading.Thread(target=keep_on, args=(lane,)) for lane in lanes]
     for thread in threads:

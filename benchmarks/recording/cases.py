@@ -222,9 +222,9 @@ def accumulation_ranges(device: torch.device) -> Step:
 
     def step(_: int) -> None:
         with record_function("train step"):
-            for part, answer in zip(inputs, labels, strict=True):
+            for micro_batch, part_labels in zip(inputs, labels, strict=True):
                 with record_function("micro batch"):
-                    (nn.functional.cross_entropy(model(part), answer) / 4).backward()
+                    (nn.functional.cross_entropy(model(micro_batch), part_labels) / 4).backward()
             with record_function("update"):
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)

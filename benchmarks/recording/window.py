@@ -19,9 +19,9 @@ WAIT, LEAD = 1, 3  # steps before the profiled ones: profiler off, then on but n
 def open_group(device: torch.device, rank: int, ranks: int, meeting: str) -> None:
     """Join the process group; the processes meet at a file."""
     backend = "nccl" if device.type == "cuda" else "gloo"
-    own = device if device.type == "cuda" else None
+    bound_device = device if device.type == "cuda" else None
     dist.init_process_group(
-        backend, init_method=f"file://{meeting}", rank=rank, world_size=ranks, device_id=own
+        backend, init_method=f"file://{meeting}", rank=rank, world_size=ranks, device_id=bound_device
     )
 
 
@@ -37,7 +37,7 @@ def pace(step: Step, device: torch.device, count: int) -> dict[str, int]:
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)] if cuda else []
     clock: list[int] = []
     settle(device)
-    begun = time.perf_counter_ns()
+    start_ns = time.perf_counter_ns()
     for index in range(count + 1):
         if cuda:
             events[index].record()
@@ -45,7 +45,7 @@ def pace(step: Step, device: torch.device, count: int) -> dict[str, int]:
         if index < count:
             step(index)
     settle(device)
-    wall = time.perf_counter_ns() - begun
+    wall = time.perf_counter_ns() - start_ns
     if cuda:
         steps = [round(a.elapsed_time(b) * 1e6) for a, b in pairwise(events)]
     else:

@@ -58,7 +58,7 @@ def open(  # noqa: A001, PLR0913 - it is called gapless.open; the options are th
 
 
 def compare(a: "Study", b: "Study") -> "Comparison":
-    """Give what study ``b`` has more of than study ``a``, a step: causes, operators, kernels."""
+    """Return what study ``b`` has more of than study ``a``, a step: causes, operators, kernels."""
     from gapless.study.comparison import compare as subtract
 
     return subtract(a, b)
@@ -94,9 +94,9 @@ def step() -> None:
     """
     import sys
 
-    marking = sys.modules.get("_gapless.payload.marking")
-    if marking is not None:
-        marking.step()
+    marking_module = sys.modules.get("_gapless.payload.marking")
+    if marking_module is not None:
+        marking_module.step()
 
 
 def __getattr__(name: str) -> object:

@@ -60,12 +60,12 @@ def run() -> NoReturn:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code."""
-    _open_closed()
+    _open_closed_streams()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except GaplessError as error:
-        return _refuse(error)
+        return _report_error(error)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:  # | head: nobody reads on; nor must the interpreter try to flush
@@ -73,16 +73,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _PIPE_CLOSED
     except OSError as error:  # no room left, as a rule
         _drop_output()
-        return _refuse(GaplessError(f"the system refuses: {error}"))
+        return _report_error(GaplessError(f"the system refuses: {error}"))
     except Exception as error:
         if os.environ.get("GAPLESS_DEBUG"):
             raise
-        return _own_fault(error)
+        return _report_bug(error)
     return code
 
 
-def _open_closed() -> None:
-    """Give whoever was started without standard output or error (``>&-``) one that goes nowhere."""
+def _open_closed_streams() -> None:
+    """Return whoever was started without standard output or error (``>&-``) one that goes nowhere."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
@@ -101,19 +101,19 @@ def _run(argv: list[str]) -> int:
         _parser(COMMANDS).print_help()
         return 0
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
-        raise UsageError(_unknown(argv[0]))
+        raise UsageError(_unknown_command_text(argv[0]))
     parser = _parser(COMMANDS if argv[0].startswith("-") else (argv[0],))
-    own, command_line = _parted(argv)
-    arguments = parser.parse_args(own, argparse.Namespace(command_line=command_line))
+    own_argv, command_line = _split_argv(argv)
+    arguments = parser.parse_args(own_argv, argparse.Namespace(command_line=command_line))
     return module_of(arguments.command).main(arguments)
 
 
 def module_of(command: str) -> ModuleType:
-    """Give the module of a command; what is a word of Python's has a "_" behind it."""
+    """Return the module of a command; what is a word of Python's has a "_" behind it."""
     return import_module(f"gapless.commands.{command}{'_' * iskeyword(command)}")
 
 
-def _parted(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
+def _split_argv(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """Part our options from a command that stands behind ``--``, where one may stand there.
 
     argparse would take the first word of it for an argument of ours.
@@ -122,39 +122,39 @@ def _parted(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
     if command in COMMANDS and "--" in argv:
         sign = getattr(module_of(command), "COMMAND_AFTER", None)
         if sign is not None:
-            at = argv.index(sign)
-            return argv[:at], tuple(argv[at + 1 :])
+            index = argv.index(sign)
+            return argv[:index], tuple(argv[index + 1 :])
     return argv, ()
 
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
-    """Give the parser of some commands: of the one that is asked for, a training waits for it."""
+    """Return the parser of some commands: of the one that is asked for, a training waits for it."""
     parser = argparse.ArgumentParser(
         prog="gapless",
         description="Find why the GPU waits. Know what each fix is worth. Prove it. Keep it.",
         epilog=_EPILOG,
         formatter_class=_formatter,
     )
-    parser.error = _usage
+    parser.error = _raise_usage_error
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(
         prog=parser.prog, dest="command", metavar="COMMAND", required=True
     )
     for name in names:
         module = module_of(name)
-        below = commands.add_parser(
+        subparser = commands.add_parser(
             name,
             help=module.SUMMARY,
             description=module.__doc__,
             formatter_class=_formatter,
         )
-        below.error = _usage
-        module.arguments(below)
+        subparser.error = _raise_usage_error
+        module.arguments(subparser)
     return parser
 
 
 def _formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
-    """Give a formatter that knows the width of the terminal.
+    """Return a formatter that knows the width of the terminal.
 
     argparse's own way asks ``shutil``, whose import alone is a tenth of what stands before a run.
     """
@@ -175,11 +175,11 @@ class _Version(argparse.Action):
         parser.exit(0)
 
 
-def _usage(message: str) -> NoReturn:
+def _raise_usage_error(message: str) -> NoReturn:
     raise UsageError(message)
 
 
-def _unknown(command: str) -> str:
+def _unknown_command_text(command: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(command, COMMANDS, n=1)
@@ -192,14 +192,14 @@ def _unknown(command: str) -> str:
     return f"there is no command {command!r}; there are: {', '.join(COMMANDS)}"
 
 
-def _refuse(error: GaplessError) -> int:
+def _report_error(error: GaplessError) -> int:
     from gapless.report.text import clean
 
     print(f"gapless: {clean(str(error))} (gapless explain {error.slug})", file=sys.stderr)  # noqa: T201
     return 2
 
 
-def _own_fault(error: Exception) -> int:
+def _report_bug(error: Exception) -> int:
     from gapless.report.text import clean
 
     print(  # noqa: T201

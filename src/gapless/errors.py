@@ -83,7 +83,7 @@ An option, its value, or a combination cannot be followed. The message says whic
 """
 
 
-def pages() -> Iterator[tuple[str, str]]:
+def read_error_pages() -> Iterator[tuple[str, str]]:
     """Return the slug and the page of each kind of error."""
-    for kind in (GaplessError, *GaplessError.__subclasses__()):
-        yield kind.slug, kind.page
+    for error_type in (GaplessError, *GaplessError.__subclasses__()):
+        yield error_type.slug, error_type.page

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 VERSION = 1
 MAGIC = b"GL"
 HEADER = struct.Struct("<2sBBII")
-LARGEST = 64 << 20  # bytes of a body; more is no frame, but rubbish
+MAX_BODY_BYTES = 64 << 20  # bytes of a body; more is no frame, but rubbish
 
 # ── Kinds of frames ─────────────────────────────────────────────────────────────────────────────
-PROCESS, MARKS, BATCHES, FACT, UNSEEN, STACKS, WINDOW, FILES, COUNTERS, SAMPLE, END = range(1, 12)
+PROCESS, MARKS, BATCHES, FACT, UNOBSERVED, STACKS, WINDOW, FILES, COUNTERS, SAMPLE, END = range(1, 12)
 MARK_SUMS, BATCH_SUMS = 12, 13
 TRIAL = 14
 HOSTS = 15
@@ -28,7 +28,7 @@ FRAMES = {
     MARKS: "marks",
     BATCHES: "batches",
     FACT: "fact",
-    UNSEEN: "unseen",  # what could not be observed, and why
+    UNOBSERVED: "unseen",  # what could not be observed, and why
     STACKS: "stacks",  # sampled Python stacks, counted
     WINDOW: "window",  # a window of torch.profiler
     FILES: "files",  # paths opened by fetches, paths written
@@ -112,7 +112,7 @@ BATCH_FIELDS = (
     "bytes_from_disk",
     "random",  # 1: the fetch advanced a random generator, 0: it did not, −1: not looked
     "detailed",  # 1: stages were measured
-    *(stage + part for stage in STAGES for part in ("_wall", "_cpu")),
+    *(stage + suffix for stage in STAGES for suffix in ("_wall", "_cpu")),
 )
 BATCH = struct.Struct(f"<{len(BATCH_FIELDS)}q")
 
@@ -131,7 +131,7 @@ MARK_SUM_FIELDS = (
     "value",  # sum of the values, where they are durations (DEVICE_STEP); else -1
 )
 MARK_SUM = struct.Struct("<HHIqqqqqqq")
-SUMMED = BATCH_FIELDS[6:12]  # cpu … bytes_from_disk
+SUMMED_FIELDS = BATCH_FIELDS[6:12]  # cpu … bytes_from_disk
 BATCH_SUM_FIELDS = (
     "loader",
     "worker",
@@ -140,7 +140,7 @@ BATCH_SUM_FIELDS = (
     "count",
     "samples",
     "wall",
-    *SUMMED,  # -1: of some not observed
+    *SUMMED_FIELDS,  # -1: of some not observed
     "random",  # how many advanced a random generator
     "looked",  # of how many
     "detailed",  # in how many stages were measured; the sums below are theirs
@@ -165,17 +165,17 @@ class Frame(NamedTuple):
     body: bytes
 
     def text(self) -> dict[str, Any]:
-        """Give the JSON object of a frame that is not packed."""
+        """Return the JSON object of a frame that is not packed."""
         return json.loads(self.body)
 
 
 def frame(kind: int, body: bytes) -> bytes:
-    """Give the bytes of a frame."""
+    """Return the bytes of a frame."""
     return HEADER.pack(MAGIC, kind, VERSION, len(body), zlib.crc32(body)) + body
 
 
 def text_frame(kind: int, value: dict[str, Any]) -> bytes:
-    """Give the bytes of a frame of JSON; what JSON does not know is written as its ``repr``."""
+    """Return the bytes of a frame of JSON; what JSON does not know is written as its ``repr``."""
     return frame(kind, json.dumps(value, default=repr, separators=(",", ":")).encode())
 
 
@@ -184,29 +184,29 @@ class NewerError(Exception):
 
 
 def frames(log: bytes) -> tuple[list[Frame], int]:
-    """Give the whole frames at the start of a log, and the bytes that they take.
+    """Return the whole frames at the start of a log, and the bytes that they take.
 
     What follows the last whole frame is being written, or was cut by a kill. Raises ``NewerError``.
     """
-    found: list[Frame] = []
-    at = 0
-    for one, after in _walk(log):
-        found.append(one)
-        at = after
-    return found, at
+    whole_frames: list[Frame] = []
+    size = 0
+    for next_frame, end in _walk(log):
+        whole_frames.append(next_frame)
+        size = end
+    return whole_frames, size
 
 
 def _walk(log: bytes) -> Iterator[tuple[Frame, int]]:
-    at = 0
-    while at + HEADER.size <= len(log):
-        magic, kind, version, length, check = HEADER.unpack_from(log, at)
+    offset = 0
+    while offset + HEADER.size <= len(log):
+        magic, kind, version, length, check = HEADER.unpack_from(log, offset)
         if magic == MAGIC and version > VERSION:
             raise NewerError(version, VERSION)
-        after = at + HEADER.size + length
-        if magic != MAGIC or length > LARGEST or after > len(log):
+        end = offset + HEADER.size + length
+        if magic != MAGIC or length > MAX_BODY_BYTES or end > len(log):
             return
-        body = log[at + HEADER.size : after]
+        body = log[offset + HEADER.size : end]
         if zlib.crc32(body) != check:
             return
-        yield Frame(kind, body), after
-        at = after
+        yield Frame(kind, body), end
+        offset = end

@@ -107,13 +107,13 @@ class Act:
     graph: str = ""  # the graph launch that it belongs to: its activities share one call
     last_rank: int | None = None  # when the last rank came to this collective
     device: int = 0
-    what: Collective | None = None
+    collective: Collective | None = None
     bytes: int = -1
     geometry: Geometry | None = None
 
 
 @dataclass(frozen=True)
-class Synced:
+class SyncRecord:
     """A device's record of a synchronisation or of a stream that waits for an event."""
 
     start: int
@@ -134,7 +134,7 @@ class Drawing:
     frames: Sequence[Frame] = ()
     steps: Sequence[int] | Sequence[tuple[int, int]] = ()
     overhead: Sequence[tuple[int, int]] = ()
-    syncs: Sequence[Synced] = ()
+    syncs: Sequence[SyncRecord] = ()
     devices: tuple[Device, ...] = ()
     lost: tuple[tuple[int, int], ...] = ()
     rank: int | None = None
@@ -142,21 +142,21 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnInputs:
     """A trace, what else ``partition`` takes, and the name of each event."""
 
     trace: Trace
     arrivals: Arrivals
     stages: Stages
-    who: tuple[str, ...]
+    event_names: tuple[str, ...]
 
 
 @dataclass
-class _Pen:
+class _Columns:
     """Columns in the making."""
 
     rows: list[tuple[int, int, int, int, int, int, int]]
-    who: list[str]
+    event_names: list[str]
     gpu: list[tuple[int, int, int, int, int, int, int, int]]
     names: dict[str, int]
     tracks: dict[tuple[int | str, int | str], int]
@@ -164,73 +164,73 @@ class _Pen:
     geometries: list[Geometry]
     collectives: list[Collective]
 
-    def event(
+    def add_event(
         self,
         span: tuple[int, int],
         name: str,
         kind: int,
         track: tuple[int | str, int | str],
         *,
-        who: str,
+        event_name: str,
         correlation: int = -1,
         detail: int = -1,
     ) -> int:
-        at = self.tracks.setdefault(track, len(self.tracks))
-        number = self.names.setdefault(name, len(self.names))
-        self.rows.append((*span, number, kind, at, correlation, detail))
-        self.who.append(who)
+        track_index = self.tracks.setdefault(track, len(self.tracks))
+        name_index = self.names.setdefault(name, len(self.names))
+        self.rows.append((*span, name_index, kind, track_index, correlation, detail))
+        self.event_names.append(event_name)
         return len(self.rows) - 1
 
 
-def draw(drawing: Drawing) -> Drawn:
+def draw(drawing: Drawing) -> DrawnInputs:
     """Make the trace of a drawing: frames first, then calls, activities, the profiler."""
-    pen = _Pen([], [], [], {}, {}, [], [], [])
+    columns = _Columns([], [], [], {}, {}, [], [], [])
     stages, arrivals = list[tuple[int, ...]](), list[tuple[int, int]]()
     for frame in drawing.frames:
-        stages += _frame(pen, frame)
-    calls = _calls(pen, drawing.acts)
+        stages += _draw_frame(columns, frame)
+    calls = _draw_calls(columns, drawing.acts)
     for node, act in enumerate(drawing.acts):
-        event = _activity(pen, act, calls[node], node)
+        event = _draw_activity(columns, act, calls[node], node)
         if act.last_rank is not None:
             arrivals.append((event, act.last_rank))
     for sync in drawing.syncs:
-        pen.gpu.append(
+        columns.gpu.append(
             (sync.device, sync.stream, -1, -1, -1, -1, sync.wait_event, sync.wait_stream)
         )
-        span, detail = (sync.start, sync.end), len(pen.gpu) - 1
-        at = (sync.device, sync.stream)
-        pen.event(span, sync.name, c.SYNC, at, who="", correlation=sync.correlation, detail=detail)
+        span, detail = (sync.start, sync.end), len(columns.gpu) - 1
+        track = (sync.device, sync.stream)
+        columns.add_event(span, sync.name, c.SYNC, track, event_name="", correlation=sync.correlation, detail=detail)
     for number, span in enumerate(_step_spans(drawing.steps)):
-        pen.event(span, f"ProfilerStep#{number}", c.USER_ANNOTATION, (1, "m"), who="step")
+        columns.add_event(span, f"ProfilerStep#{number}", c.USER_ANNOTATION, (1, "m"), event_name="step")
     for span in drawing.overhead:
-        pen.event(span, "Buffer Flush", c.OVERHEAD, (-1, 0), who="overhead")
-    return Drawn(_trace(pen, drawing), _arrivals(arrivals), _stages(stages), tuple(pen.who))
+        columns.add_event(span, "Buffer Flush", c.OVERHEAD, (-1, 0), event_name="overhead")
+    return DrawnInputs(_make_trace(columns, drawing), _make_arrivals(arrivals), _make_stages(stages), tuple(columns.event_names))
 
 
-def _frame(pen: _Pen, frame: Frame) -> list[tuple[int, ...]]:
+def _draw_frame(columns: _Columns, frame: Frame) -> list[tuple[int, ...]]:
     kind, name = _TAGS[frame.tag]
     detail = -1
     if frame.shape is not None:
-        pen.shapes.append(frame.shape)
-        detail = len(pen.shapes) - 1
-    who = frame.id or f"{frame.tag}@{frame.start}"
-    event = pen.event(
+        columns.shapes.append(frame.shape)
+        detail = len(columns.shapes) - 1
+    event_name = frame.id or f"{frame.tag}@{frame.start}"
+    event = columns.add_event(
         (frame.start, frame.end),
         frame.name or name,
         frame.category if frame.category >= 0 else kind,
         (1, frame.thread),
-        who=who,
+        event_name=event_name,
         correlation=frame.correlation,
         detail=detail,
     )
-    out: list[tuple[int, ...]] = []
+    stage_rows: list[tuple[int, ...]] = []
     for start, end, stage in frame.stages:
-        made = pen.event((start, end), stage, c.OTHER, (2, "worker"), who=f"{who}:{stage}")
-        out.append((event, start, end, LEAF[f"idle.data.{stage}"], made))
-    return out
+        stage_event = columns.add_event((start, end), stage, c.OTHER_KIND, (2, "worker"), event_name=f"{event_name}:{stage}")
+        stage_rows.append((event, start, end, LEAF[f"idle.data.{stage}"], stage_event))
+    return stage_rows
 
 
-def _calls(pen: _Pen, acts: Sequence[Act]) -> list[int]:
+def _draw_calls(columns: _Columns, acts: Sequence[Act]) -> list[int]:
     """Draw the launch calls and give each activity its correlation id."""
     graphs: dict[str, int] = {}
     ids: list[int] = []
@@ -245,36 +245,36 @@ def _calls(pen: _Pen, acts: Sequence[Act]) -> list[int]:
             continue
         call, copies = act.call, act.kind in _CATEGORIES
         name = "cudaGraphLaunch" if act.graph else "cudaMemcpyAsync" if copies else ""
-        who = call.id or f"L@{call.start}"
-        pen.event(
+        event_name = call.id or f"L@{call.start}"
+        columns.add_event(
             (call.start, call.end),
             call.name or name or "cudaLaunchKernel",
             c.RUNTIME,
             (1, call.thread),
-            who=who,
+            event_name=event_name,
             correlation=number,
         )
     return ids
 
 
-def _activity(pen: _Pen, act: Act, correlation: int, node: int) -> int:
+def _draw_activity(columns: _Columns, act: Act, correlation: int, node: int) -> int:
     geometry = collective = -1
     if act.geometry is not None:
-        pen.geometries.append(act.geometry)
-        geometry = len(pen.geometries) - 1
-    if act.what is not None:
-        pen.collectives.append(act.what)
-        collective = len(pen.collectives) - 1
+        columns.geometries.append(act.geometry)
+        geometry = len(columns.geometries) - 1
+    if act.collective is not None:
+        columns.collectives.append(act.collective)
+        collective = len(columns.collectives) - 1
     graph = node if act.graph else -1
-    pen.gpu.append((act.device, act.stream, graph, act.bytes, geometry, collective, -1, -1))
-    return pen.event(
+    columns.gpu.append((act.device, act.stream, graph, act.bytes, geometry, collective, -1, -1))
+    return columns.add_event(
         (act.start, act.end),
         act.name or _ACTIVITIES[act.kind],
         _CATEGORIES.get(act.kind, c.KERNEL),
         (act.device, act.stream),
-        who=act.id,
+        event_name=act.id,
         correlation=correlation,
-        detail=len(pen.gpu) - 1,
+        detail=len(columns.gpu) - 1,
     )
 
 
@@ -286,10 +286,10 @@ def _step_spans(steps: Sequence[int] | Sequence[tuple[int, int]]) -> list[tuple[
     return list(itertools.pairwise(bounds))
 
 
-def _trace(pen: _Pen, drawing: Drawing) -> Trace:
-    rows = np.array(pen.rows, np.int64).reshape(-1, 7)
-    gpu = np.array(pen.gpu, np.int64).reshape(-1, 8)
-    none = np.empty(0, np.int64)
+def _make_trace(columns: _Columns, drawing: Drawing) -> Trace:
+    rows = np.array(columns.rows, np.int64).reshape(-1, 7)
+    gpu = np.array(columns.gpu, np.int64).reshape(-1, 8)
+    empty = np.empty(0, np.int64)
     return Trace(
         path="drawing.json",
         origin_ns=drawing.origin,
@@ -312,12 +312,12 @@ def _trace(pen: _Pen, drawing: Drawing) -> Trace:
             wait_event=gpu[:, 6].copy(),
             wait_stream=gpu[:, 7].copy(),
         ),
-        memory=MemoryColumns(none, none, none, none, none.astype(np.int32), none.astype(np.int32)),
-        names=tuple(pen.names),
-        tracks=tuple(Track(pid, tid) for pid, tid in pen.tracks),
-        shapes=tuple(pen.shapes),
-        geometries=tuple(pen.geometries),
-        collectives=tuple(pen.collectives),
+        memory=MemoryColumns(empty, empty, empty, empty, empty.astype(np.int32), empty.astype(np.int32)),
+        names=tuple(columns.names),
+        tracks=tuple(Track(pid, tid) for pid, tid in columns.tracks),
+        shapes=tuple(columns.shapes),
+        geometries=tuple(columns.geometries),
+        collectives=tuple(columns.collectives),
         devices=drawing.devices,
         distributed=None,
         rank=drawing.rank,
@@ -327,23 +327,23 @@ def _trace(pen: _Pen, drawing: Drawing) -> Trace:
     )
 
 
-def _arrivals(found: list[tuple[int, int]]) -> Arrivals:
-    if not found:
+def _make_arrivals(rows: list[tuple[int, int]]) -> Arrivals:
+    if not rows:
         return NO_ARRIVALS
-    columns = np.array(found, np.int64)
+    columns = np.array(rows, np.int64)
     return Arrivals(
-        columns[:, 0], columns[:, 1], np.zeros(len(found), np.int64), 0, 0, by_order=False
+        columns[:, 0], columns[:, 1], np.zeros(len(rows), np.int64), 0, 0, by_order=False
     )
 
 
-def _stages(found: list[tuple[int, ...]]) -> Stages:
-    if not found:
+def _make_stages(rows: list[tuple[int, ...]]) -> Stages:
+    if not rows:
         return NO_STAGES
-    columns = np.array(found, np.int64)
-    return Stages(*(columns[:, at] for at in range(5)))
+    columns = np.array(rows, np.int64)
+    return Stages(*(columns[:, index] for index in range(5)))
 
 
-def culprits(ledger: Ledger, leaf: str, who: tuple[str, ...]) -> set[str]:
+def culprit_names(ledger: Ledger, leaf: str, event_names: tuple[str, ...]) -> set[str]:
     """Give the names of the events blamed for a leaf; "" where none is."""
-    blamed = np.unique(ledger.culprit[ledger.leaf == LEAF[leaf]])
-    return {who[event] if event >= 0 else "" for event in blamed.tolist()}
+    blamed_events = np.unique(ledger.culprit[ledger.leaf == LEAF[leaf]])
+    return {event_names[event] if event >= 0 else "" for event in blamed_events.tolist()}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gapless.accounting import account, partition
+from gapless.accounting import sum_ledgers, partition
 from gapless.model import category
 from gapless.model.leaf import LEAF
-from gapless.model.ledger import WHYS
+from gapless.model.ledger import TC_MISS_REASONS
 from gapless.model.trace import Device, Shape
 from tests.accounting.drawing import Act, Call, Drawing, Frame, Kind, draw
 
@@ -28,11 +28,11 @@ TENSOR_CORES = (
 )
 
 
-def tensors(*dims: tuple[int, ...], dtype: str = "c10::Half", **more: tuple[str, ...]) -> Shape:
-    return Shape(dims, ((1,),) * len(dims), (dtype,) * len(dims), **more)
+def tensors(*dims: tuple[int, ...], dtype: str = "c10::Half", **fields: tuple[str, ...]) -> Shape:
+    return Shape(dims, ((1,),) * len(dims), (dtype,) * len(dims), **fields)
 
 
-def classes(
+def classify(
     name: str,
     frames: list[Frame],
     kind: Kind = "compute",
@@ -42,23 +42,23 @@ def classes(
     """Give the leaf of one activity that was launched at 50, and why."""
     act = Act("k", 60, 90, call or Call(50, 51), kind, name=name)
     ledger = partition(draw(Drawing([act], frames, [0, 90], devices=devices)).trace)
-    (leaf,) = (leaf for leaf in account([ledger]).leaves if leaf.startswith(("busy", "copy")))
+    (leaf,) = (leaf for leaf in sum_ledgers([ledger]).leaves if leaf.startswith(("busy", "copy")))
     why = ledger.facets.why[ledger.leaf == LEAF[leaf]].tolist()
-    return leaf.removeprefix("busy."), WHYS[int(why[0])]
+    return leaf.removeprefix("busy."), TC_MISS_REASONS[int(why[0])]
 
 
 def op(name: str, shape: Shape | None = None) -> Frame:
     return Frame("op", 40, 70, name=name, shape=shape)
 
 
-def around(name: str, kind: int = category.USER_ANNOTATION) -> Frame:
+def enclosing(name: str, kind: int = category.USER_ANNOTATION) -> Frame:
     return Frame("op", 30, 80, name=name, category=kind)
 
 
 @pytest.mark.parametrize("kernel", TENSOR_CORES)
 def test_knows_kernels_that_use_tensor_cores(kernel: str) -> None:
-    assert classes(kernel, [op("aten::mm")])[0] == "tc_math"
-    assert classes(kernel, [])[0] == "tc_math"
+    assert classify(kernel, [op("aten::mm")])[0] == "tc_math"
+    assert classify(kernel, [])[0] == "tc_math"
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_knows_kernels_that_use_tensor_cores(kernel: str) -> None:
     ],
 )
 def test_mathematics_without_tensor_cores_could_have_used_them(operator: str) -> None:
-    assert classes(SGEMM, [op(operator)]) == ("tc_eligible_not_used", "")
+    assert classify(SGEMM, [op(operator)]) == ("tc_eligible_not_used", "")
 
 
 @pytest.mark.parametrize("operator", ["aten::addcmul", "aten::mm_like", "aten::mmul"])
 def test_operators_that_only_sound_like_it_are_others(operator: str) -> None:
     expected = "tc_eligible_not_used" if operator == "aten::mm_like" else "other"
-    assert classes("some_kernel", [op(operator)])[0] == expected
+    assert classify("some_kernel", [op(operator)])[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_operators_that_only_sound_like_it_are_others(operator: str) -> None:
     ],
 )
 def test_without_an_operator_the_kernel_tells(kernel: str, leaf: str) -> None:
-    assert classes(kernel, [])[0] == leaf
+    assert classify(kernel, [])[0] == leaf
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_without_an_operator_the_kernel_tells(kernel: str, leaf: str) -> None:
 )
 def test_devices_without_tensor_cores_just_compute(devices: tuple[Device, ...]) -> None:
     shape = tensors((64, 64), (64, 64), dtype="float")
-    assert classes(SGEMM, [op("aten::mm", shape)], devices=devices) == ("math", "")
+    assert classify(SGEMM, [op("aten::mm", shape)], devices=devices) == ("math", "")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_devices_without_tensor_cores_just_compute(devices: tuple[Device, ...]) 
     ],
 )
 def test_says_why_tensor_cores_were_not_used(shape: Shape, why: str) -> None:
-    assert classes(SGEMM, [op("aten::mm", shape)]) == ("tc_eligible_not_used", why)
+    assert classify(SGEMM, [op("aten::mm", shape)]) == ("tc_eligible_not_used", why)
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,13 @@ def test_says_why_tensor_cores_were_not_used(shape: Shape, why: str) -> None:
     ],
 )
 def test_other_work_is_told_by_the_kernel(kernel: str, leaf: str) -> None:
-    assert classes(kernel, [op("aten::x")])[0] == leaf
+    assert classify(kernel, [op("aten::x")])[0] == leaf
 
 
 def test_copies_within_the_device_and_memsets_are_memory_work() -> None:
-    assert classes("", [], "dtod")[0] == "mem"
-    assert classes("", [], "memset")[0] == "mem"
-    assert classes("Memcpy HtoH (Host -> Host)", [], "dtod")[0] == "mem"
+    assert classify("", [], "dtod")[0] == "mem"
+    assert classify("", [], "memset")[0] == "mem"
+    assert classify("Memcpy HtoH (Host -> Host)", [], "dtod")[0] == "mem"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_copies_within_the_device_and_memsets_are_memory_work() -> None:
     ],
 )
 def test_copies_are_told_by_direction(name: str, kind: Kind, leaf: str) -> None:
-    assert classes(name, [], kind)[0] == leaf
+    assert classify(name, [], kind)[0] == leaf
 
 
 @pytest.mark.parametrize(
@@ -204,54 +204,54 @@ def test_copies_are_told_by_direction(name: str, kind: Kind, leaf: str) -> None:
 )
 def test_communication_is_told_by_the_kernel(name: str) -> None:
     act = Act("k", 60, 90, Call(50, 51), name=name)
-    leaves = account([partition(draw(Drawing([act], steps=[0, 90])).trace)]).leaves
+    leaves = sum_ledgers([partition(draw(Drawing([act], steps=[0, 90])).trace)]).leaves
     assert leaves["comm.exposed"] == 30
 
 
 @pytest.mark.parametrize(
     ("frame", "leaf"),
     [
-        (around("gapless: probe", category.MARKER), "profiler"),
-        (around("torch/nn/utils/clip_grad.py(1): clip_grad_norm_", 3), "gradclip_scaler"),
-        (around("aten::_amp_foreach_non_finite_check_and_unscale_", 1), "gradclip_scaler"),
-        (around("torch/amp/grad_scaler.py(1): step", 3), "gradclip_scaler"),
-        (around("Optimizer.step#Adam.step"), "optimizer"),
-        (around("Optimizer.zero_grad#Adam.zero_grad"), "zero_grad"),
+        (enclosing("gapless: probe", category.MARKER), "profiler"),
+        (enclosing("torch/nn/utils/clip_grad.py(1): clip_grad_norm_", 3), "gradclip_scaler"),
+        (enclosing("aten::_amp_foreach_non_finite_check_and_unscale_", 1), "gradclip_scaler"),
+        (enclosing("torch/amp/grad_scaler.py(1): step", 3), "gradclip_scaler"),
+        (enclosing("Optimizer.step#Adam.step"), "optimizer"),
+        (enclosing("Optimizer.zero_grad#Adam.zero_grad"), "zero_grad"),
     ],
 )
 def test_ranges_around_the_launch_come_before_names(frame: Frame, leaf: str) -> None:
-    assert classes(ELEMENTWISE, [op("aten::x"), frame])[0] == leaf
+    assert classify(ELEMENTWISE, [op("aten::x"), frame])[0] == leaf
     elsewhere = Call(50, 51, "b")
-    assert classes(ELEMENTWISE, [op("aten::x"), frame], call=elsewhere)[0] == "elementwise"
+    assert classify(ELEMENTWISE, [op("aten::x"), frame], call=elsewhere)[0] == "elementwise"
 
 
 @pytest.mark.parametrize("name", ["eval", "iter", "save", "logging", "gc"])
 def test_kernels_of_the_training_within_own_ranges_stay_its_own(name: str) -> None:
-    assert classes(ELEMENTWISE, [op("aten::x"), around(f"gapless:{name}")])[0] == "elementwise"
+    assert classify(ELEMENTWISE, [op("aten::x"), enclosing(f"gapless:{name}")])[0] == "elementwise"
 
 
 def test_a_norm_of_gradients_is_clipping_outside_the_optimizer_only() -> None:
     norm = op("aten::_foreach_norm")
-    assert classes(REDUCE, [norm])[0] == "gradclip_scaler"
-    assert classes(REDUCE, [norm, around("Optimizer.step#LAMB.step")])[0] == "optimizer"
+    assert classify(REDUCE, [norm])[0] == "gradclip_scaler"
+    assert classify(REDUCE, [norm, enclosing("Optimizer.step#LAMB.step")])[0] == "optimizer"
 
 
-COPIED = ((64, 32), (64, 32))
+COPY_DIMS = ((64, 32), (64, 32))
 
 
 @pytest.mark.parametrize(
     ("operator", "shape", "leaf"),
     [
-        ("aten::copy_", Shape(COPIED, ((32, 1), (1, 64)), ("float", "float")), "layout"),
-        ("aten::clone", Shape(COPIED, ((32, 1), (1, 64)), ("float", "float")), "layout"),
-        ("aten::copy_", Shape(COPIED, ((32, 1), (32, 1)), ("float", "float")), "elementwise"),
-        ("aten::copy_", Shape(COPIED, (), ("float", "float")), "elementwise"),
-        ("aten::mul", Shape(COPIED, ((32, 1), (1, 64)), ("float", "float")), "elementwise"),
+        ("aten::copy_", Shape(COPY_DIMS, ((32, 1), (1, 64)), ("float", "float")), "layout"),
+        ("aten::clone", Shape(COPY_DIMS, ((32, 1), (1, 64)), ("float", "float")), "layout"),
+        ("aten::copy_", Shape(COPY_DIMS, ((32, 1), (32, 1)), ("float", "float")), "elementwise"),
+        ("aten::copy_", Shape(COPY_DIMS, (), ("float", "float")), "elementwise"),
+        ("aten::mul", Shape(COPY_DIMS, ((32, 1), (1, 64)), ("float", "float")), "elementwise"),
         ("aten::copy_", Shape(((8,), (4,)), ((1,), (2,)), ("float",) * 2), "elementwise"),
-        ("aten::copy_", Shape(COPIED, ((32, 1), (1, 64)), ("c10::Half", "float")), "cast"),
-        ("aten::_to_copy", Shape(COPIED, ((32, 1),) * 2, ("c10::Half", "float")), "cast"),
-        ("aten::copy_", Shape(COPIED[:1], ((32, 1),), ("float",)), "elementwise"),
-        ("aten::copy_", Shape((COPIED, ()), ((), ()), ("TensorList", "Scalar")), "elementwise"),
+        ("aten::copy_", Shape(COPY_DIMS, ((32, 1), (1, 64)), ("c10::Half", "float")), "cast"),
+        ("aten::_to_copy", Shape(COPY_DIMS, ((32, 1),) * 2, ("c10::Half", "float")), "cast"),
+        ("aten::copy_", Shape(COPY_DIMS[:1], ((32, 1),), ("float",)), "elementwise"),
+        ("aten::copy_", Shape((COPY_DIMS, ()), ((), ()), ("TensorList", "Scalar")), "elementwise"),
         ("aten::copy_", Shape(("x", (1, "y")), ((), ()), ("float", "float")), "elementwise"),
         ("aten::copy_", None, "elementwise"),
     ],
@@ -259,10 +259,10 @@ COPIED = ((64, 32), (64, 32))
 def test_copies_that_change_strides_or_types_are_told_by_inputs(
     operator: str, shape: Shape | None, leaf: str
 ) -> None:
-    assert classes(ELEMENTWISE, [op(operator, shape)])[0] == leaf
+    assert classify(ELEMENTWISE, [op(operator, shape)])[0] == leaf
 
 
 def test_the_innermost_operator_counts() -> None:
     frames = [op("aten::linear"), Frame("op", 45, 60, name="aten::add")]
-    assert classes("some_kernel", frames)[0] == "other"
-    assert classes("some_kernel", frames[:1])[0] == "tc_eligible_not_used"
+    assert classify("some_kernel", frames)[0] == "other"
+    assert classify("some_kernel", frames[:1])[0] == "tc_eligible_not_used"

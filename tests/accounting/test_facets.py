@@ -11,7 +11,7 @@ NODE = "autograd::engine::evaluate_function: {}"
 CHECKPOINT = NODE.format("CheckpointFunctionBackward")
 
 
-def one(frames: list[Frame], call: Call | None) -> tuple[str, int]:
+def phase_of(frames: list[Frame], call: Call | None) -> tuple[str, int]:
     """Give the phase of an activity, and whether it is recomputation."""
     ledger = partition(draw(Drawing([Act("k", 60, 90, call)], frames, [0, 90])).trace)
     assert ledger.start[-1] == 60
@@ -37,11 +37,11 @@ CALL = Call(50, 51)
     ],
 )
 def test_the_phase_is_that_of_the_launch(frames: list[Frame], phase: str) -> None:
-    assert one(frames, CALL) == (phase, 0)
+    assert phase_of(frames, CALL) == (phase, 0)
 
 
 def test_an_unrecorded_launch_has_no_phase() -> None:
-    assert one([op()], None) == ("unknown", 0)
+    assert phase_of([op()], None) == ("unknown", 0)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_an_unrecorded_launch_has_no_phase() -> None:
     ],
 )
 def test_forward_work_inside_the_backward_is_recomputation(frames: list[Frame], again: int) -> None:
-    assert one(frames, CALL)[1] == again
+    assert phase_of(frames, CALL)[1] == again
 
 
-def hidden(ledger: Ledger) -> list[tuple[int, int, int, int]]:
+def hidden_times(ledger: Ledger) -> list[tuple[int, int, int, int]]:
     columns = (ledger.start, ledger.end, ledger.facets.hidden_comm, ledger.facets.hidden_copy)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -72,4 +72,4 @@ def test_what_runs_beneath_is_measured_once() -> None:
         Act("d", 110, 160, None, "d2h", stream=23),
     ]
     ledger = partition(draw(Drawing(acts, steps=[0, 160])).trace)
-    assert hidden(ledger) == [(0, 100, 80, 20), (100, 140, 0, 40), (140, 160, 0, 0)]
+    assert hidden_times(ledger) == [(0, 100, 80, 20), (100, 140, 0, 40), (140, 160, 0, 0)]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.accounting import NO_ARRIVALS, account, collectives, match, partition
+from gapless.accounting import NO_ARRIVALS, sum_ledgers, gather_collectives, match_collectives, partition
 from gapless.accounting.collectives import Collectives
 from gapless.model import category
 from gapless.model.leaf import LEAF
@@ -22,18 +22,18 @@ def op(start: int, end: int) -> Frame:
     return Frame("op", start, end, name="aten::mm")
 
 
-def rank(number: int, frames: list[Frame], *steps: int, clock: int = 0) -> Drawing:
-    moved = [replace(one, start=one.start + clock, end=one.end + clock) for one in frames]
-    return Drawing(frames=moved, steps=[one + clock for one in steps], rank=number)
+def draw_rank(number: int, frames: list[Frame], *steps: int, clock: int = 0) -> Drawing:
+    shifted = [replace(frame, start=frame.start + clock, end=frame.end + clock) for frame in frames]
+    return Drawing(frames=shifted, steps=[bound + clock for bound in steps], rank=number)
 
 
-def given(*drawings: Drawing, first: int | None = None) -> list[Collectives]:
-    return [collectives(draw(one).trace, first) for one in drawings]
+def collectives_of(*drawings: Drawing, first_step: int | None = None) -> list[Collectives]:
+    return [gather_collectives(draw(drawing).trace, first_step) for drawing in drawings]
 
 
-def leaves(drawing: Drawing, *others: Drawing) -> dict[str, int]:
-    arrived = match(given(drawing, *others, first=1))[0] if others else NO_ARRIVALS
-    return dict(account([partition(draw(drawing).trace, arrived)]).leaves)
+def account_leaves(drawing: Drawing, *other_drawings: Drawing) -> dict[str, int]:
+    arrivals = match_collectives(collectives_of(drawing, *other_drawings, first_step=1))[0] if other_drawings else NO_ARRIVALS
+    return dict(sum_ledgers([partition(draw(drawing).trace, arrivals)]).leaves)
 
 
 WAITS = [op(0, 10 * MS), gloo(5 * MS, 70 * MS), op(70 * MS, 80 * MS), op(80 * MS, 100 * MS)]
@@ -43,16 +43,16 @@ LATE = [op(0, 50 * MS), gloo(50 * MS, 70 * MS), op(70 * MS, 80 * MS), op(80 * MS
 @pytest.mark.parametrize("clock", [0, 10**18 + 7])
 def test_waiting_without_a_frame_is_for_the_last_rank_and_then_for_the_transfer(clock: int) -> None:
     early, late = (
-        rank(0, WAITS, 0, 80 * MS, 100 * MS),
-        rank(1, LATE, 0, 80 * MS, 100 * MS, clock=clock),
+        draw_rank(0, WAITS, 0, 80 * MS, 100 * MS),
+        draw_rank(1, LATE, 0, 80 * MS, 100 * MS, clock=clock),
     )
-    found = leaves(early, late)
-    assert found["comm.straggler_wait"] == 40 * MS
-    assert found["comm.exposed"] == 20 * MS
-    assert "idle.host.unframed" not in found
-    assert leaves(late, early)["comm.exposed"] == 20 * MS
-    arrived = match(given(early, late, first=1))[0]
-    ledger = partition(draw(early).trace, arrived)
+    leaves = account_leaves(early, late)
+    assert leaves["comm.straggler_wait"] == 40 * MS
+    assert leaves["comm.exposed"] == 20 * MS
+    assert "idle.host.unframed" not in leaves
+    assert account_leaves(late, early)["comm.exposed"] == 20 * MS
+    arrivals = match_collectives(collectives_of(early, late, first_step=1))[0]
+    ledger = partition(draw(early).trace, arrivals)
     waits = ledger.leaf == LEAF["comm.straggler_wait"]
     assert set(ledger.facets.peer[waits].tolist()) == {1}
     assert set(ledger.facets.peer[~waits].tolist()) == {-1}
@@ -61,66 +61,66 @@ def test_waiting_without_a_frame_is_for_the_last_rank_and_then_for_the_transfer(
 def test_one_rank_alone_estimates_by_the_same_place_in_other_steps() -> None:
     frames = [op(0, MS), gloo(MS, 30 * MS), gloo(30 * MS, 31 * MS), op(31 * MS, 40 * MS)]
     frames += [op(40 * MS, 41 * MS), gloo(41 * MS, 51 * MS), gloo(51 * MS, 57 * MS)]
-    found = leaves(rank(0, [*frames, op(57 * MS, 80 * MS)], 0, 40 * MS, 80 * MS))
-    assert found["comm.wait_estimated"] == (29 - 10) * MS + 5 * MS
-    assert found["comm.exposed"] == (10 + 1 + 10 + 1) * MS
+    leaves = account_leaves(draw_rank(0, [*frames, op(57 * MS, 80 * MS)], 0, 40 * MS, 80 * MS))
+    assert leaves["comm.wait_estimated"] == (29 - 10) * MS + 5 * MS
+    assert leaves["comm.exposed"] == (10 + 1 + 10 + 1) * MS
 
 
 def test_the_wait_may_be_over_before_the_mark_ends() -> None:
     frames = [op(0, 10 * MS), gloo(5 * MS, 33 * MS), op(30 * MS, 31 * MS), op(32 * MS, 60 * MS)]
-    found = leaves(rank(0, frames, 0, 30 * MS, 60 * MS))
-    assert found["comm.exposed"] == 20 * MS + MS
+    leaves = account_leaves(draw_rank(0, frames, 0, 30 * MS, 60 * MS))
+    assert leaves["comm.exposed"] == 20 * MS + MS
 
 
 def test_what_ends_long_after_was_not_waited_for() -> None:
     frames = [op(0, 10 * MS), gloo(5 * MS, 40 * MS), op(14 * MS, 60 * MS)]
-    found = leaves(rank(0, frames, 0, 30 * MS, 60 * MS))
-    assert found["idle.host.python"] == 4 * MS
-    assert not any(leaf.startswith("comm.") for leaf in found)
+    leaves = account_leaves(draw_rank(0, frames, 0, 30 * MS, 60 * MS))
+    assert leaves["idle.host.python"] == 4 * MS
+    assert not any(leaf.startswith("comm.") for leaf in leaves)
 
 
 def test_of_a_silence_that_a_collective_explains_the_rest_is_python() -> None:
     frames = [op(0, 10 * MS), gloo(10 * MS, 29 * MS), op(30 * MS, 60 * MS)]
-    found = leaves(rank(0, frames, 0, 30 * MS, 60 * MS))
-    assert found["comm.exposed"] == 19 * MS
-    assert found["idle.host.python"] == MS
+    leaves = account_leaves(draw_rank(0, frames, 0, 30 * MS, 60 * MS))
+    assert leaves["comm.exposed"] == 19 * MS
+    assert leaves["idle.host.python"] == MS
 
 
 def test_steps_that_one_rank_did_not_record_are_left_out() -> None:
-    longer = rank(
+    longer = draw_rank(
         0, [*WAITS, gloo(110 * MS, 120 * MS), op(120 * MS, 190 * MS)], 0, 100 * MS, 190 * MS
     )
-    shorter = rank(1, LATE, 0, 100 * MS)
-    first, second = match(given(longer, shorter, first=7))
-    assert (first.matched, first.unmatched, first.by_order) == (1, 1, False)
-    assert (second.matched, second.unmatched) == (1, 0)
-    assert [one.matched for one in match(given(longer, shorter))] == [0, 0]
+    shorter = draw_rank(1, LATE, 0, 100 * MS)
+    first_arrivals, second_arrivals = match_collectives(collectives_of(longer, shorter, first_step=7))
+    assert (first_arrivals.n_matched, first_arrivals.n_unmatched, first_arrivals.by_order) == (1, 1, False)
+    assert (second_arrivals.n_matched, second_arrivals.n_unmatched) == (1, 0)
+    assert [arrivals.n_matched for arrivals in match_collectives(collectives_of(longer, shorter))] == [0, 0]
 
 
 def test_a_step_with_another_number_of_collectives_is_left_out() -> None:
-    twice = rank(
+    twice = draw_rank(
         0, [gloo(5 * MS, 20 * MS), gloo(20 * MS, 30 * MS), op(30 * MS, 100 * MS)], 0, 100 * MS
     )
-    once = rank(1, [gloo(5 * MS, 20 * MS), op(30 * MS, 100 * MS)], 0, 100 * MS)
-    assert [one.matched for one in match(given(twice, once, first=1))] == [0, 0]
+    once = draw_rank(1, [gloo(5 * MS, 20 * MS), op(30 * MS, 100 * MS)], 0, 100 * MS)
+    assert [arrivals.n_matched for arrivals in match_collectives(collectives_of(twice, once, first_step=1))] == [0, 0]
 
 
 def test_collectives_of_no_named_group_that_never_meet_are_of_two_groups() -> None:
-    one = rank(0, [gloo(5, 10), gloo(40, 50), gloo(70, 80), op(80, 100)], 0, 100)
-    other = rank(1, [gloo(5, 10), gloo(52, 60), gloo(70, 80), op(80, 100)], 0, 100)
-    assert [found.matched for found in match(given(one, other, first=1))] == [2, 2]
+    early_rank = draw_rank(0, [gloo(5, 10), gloo(40, 50), gloo(70, 80), op(80, 100)], 0, 100)
+    late_rank = draw_rank(1, [gloo(5, 10), gloo(52, 60), gloo(70, 80), op(80, 100)], 0, 100)
+    assert [arrivals.n_matched for arrivals in match_collectives(collectives_of(early_rank, late_rank, first_step=1))] == [2, 2]
 
 
 def test_kernels_without_numbers_are_matched_step_by_step() -> None:
-    what = Collective("allreduce", "Float", 10, 10, "0", 2, "[0, 1]")
+    collective = Collective("allreduce", "Float", 10, 10, "0", 2, "[0, 1]")
 
     def device(number: int, starts: list[int], *steps: int) -> Drawing:
         acts = [
-            Act(f"n{at}", at, at + 10, Call(at - 2, at - 1), "comm", what=what) for at in starts
+            Act(f"n{start}", start, start + 10, Call(start - 2, start - 1), "comm", collective=collective) for start in starts
         ]
         return Drawing(acts, steps=list(steps), rank=number)
 
     longer, shorter = device(0, [10, 50, 130], 0, 100, 200), device(1, [14, 50], 0, 100)
-    first, second = match(given(longer, shorter, first=3))
-    assert (first.matched, second.matched, first.by_order) == (2, 2, False)
-    assert [one.matched for one in match(given(longer, shorter))] == [0, 0]
+    first_arrivals, second_arrivals = match_collectives(collectives_of(longer, shorter, first_step=3))
+    assert (first_arrivals.n_matched, second_arrivals.n_matched, first_arrivals.by_order) == (2, 2, False)
+    assert [arrivals.n_matched for arrivals in match_collectives(collectives_of(longer, shorter))] == [0, 0]

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from gapless.accounting import account, partition
+from gapless.accounting import sum_ledgers, partition
 from gapless.model.account import Account
 from gapless.model.leaf import LEAVES
-from tests.accounting.drawing import US, Act, Call, Drawing, Frame, Kind, culprits, draw
+from tests.accounting.drawing import US, Act, Call, Drawing, Frame, Kind, culprit_names, draw
 
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
 
 
-def us(at: float) -> int:
-    return round(at * US)
+def us(time_us: float) -> int:
+    return round(time_us * US)
 
 
 LaunchCall = tuple[float, float] | tuple[float, float, str] | None
@@ -32,8 +32,8 @@ def kernel(
     *,
     scale: int = US,
 ) -> Act:
-    def ns(at: float) -> int:
-        return round(at * scale)
+    def ns(time: float) -> int:
+        return round(time * scale)
 
     launch = None
     if call is not None:
@@ -41,7 +41,7 @@ def kernel(
     return Act(name, ns(start), ns(end), launch, kind)
 
 
-def k(name: str, start: float, end: float, call: LaunchCall, kind: Kind = "compute") -> Act:
+def act(name: str, start: float, end: float, call: LaunchCall, kind: Kind = "compute") -> Act:
     return kernel(name, start, end, call, kind, scale=1)
 
 
@@ -66,7 +66,7 @@ GOLDEN: dict[str, Golden] = {}
 # K2 waits for L2 300-306: the call ends after a = 160, so 160-290 python, 290-300 dispatch, …
 GOLDEN["G1 launch-bound"] = Golden(
     Drawing(
-        [k("K1", 110, 160, (100, 106)), k("K2", 310, 350, (300, 306))],
+        [act("K1", 110, 160, (100, 106)), act("K2", 310, 350, (300, 306))],
         [Frame("op", 90, 108), Frame("op", 290, 308)],
         [0, 350],
     ),
@@ -84,9 +84,9 @@ GOLDEN["G1 launch-bound"] = Golden(
 
 # The sync 20-1005 covers K1 in 20-1000: debt 980. 1000-1005 return, which does not pay; then
 # 1005-1300 python, 1300-1306 api, 1306-1310 latency all pay: refill 305.
-_TWO = [k("K1", 10, 1000, (0, 6)), k("K2", 1310, 1400, (1300, 1306))]
+_TWO_KERNELS = [act("K1", 10, 1000, (0, 6)), act("K2", 1310, 1400, (1300, 1306))]
 GOLDEN["G2 long sync"] = Golden(
-    Drawing(_TWO, [Frame("sync", 20, 1005)], [0, 1400]),
+    Drawing(_TWO_KERNELS, [Frame("sync", 20, 1005)], [0, 1400]),
     (
         {
             "busy": 1080,
@@ -102,7 +102,7 @@ GOLDEN["G2 long sync"] = Golden(
 
 # The same, but the sync 900-1005 covers only 100: refill 1005-1105, the rest keeps its cause.
 GOLDEN["G3 short sync"] = Golden(
-    Drawing(_TWO, [Frame("sync", 900, 1005)], [0, 1400]),
+    Drawing(_TWO_KERNELS, [Frame("sync", 900, 1005)], [0, 1400]),
     (
         {
             "busy": 1080,
@@ -122,8 +122,8 @@ GOLDEN["G3 short sync"] = Golden(
 GOLDEN["G4 worker data"] = Golden(
     Drawing(
         [
-            replace(k("K1", 2020, 2100, (2005, 2030), "h2d"), name=PAGEABLE),
-            k("K2", 2100, 2500, (2040, 2046)),
+            replace(act("K1", 2020, 2100, (2005, 2030), "h2d"), name=PAGEABLE),
+            act("K2", 2100, 2500, (2040, 2046)),
         ],
         [
             Frame(
@@ -162,9 +162,9 @@ GOLDEN["G4 worker data"] = Golden(
 GOLDEN["G5 overlap, straggler"] = Golden(
     Drawing(
         [
-            k("K1", 10, 500, (0, 6)),
-            replace(k("K2", 300, 900, (7, 12), "comm"), stream=20, last_rank=700),
-            k("K3", 900, 1000, (13, 18)),
+            act("K1", 10, 500, (0, 6)),
+            replace(act("K2", 300, 900, (7, 12), "comm"), stream=20, last_rank=700),
+            act("K3", 900, 1000, (13, 18)),
         ],
         steps=[0, 1000],
     ),
@@ -185,7 +185,7 @@ GOLDEN["G5 overlap, straggler"] = Golden(
 # gap 595-890: 700-890 engine; -900 dispatch, -905 api, -945 alloc (keeps its name), -950 api, …
 GOLDEN["G6 two threads, gc, alloc"] = Golden(
     Drawing(
-        [k("K1", 600, 700, (580, 590, "b")), k("K2", 960, 1000, (900, 950, "b"))],
+        [act("K1", 600, 700, (580, 590, "b")), act("K2", 960, 1000, (900, 950, "b"))],
         [
             Frame("gc", 100, 300),
             Frame("op", 0, 50),
@@ -472,49 +472,49 @@ GOLDEN["G15 unframed gap, gc elsewhere"] = Golden(
 CASES = [pytest.param(golden, id=name) for name, golden in GOLDEN.items()]
 
 
-def scaled(times: Mapping[str, float], scale: int) -> dict[str, int]:
+def scale_times(times: Mapping[str, float], scale: int) -> dict[str, int]:
     return {name: round(time * scale) for name, time in times.items() if time}
 
 
-def by_leaf(made: Account) -> dict[str, int]:
-    out: dict[str, int] = {}
-    for leaf, ns in made.leaves.items():
+def by_leaf(totals: Account) -> dict[str, int]:
+    ns_by_leaf: dict[str, int] = {}
+    for leaf, ns in totals.leaves.items():
         name = "busy" if leaf.startswith("busy") else leaf
-        out[name] = out.get(name, 0) + ns
-    return out
+        ns_by_leaf[name] = ns_by_leaf.get(name, 0) + ns
+    return ns_by_leaf
 
 
 @pytest.mark.parametrize("golden", CASES)
 def test_each_window_sums_to_the_golden_vector(golden: Golden) -> None:
-    drawn = draw(golden.drawing)
-    ledger = partition(drawn.trace, drawn.arrivals, drawn.stages)
-    got = [by_leaf(account([ledger], [[at]])) for at in range(len(ledger.rows))]
-    assert got == [scaled(window, golden.scale) for window in golden.windows]
+    inputs = draw(golden.drawing)
+    ledger = partition(inputs.trace, inputs.arrivals, inputs.stages)
+    leaves = [by_leaf(sum_ledgers([ledger], [[index]])) for index in range(len(ledger.rows))]
+    assert leaves == [scale_times(window, golden.scale) for window in golden.windows]
     if golden.bounds:
         edges = [ledger.rows[0].start, *(row.end for row in ledger.rows)]
-        assert edges == [round(at * golden.scale) for at in golden.bounds]
+        assert edges == [round(bound * golden.scale) for bound in golden.bounds]
 
 
 @pytest.mark.parametrize("golden", CASES)
 def test_each_leaf_blames_what_the_golden_vector_blames(golden: Golden) -> None:
-    drawn = draw(golden.drawing)
-    ledger = partition(drawn.trace, drawn.arrivals, drawn.stages)
-    blamed = {leaf: culprits(ledger, leaf, drawn.who) for leaf in golden.culprits}
-    assert blamed == golden.culprits
+    inputs = draw(golden.drawing)
+    ledger = partition(inputs.trace, inputs.arrivals, inputs.stages)
+    actual = {leaf: culprit_names(ledger, leaf, inputs.event_names) for leaf in golden.culprits}
+    assert actual == golden.culprits
 
 
 @pytest.mark.parametrize("golden", CASES)
 def test_groups_and_refilled_time_are_those_of_the_golden_vector(golden: Golden) -> None:
-    drawn = draw(golden.drawing)
-    ledger = partition(drawn.trace, drawn.arrivals, drawn.stages)
+    inputs = draw(golden.drawing)
+    ledger = partition(inputs.trace, inputs.arrivals, inputs.stages)
     if golden.groups is not None:
-        made = account([ledger], [range(len(ledger.rows))])
-        groups = {name: ns for name, ns in made.groups.items() if ns}
-        assert groups == scaled(golden.groups, golden.scale)
+        totals = sum_ledgers([ledger], [range(len(ledger.rows))])
+        groups = {name: ns for name, ns in totals.groups.items() if ns}
+        assert groups == scale_times(golden.groups, golden.scale)
     if golden.refill is not None:
-        refilled: dict[str, int] = {}
-        for at in (ledger.facets.refill >= 0).nonzero()[0].tolist():
-            leaf = LEAVES[int(ledger.leaf[at])]
-            length = int(ledger.end[at] - ledger.start[at])
-            refilled[leaf] = refilled.get(leaf, 0) + length
-        assert refilled == scaled(golden.refill, golden.scale)
+        refilled_ns: dict[str, int] = {}
+        for piece in (ledger.facets.refill >= 0).nonzero()[0].tolist():
+            leaf = LEAVES[int(ledger.leaf[piece])]
+            length = int(ledger.end[piece] - ledger.start[piece])
+            refilled_ns[leaf] = refilled_ns.get(leaf, 0) + length
+        assert refilled_ns == scale_times(golden.refill, golden.scale)

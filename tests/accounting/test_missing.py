@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gapless.accounting import account, partition
-from gapless.accounting.intervals import Lane, part
-from gapless.accounting.memory import give_back
-from gapless.accounting.nesting import forest, lane_of
-from gapless.accounting.partition import join
+from gapless.accounting import sum_ledgers, partition
+from gapless.accounting.intervals import Lane, slice_lane
+from gapless.accounting.memory import release_memory
+from gapless.accounting.nesting import build_forest, lane_of
+from gapless.accounting.partition import join_trace
 from gapless.accounting.stages import NO_STAGES
 from gapless.model.category import RUNTIME
 from gapless.model.trace import Events
@@ -20,30 +20,30 @@ from tests.accounting.drawing import Act, Call, Drawing, Frame, draw
 
 def test_a_trace_of_nothing_gives_an_empty_account() -> None:
     ledger = partition(draw(Drawing()).trace)
-    made = account([ledger])
+    totals = sum_ledgers([ledger])
     assert (len(ledger), ledger.rows, ledger.step_rule) == (0, (), "none")
     assert (ledger.main_track, ledger.launches_recorded, ledger.clock_error_ns) == (-1, None, 0)
-    assert (made.wall_ns, made.steps, made.leaves) == (0, None, {})
-    assert account([]).wall_ns == 0
+    assert (totals.wall_ns, totals.steps, totals.leaves) == (0, None, {})
+    assert sum_ledgers([]).wall_ns == 0
 
 
 def test_without_launches_idle_time_is_unrecorded() -> None:
     acts = [Act("a", 0, 10, None), Act("b", 15, 20, None)]
     ledger = partition(draw(Drawing(acts, [Frame("op", 0, 20)], [0, 30])).trace)
-    made = account([ledger])
+    totals = sum_ledgers([ledger])
     assert ledger.launches_recorded == 0.0
-    assert made.leaves["idle.unrecorded"] == 5
-    assert made.leaves["idle.host.python"] == 10  # after the last: what main did
-    assert made.groups["unknown"] == 5
+    assert totals.leaves["idle.unrecorded"] == 5
+    assert totals.leaves["idle.host.python"] == 10  # after the last: what main did
+    assert totals.groups["unknown"] == 5
 
 
 def test_without_host_events_what_follows_the_last_work_is_unknown() -> None:
-    drawn = draw(Drawing([Act("a", 0, 10, None)], overhead=[(0, 40)]))
-    assert partition(drawn.trace).rows[0].end == 10
+    inputs = draw(Drawing([Act("a", 0, 10, None)], overhead=[(0, 40)]))
+    assert partition(inputs.trace).rows[0].end == 10
     acts = [Act("a", 0, 10, None), Act("b", 5, 40, None, device=1)]
     ledger = partition(draw(Drawing(acts)).trace)
-    first = [at for at, row in enumerate(ledger.rows) if row.device == 0]
-    leaves = account([ledger], [first]).leaves
+    row_indices = [index for index, row in enumerate(ledger.rows) if row.device == 0]
+    leaves = sum_ledgers([ledger], [row_indices]).leaves
     assert leaves == {"busy.tc_math": 10, "idle.unknown": 30}
 
 
@@ -51,13 +51,13 @@ def test_one_device_without_work_in_the_steps_has_a_row_all_the_same() -> None:
     acts = [Act("a", 0, 10, None), Act("b", 50, 60, Call(40, 41), device=1)]
     ledger = partition(draw(Drawing(acts, steps=[20, 60])).trace)
     assert [(row.device, row.start, row.end) for row in ledger.rows] == [(0, 20, 60), (1, 20, 60)]
-    assert account([ledger], [[0]]).leaves == {"idle.host.python": 39, "idle.host.dispatch": 1}
+    assert sum_ledgers([ledger], [[0]]).leaves == {"idle.host.python": 39, "idle.host.dispatch": 1}
 
 
 def test_steps_without_any_other_event_are_python() -> None:
     ledger = partition(draw(Drawing(steps=[0, 10, 20])).trace)
     assert [row.device for row in ledger.rows] == [None, None]
-    assert account([ledger]).leaves == {"idle.host.python": 20}
+    assert sum_ledgers([ledger]).leaves == {"idle.host.python": 20}
 
 
 def test_the_clock_error_is_that_of_all_devices() -> None:
@@ -67,9 +67,9 @@ def test_the_clock_error_is_that_of_all_devices() -> None:
         Act("b", 42, 50, Call(41, 42), device=1),  # a gap of 2, below the error of 3
     ]
     ledger = partition(draw(Drawing(acts, steps=[0, 50])).trace)
-    rows = [at for at, row in enumerate(ledger.rows) if row.device == 1]
+    rows = [index for index, row in enumerate(ledger.rows) if row.device == 1]
     assert ledger.clock_error_ns == 3
-    assert account([ledger], [rows]).leaves["idle.unrecorded"] == 2
+    assert sum_ledgers([ledger], [rows]).leaves["idle.unrecorded"] == 2
 
 
 def test_several_records_of_one_launch_are_the_first_and_longest() -> None:
@@ -78,76 +78,76 @@ def test_several_records_of_one_launch_are_the_first_and_longest() -> None:
         Frame("op", 10, 12, id="short", category=5, correlation=1),
         Frame("op", 10, 15, id="long", category=4, correlation=1),
     ]
-    drawn = draw(Drawing([Act("k", 40, 50, None)], frames, [0, 50]))
-    acts = join(drawn.trace).activities
-    assert [drawn.who[call] for call in acts.call] == ["long"]
+    inputs = draw(Drawing([Act("k", 40, 50, None)], frames, [0, 50]))
+    acts = join_trace(inputs.trace).activities
+    assert [inputs.event_names[call] for call in acts.call] == ["long"]
 
 
 def test_exact_duplicates_of_an_activity_are_removed() -> None:
-    drawn = draw(Drawing([Act("k", 0, 10, None)], steps=[0, 10]))
-    rows = np.array([*range(len(drawn.who)), 0])
-    events = Events(**{name: column[rows] for name, column in vars(drawn.trace.events).items()})
-    assert len(join(replace(drawn.trace, events=events)).activities) == 1
+    inputs = draw(Drawing([Act("k", 0, 10, None)], steps=[0, 10]))
+    rows = np.array([*range(len(inputs.event_names)), 0])
+    events = Events(**{name: column[rows] for name, column in vars(inputs.trace.events).items()})
+    assert len(join_trace(replace(inputs.trace, events=events)).activities) == 1
 
 
 def test_joining_again_can_be_saved() -> None:
-    drawn = draw(Drawing([Act("k", 5, 10, Call(0, 1))], steps=[0, 10]))
-    once = partition(drawn.trace, joined=join(drawn.trace))
-    assert once.leaf.tolist() == partition(drawn.trace, stages=NO_STAGES).leaf.tolist()
+    inputs = draw(Drawing([Act("k", 5, 10, Call(0, 1))], steps=[0, 10]))
+    ledger = partition(inputs.trace, joined_trace=join_trace(inputs.trace))
+    assert ledger.leaf.tolist() == partition(inputs.trace, stages=NO_STAGES).leaf.tolist()
 
 
 def test_a_ledger_that_does_not_tile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_gaps(owners: Lane, *_: int) -> Lane:
-        return part(owners, 0, 0)
+        return slice_lane(owners, 0, 0)
 
-    monkeypatch.setattr("gapless.accounting.devices.gaps", no_gaps)
-    drawn = draw(Drawing([Act("k", 5, 10, Call(0, 1))], steps=[0, 10]))
+    monkeypatch.setattr("gapless.accounting.devices.idle_gaps", no_gaps)
+    inputs = draw(Drawing([Act("k", 5, 10, Call(0, 1))], steps=[0, 10]))
     with pytest.raises(AssertionError, match="does not tile its rows"):
-        partition(drawn.trace)
+        partition(inputs.trace)
 
 
 def test_an_empty_forest_has_an_empty_lane() -> None:
-    none = np.empty(0, np.int64)
-    assert len(lane_of(forest(none, none))) == 0
+    empty = np.empty(0, np.int64)
+    assert len(lane_of(build_forest(empty, empty))) == 0
 
 
 @pytest.mark.parametrize(("platform", "opened"), [("darwin", 0), ("linux", 1)])
 def test_memory_is_given_back_only_where_the_library_can(
     monkeypatch: pytest.MonkeyPatch, platform: str, opened: int
 ) -> None:
-    asked: list[object] = []
+    loaded_names: list[object] = []
 
     def library_without_trim(name: object) -> object:
-        asked.append(name)
+        loaded_names.append(name)
         return object()
 
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(ctypes, "CDLL", library_without_trim)
-    give_back()
-    assert len(asked) == opened
+    release_memory()
+    assert len(loaded_names) == opened
 
 
 def test_windows_whose_last_work_was_not_recorded_are_left_out() -> None:
     # Four steps of ten launches; the profiler stops when a device is two steps behind.
-    calls = [(step * 1000 + at * 50, step < 2) for step in range(4) for at in range(10)]
-    kept = [start for start, known in calls if known]
+    calls = [(step * 1000 + index * 50, step < 2) for step in range(4) for index in range(10)]
+    kept_starts = [start for start, is_known in calls if is_known]
     acts = [
-        Act(f"{start}", 100 * at + 100, 100 * at + 200, Call(start, start + 10))
-        for at, start in enumerate(kept)
+        Act(f"{start}", 100 * index + 100, 100 * index + 200, Call(start, start + 10))
+        for index, start in enumerate(kept_starts)
     ]
-    gone = [
+    lost_frames = [
         Frame("op", start, start + 10, name="cudaLaunchKernel", category=RUNTIME, correlation=start)
-        for start, known in calls
-        if not known
+        for start, is_known in calls
+        if not is_known
     ]
-    ledger = partition(draw(Drawing(acts, gone, [0, 1000, 2000, 3000, 4000])).trace)
+    ledger = partition(draw(Drawing(acts, lost_frames, [0, 1000, 2000, 3000, 4000])).trace)
     assert [row.left_out for row in ledger.rows] == [True, False, True, True]
 
 
 def test_a_call_without_work_is_no_sign_that_a_window_was_cut() -> None:
     acts = [
-        Act(f"{at}", at * 100 + 20, at * 100 + 50, Call(at * 100, at * 100 + 10))
-        for at in range(40)
+        Act(f"{index}", index * 100 + 20, index * 100 + 50, Call(index * 100, index * 100 + 10))
+        for index in range(40)
     ]
     call = Frame("op", 2050, 2060, name="cudaLaunchKernel", category=RUNTIME, correlation=99)
     ledger = partition(draw(Drawing(acts, [call], [0, 1000, 2000, 3000, 4000])).trace)

@@ -24,7 +24,7 @@ THREADS = ("m", "m", "b", "c")
 @st.composite
 def frames(draw_: st.DrawFn, tick: int) -> list[Frame]:
     tags = draw_(st.lists(st.sampled_from(TAGS), min_size=1, max_size=8))
-    out: list[Frame] = []
+    drawn_frames: list[Frame] = []
     for number in range(draw_(st.integers(0, 12))):
         tag = draw_(st.sampled_from(tags))
         start, length = draw_(st.integers(0, LENGTH)), draw_(st.integers(0, 25))
@@ -35,31 +35,31 @@ def frames(draw_: st.DrawFn, tick: int) -> list[Frame]:
                 stages.append((s * tick, (s + draw_(st.integers(0, 8))) * tick, stage))
         thread = draw_(st.sampled_from(THREADS))
         end = (start + length) * tick
-        out.append(Frame(tag, start * tick, end, thread, f"f{number}", tuple(stages)))
-    return out
+        drawn_frames.append(Frame(tag, start * tick, end, thread, f"f{number}", tuple(stages)))
+    return drawn_frames
 
 
 @st.composite
 def acts(draw_: st.DrawFn, tick: int) -> list[Act]:
-    out: list[Act] = []
+    drawn_acts: list[Act] = []
     kinds: tuple[Kind, ...] = ("compute", "compute", "comm", "h2d", "d2h", "p2p")
     lag = st.sampled_from((0, 0, 0, 1, 2, 12, -1))
-    many = draw_(st.sampled_from(("0", "01")))  # one device or two
+    device_digits = draw_(st.sampled_from(("0", "01")))  # one device or two
     for launch in range(draw_(st.integers(0, 6))):
         start, length = draw_(st.integers(0, LENGTH - 5)), draw_(st.integers(1, 9))
         thread = draw_(st.sampled_from(THREADS))
         call = Call(start * tick, (start + length) * tick, thread, id=f"c{launch}")
         size, recorded = draw_(st.sampled_from((1, 1, 1, 3))), draw_(st.integers(0, 5)) > 0
-        stream, device = draw_(st.sampled_from((7, 7, 20))), int(draw_(st.sampled_from(many)))
-        at = start + draw_(st.sampled_from((0, length, length))) + draw_(lag)
+        stream, device = draw_(st.sampled_from((7, 7, 20))), int(draw_(st.sampled_from(device_digits)))
+        begin = start + draw_(st.sampled_from((0, length, length))) + draw_(lag)
         for _ in range(size):
-            end = at + draw_(st.integers(1, 20 if size == 1 else 4))
+            end = begin + draw_(st.integers(1, 20 if size == 1 else 4))
             kind = draw_(st.sampled_from(kinds)) if size == 1 else "compute"
-            late = draw_(st.none() | st.integers(at, end + 2)) if kind == "comm" else None
-            out.append(
+            late = draw_(st.none() | st.integers(begin, end + 2)) if kind == "comm" else None
+            drawn_acts.append(
                 Act(
-                    f"k{len(out)}",
-                    at * tick,
+                    f"k{len(drawn_acts)}",
+                    begin * tick,
                     end * tick,
                     call if recorded else None,
                     kind,
@@ -69,21 +69,21 @@ def acts(draw_: st.DrawFn, tick: int) -> list[Act]:
                     device=device,
                 )
             )
-            at = end + draw_(st.integers(0, 2))
-    return out
+            begin = end + draw_(st.integers(0, 2))
+    return drawn_acts
 
 
 @st.composite
 def waits(draw_: st.DrawFn, tick: int, device: list[Act]) -> list[Frame]:
     """Draw what waits for activities: synchronisations, and frees that do so inside."""
-    out: list[Frame] = []
+    wait_frames: list[Frame] = []
     for act in device:
         if draw_(st.integers(0, 3)) == 0:
             start = max(0, act.end - draw_(st.integers(1, 9)) * tick)
             tag = draw_(st.sampled_from(("sync", "sync", "free")))
             end = act.end + draw_(st.sampled_from((0, 0, 1, 2))) * tick
-            out.append(Frame(tag, start, max(end, start), id=f"w{len(out)}"))
-    return out
+            wait_frames.append(Frame(tag, start, max(end, start), id=f"w{len(wait_frames)}"))
+    return wait_frames
 
 
 @st.composite
@@ -100,45 +100,45 @@ def drawings(draw_: st.DrawFn) -> tuple[int, Drawing]:
     spans = draw_(st.lists(st.tuples(moment, st.integers(1, 8)), max_size=2))
     gaps = draw_(st.lists(st.tuples(moment, st.integers(1, 8)), max_size=1))
     device = draw_(acts(tick))
-    made = Drawing(
+    drawing = Drawing(
         device,
         draw_(frames(tick)) + draw_(waits(tick, device)),
         draw_(steps(tick)),
         overhead=[(s * tick, (s + e) * tick) for s, e in spans],
         lost=tuple((s * tick, (s + e) * tick) for s, e in gaps),
     )
-    return tick, made
+    return tick, drawing
 
 
-def timeline(ledger: Ledger, device: int, tick: int, who: tuple[str, ...]) -> list[Charge]:
+def timeline(ledger: Ledger, device: int, tick: int, event_names: tuple[str, ...]) -> list[Charge]:
     """Give what gapless charges each tick of a device with."""
-    out: list[Charge] = []
-    for at, row in enumerate(ledger.row.tolist()):
+    charges: list[Charge] = []
+    for index, row in enumerate(ledger.row.tolist()):
         if ledger.rows[row].device != device:
             continue
-        culprit, refill = int(ledger.culprit[at]), int(ledger.facets.refill[at])
-        leaf = LEAVES[int(ledger.leaf[at])]
+        culprit, refill = int(ledger.culprit[index]), int(ledger.facets.refill[index])
+        leaf = LEAVES[int(ledger.leaf[index])]
         charge = Charge(
             "busy" if leaf.startswith("busy") else leaf,
-            who[culprit] if culprit >= 0 else "",
-            who[refill] if refill >= 0 else "",
+            event_names[culprit] if culprit >= 0 else "",
+            event_names[refill] if refill >= 0 else "",
         )
-        out += [charge] * (int(ledger.end[at] - ledger.start[at]) // tick)
-    return out
+        charges += [charge] * (int(ledger.end[index] - ledger.start[index]) // tick)
+    return charges
 
 
-def check(tick: int, drawing: Drawing) -> None:
-    drawn = draw(drawing)
-    ledger = partition(drawn.trace, drawn.arrivals, drawn.stages)
+def check_drawing(tick: int, drawing: Drawing) -> None:
+    inputs = draw(drawing)
+    ledger = partition(inputs.trace, inputs.arrivals, inputs.stages)
     for device in sorted({act.device for act in drawing.acts}):
         oracle = Oracle(drawing, tick, device)
         rows = [row for row in ledger.rows if row.device == device]
         assert [rows[0].start, *(row.end for row in rows)] == oracle.bounds
-        expected = [charge._replace(home=False) for charge in oracle.ticks]
-        assert timeline(ledger, device, tick, drawn.who) == expected
+        expected = [charge._replace(is_loading=False) for charge in oracle.ticks]
+        assert timeline(ledger, device, tick, inputs.event_names) == expected
 
 
 @given(drawings())
 @settings(max_examples=400)
-def test_each_instant_is_charged_by_the_definition(drawn: tuple[int, Drawing]) -> None:
-    check(*drawn)
+def test_each_instant_is_charged_by_the_definition(case: tuple[int, Drawing]) -> None:
+    check_drawing(*case)

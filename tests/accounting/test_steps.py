@@ -5,18 +5,18 @@ import random
 import pytest
 
 from gapless.accounting import partition
-from gapless.accounting.windows import left_out
+from gapless.accounting.windows import irregular_windows
 from gapless.model import category
 from gapless.model.ledger import Ledger
 from tests.accounting.drawing import Act, Drawing, Frame, draw
 
 
-def ledger(frames: list[Frame], steps: list[tuple[int, int]] | None = None) -> Ledger:
+def make_ledger(frames: list[Frame], steps: list[tuple[int, int]] | None = None) -> Ledger:
     return partition(draw(Drawing([Act("k", 0, 1, None)], frames, steps or [])).trace)
 
 
-def edges(made: Ledger) -> list[int]:
-    return [made.rows[0].start, *(row.end for row in made.rows)]
+def edges(ledger: Ledger) -> list[int]:
+    return [ledger.rows[0].start, *(row.end for row in ledger.rows)]
 
 
 def optimizer(end: int, name: str = "SGD", thread: str = "m") -> Frame:
@@ -28,83 +28,83 @@ def user_range(start: int, end: int, name: str, thread: str = "m") -> Frame:
 
 
 def test_starts_of_profiler_steps_come_first() -> None:
-    made = ledger([optimizer(30), optimizer(60)], [(10, 19), (20, 29), (30, 44)])
-    assert (edges(made), made.step_rule) == ([10, 20, 30, 44], "ProfilerStep#")
-    assert [row.step for row in made.rows] == [0, 1, 2]
+    ledger = make_ledger([optimizer(30), optimizer(60)], [(10, 19), (20, 29), (30, 44)])
+    assert (edges(ledger), ledger.step_rule) == ([10, 20, 30, 44], "ProfilerStep#")
+    assert [row.step for row in ledger.rows] == [0, 1, 2]
 
 
 def test_marks_of_own_windows_come_before_all() -> None:
     marks = [user_range(end - 1, end, "gapless:step") for end in (15, 35, 60)]
-    made = ledger([*marks, optimizer(30), optimizer(50)], [(10, 19), (20, 29), (30, 44)])
-    assert (edges(made), made.step_rule) == ([15, 35, 60], "gapless:step")
-    assert [row.step for row in made.rows] == [1, 2]
+    ledger = make_ledger([*marks, optimizer(30), optimizer(50)], [(10, 19), (20, 29), (30, 44)])
+    assert (edges(ledger), ledger.step_rule) == ([15, 35, 60], "gapless:step")
+    assert [row.step for row in ledger.rows] == [1, 2]
 
 
 def test_the_thread_of_own_marks_is_the_training_thread() -> None:
     marks = [user_range(end - 1, end, "gapless:step", "c") for end in (15, 35)]
-    drawn = draw(Drawing(frames=[*marks, optimizer(20), optimizer(30)])).trace
-    assert drawn.tracks[partition(drawn).main_track].tid == "c"
+    trace = draw(Drawing(frames=[*marks, optimizer(20), optimizer(30)])).trace
+    assert trace.tracks[partition(trace).main_track].tid == "c"
 
 
 def test_one_mark_bounds_no_step() -> None:
-    made = ledger([user_range(14, 15, "gapless:step"), optimizer(30), optimizer(50)])
-    assert made.step_rule == "Optimizer.step#SGD.step"
+    ledger = make_ledger([user_range(14, 15, "gapless:step"), optimizer(30), optimizer(50)])
+    assert ledger.step_rule == "Optimizer.step#SGD.step"
 
 
 def test_profiler_steps_of_another_thread_are_no_steps() -> None:
     stray = user_range(0, 5, "ProfilerStep#9", "b")
-    made = ledger([stray, Frame("op", 12, 14)], [(10, 19), (20, 29)])
-    assert (edges(made), [row.step for row in made.rows]) == ([10, 20, 29], [0, 1])
+    ledger = make_ledger([stray, Frame("op", 12, 14)], [(10, 19), (20, 29)])
+    assert (edges(ledger), [row.step for row in ledger.rows]) == ([10, 20, 29], [0, 1])
 
 
 def test_else_ends_of_the_optimizer_with_the_fewest_calls() -> None:
     often = [optimizer(end, "G") for end in (20, 40, 60, 80)]
     rare = [optimizer(30, "D"), optimizer(70, "D")]
     once = [optimizer(50, "E")]
-    made = ledger([*often, *once, *rare, user_range(0, 9, "x"), user_range(10, 19, "x")])
-    assert (edges(made), made.step_rule) == ([30, 70], "Optimizer.step#D.step")
-    assert [row.step for row in made.rows] == [1]
+    ledger = make_ledger([*often, *once, *rare, user_range(0, 9, "x"), user_range(10, 19, "x")])
+    assert (edges(ledger), ledger.step_rule) == ([30, 70], "Optimizer.step#D.step")
+    assert [row.step for row in ledger.rows] == [1]
 
 
 def test_of_equally_rare_optimizers_the_first_seen() -> None:
     frames = [optimizer(20, "B"), optimizer(30, "A"), optimizer(50, "B"), optimizer(60, "A")]
-    assert ledger(frames).step_rule == "Optimizer.step#B.step"
+    assert make_ledger(frames).step_rule == "Optimizer.step#B.step"
 
 
 def test_else_starts_of_the_outermost_range_that_repeats() -> None:
     frames = [
         user_range(0, 100, "epoch"),
-        *(user_range(at, at + 20, "batch") for at in (10, 40, 70)),
-        *(user_range(at, at + 5, "forward") for at in (12, 42, 72, 80)),
+        *(user_range(start, start + 20, "batch") for start in (10, 40, 70)),
+        *(user_range(start, start + 5, "forward") for start in (12, 42, 72, 80)),
         user_range(0, 3, "elsewhere", "b"),
         Frame("op", 10, 90),
     ]
-    made = ledger(frames)
-    assert (edges(made), made.step_rule) == ([10, 40, 70, 90], "batch")
+    ledger = make_ledger(frames)
+    assert (edges(ledger), ledger.step_rule) == ([10, 40, 70, 90], "batch")
 
 
 def test_the_range_that_covers_most_time_makes_the_steps_from_the_first_as_frequent() -> None:
     frames = [
-        *(user_range(at, at + 2, "eval") for at in (0, 4, 8, 92, 96)),
-        *(user_range(at, at + 3, "load") for at in (10, 30, 50)),
-        *(user_range(at, at + 15, "train_step") for at in (14, 34, 54)),
+        *(user_range(start, start + 2, "eval") for start in (0, 4, 8, 92, 96)),
+        *(user_range(start, start + 3, "load") for start in (10, 30, 50)),
+        *(user_range(start, start + 15, "train_step") for start in (14, 34, 54)),
         Frame("op", 0, 99),
     ]
-    made = ledger(frames)
-    assert (edges(made), made.step_rule) == ([10, 30, 50, 53], "load")
+    ledger = make_ledger(frames)
+    assert (edges(ledger), ledger.step_rule) == ([10, 30, 50, 53], "load")
 
 
 def test_numbers_in_names_of_ranges_are_passed_over_where_no_name_recurs() -> None:
-    frames = [user_range(at, at + 20, f"iteration {at}") for at in (10, 40, 70)]
-    made = ledger([user_range(0, 99, "epoch 1"), *frames, Frame("op", 10, 90)])
-    assert (edges(made), made.step_rule) == ([10, 40, 70, 90], "iteration #")
+    frames = [user_range(start, start + 20, f"iteration {start}") for start in (10, 40, 70)]
+    ledger = make_ledger([user_range(0, 99, "epoch 1"), *frames, Frame("op", 10, 90)])
+    assert (edges(ledger), ledger.step_rule) == ([10, 40, 70, 90], "iteration #")
 
 
 def test_else_a_step_begins_with_each_hand_over_of_a_loader() -> None:
     name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-    frames = [Frame("data", at, at + 5, name=name) for at in (10, 40, 70)]
-    made = ledger([*frames, Frame("op", 16, 30), Frame("op", 76, 90)])
-    assert (edges(made), made.step_rule) == ([10, 40, 70], "batches of a DataLoader")
+    frames = [Frame("data", start, start + 5, name=name) for start in (10, 40, 70)]
+    ledger = make_ledger([*frames, Frame("op", 16, 30), Frame("op", 76, 90)])
+    assert (edges(ledger), ledger.step_rule) == ([10, 40, 70], "batches of a DataLoader")
 
 
 def module(start: int, end: int, name: str) -> Frame:
@@ -113,26 +113,26 @@ def module(start: int, end: int, name: str) -> Frame:
 
 
 def test_else_with_each_call_of_an_outermost_module() -> None:
-    inner = [module(at + 1, at + 6, "Linear_0") for at in (10, 40, 70)]
-    outer = [module(at, at + 20, "Net_0") for at in (10, 40, 70)]
-    made = ledger([*inner, *outer, Frame("op", 12, 15)])
-    assert (edges(made), made.step_rule) == ([10, 40, 70, 90], "nn.Module: Net_0")
+    inner = [module(start + 1, start + 6, "Linear_0") for start in (10, 40, 70)]
+    outer = [module(start, start + 20, "Net_0") for start in (10, 40, 70)]
+    ledger = make_ledger([*inner, *outer, Frame("op", 12, 15)])
+    assert (edges(ledger), ledger.step_rule) == ([10, 40, 70, 90], "nn.Module: Net_0")
 
 
-def operators(names: str, at: int = 0, pause: int = 0) -> list[Frame]:
+def operators(names: str, start: int = 0, pause: int = 0) -> list[Frame]:
     """Give an operator of 4 ns for each letter, each 5 ns after the one before; "_" is a pause."""
     frames = list[Frame]()
     for letter in names:
         if letter != "_":
-            frames.append(Frame("op", at, at + 4, name=f"aten::{letter}"))
-        at += 5 if letter != "_" else pause
+            frames.append(Frame("op", start, start + 4, name=f"aten::{letter}"))
+        start += 5 if letter != "_" else pause
     return frames
 
 
 def test_else_with_each_period_of_operators() -> None:
-    made = ledger(operators("cdefgh_ab" * 5, pause=50))
-    assert made.step_rule == "a period of 8 operators"
-    assert edges(made) == [29, 119, 209, 299, 389], "from the pause on, which a step waits in"
+    ledger = make_ledger(operators("cdefgh_ab" * 5, pause=50))
+    assert ledger.step_rule == "a period of 8 operators"
+    assert edges(ledger) == [29, 119, 209, 299, 389], "from the pause on, which a step waits in"
 
 
 @pytest.mark.parametrize(
@@ -144,64 +144,64 @@ def test_else_with_each_period_of_operators() -> None:
     ],
 )
 def test_what_is_no_period_makes_no_steps(names: str) -> None:
-    assert ledger(operators(names)).step_rule == "none"
+    assert make_ledger(operators(names)).step_rule == "none"
 
 
 def test_layers_of_a_step_are_no_steps() -> None:
     step = "x" + "abcdefgh" * 6 + "yz"
-    assert ledger(operators(step * 5)).step_rule == f"a period of {len(step)} operators"
+    assert make_ledger(operators(step * 5)).step_rule == f"a period of {len(step)} operators"
 
 
 def test_steps_that_differ_by_an_operator_are_steps_all_the_same() -> None:
-    rest = "".join(random.Random(0).choices("abcdefghijklmnopqrstuvw", k=130))
-    made = ledger(operators((rest + "y" + rest + "z") * 5))
-    assert made.step_rule == "a period of 131 operators"
+    common = "".join(random.Random(0).choices("abcdefghijklmnopqrstuvw", k=130))
+    ledger = make_ledger(operators((common + "y" + common + "z") * 5))
+    assert ledger.step_rule == "a period of 131 operators"
 
 
 def test_else_one_row_over_the_capture() -> None:
-    made = ledger([Frame("op", 10, 90), optimizer(50), user_range(0, 100, "once")])
-    assert (edges(made), made.step_rule) == ([0, 90], "none")
-    assert [row.step for row in made.rows] == [None]
+    ledger = make_ledger([Frame("op", 10, 90), optimizer(50), user_range(0, 100, "once")])
+    assert (edges(ledger), ledger.step_rule) == ([0, 90], "none")
+    assert [row.step for row in ledger.rows] == [None]
 
 
 def test_ranges_that_only_repeat_inside_others_make_no_steps() -> None:
-    inner = [user_range(at, at + 2, "inner") for at in (20, 30)]
+    inner = [user_range(start, start + 2, "inner") for start in (20, 30)]
     outer = [user_range(10, 50, "a"), user_range(11, 49, "a")]
-    made = ledger([*inner, *outer, Frame("op", 0, 60)])
-    assert (edges(made), made.step_rule) == ([0, 60], "none")
+    ledger = make_ledger([*inner, *outer, Frame("op", 0, 60)])
+    assert (edges(ledger), ledger.step_rule) == ([0, 60], "none")
 
 
 def test_a_capture_of_points_gives_no_rows() -> None:
-    drawn = draw(Drawing([Act("k", 3, 3, None)], [Frame("op", 5, 5)]))
-    made = partition(drawn.trace)
-    assert (len(made), made.rows, made.launches_recorded) == (0, (), None)
+    inputs = draw(Drawing([Act("k", 3, 3, None)], [Frame("op", 5, 5)]))
+    ledger = partition(inputs.trace)
+    assert (len(ledger), ledger.rows, ledger.launches_recorded) == (0, (), None)
 
 
 @pytest.mark.parametrize(
     ("count", "aside"), [(1, ()), (2, ()), (3, (0,)), (5, (0,)), (6, (0, 5)), (9, (0, 8))]
 )
 def test_irregular_steps_are_left_out(count: int, aside: tuple[int, ...]) -> None:
-    assert left_out(count) == set(aside)
+    assert irregular_windows(count) == set(aside)
 
 
 def test_the_training_thread_steps_else_runs_most() -> None:
     frames = [Frame("op", 0, 3), Frame("op", 4, 5, "b"), Frame("op", 6, 7, "b")]
-    drawn = draw(Drawing(frames=frames)).trace
-    assert drawn.tracks[partition(drawn).main_track].tid == "b"
+    trace = draw(Drawing(frames=frames)).trace
+    assert trace.tracks[partition(trace).main_track].tid == "b"
     stepping = [optimizer(20, thread="c"), optimizer(30, thread="c")]
-    drawn = draw(Drawing(frames=[Frame("op", 0, 3), *stepping])).trace
-    assert drawn.tracks[partition(drawn).main_track].tid == "c"
+    trace = draw(Drawing(frames=[Frame("op", 0, 3), *stepping])).trace
+    assert trace.tracks[partition(trace).main_track].tid == "c"
 
 
 @pytest.mark.parametrize("kind", [category.RUNTIME, category.DRIVER, category.PYTHON_FUNCTION])
 def test_without_operators_calls_or_functions_tell_the_thread(kind: int) -> None:
     frames = [Frame("op", 0, 3, "b", category=kind, name="f"), Frame("gc", 5, 6)]
-    drawn = draw(Drawing(frames=frames)).trace
-    assert drawn.tracks[partition(drawn).main_track].tid == "b"
+    trace = draw(Drawing(frames=frames)).trace
+    assert trace.tracks[partition(trace).main_track].tid == "b"
 
 
 def test_without_host_events_there_is_no_training_thread() -> None:
-    drawn = draw(Drawing([Act("a", 0, 5, None), Act("b", 9, 12, None)]))
-    made = partition(drawn.trace)
-    assert (made.main_track, made.launches_recorded) == (-1, 0.0)
-    assert edges(made) == [0, 12]
+    inputs = draw(Drawing([Act("a", 0, 5, None), Act("b", 9, 12, None)]))
+    ledger = partition(inputs.trace)
+    assert (ledger.main_track, ledger.launches_recorded) == (-1, 0.0)
+    assert edges(ledger) == [0, 12]

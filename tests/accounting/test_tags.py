@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.accounting.tags import NOT_A_FRAME, PYTHON, tag
+from gapless.accounting.tags import NOT_A_FRAME, PYTHON, tag_events
 from gapless.model import category as c
 from gapless.model.leaf import LEAVES
 from tests.accounting.drawing import Drawing, Frame, draw
@@ -20,7 +20,7 @@ NAMES = [
     ("gapless:gc", c.USER_ANNOTATION, "idle.gc"),
     ("gapless:saved", c.USER_ANNOTATION, "idle.profiler"),
     ("Python GC", c.MARKER, "idle.gc"),
-    ("Python GC", c.OTHER, "idle.gc"),
+    ("Python GC", c.OTHER_KIND, "idle.gc"),
     ("<built-in method gc.collect>", c.PYTHON_FUNCTION, "idle.gc"),
     ("<built-in method load of gc>", c.PYTHON_FUNCTION, "python"),
     ("cudaMalloc", c.RUNTIME, "idle.alloc"),
@@ -67,7 +67,7 @@ NAMES = [
     ("Optimizer.zero_grad#Adam.zero_grad", c.USER_ANNOTATION, "idle.host.optimizer"),
     ("ProfilerStep#3", c.USER_ANNOTATION, ""),
     ("my range", c.USER_ANNOTATION, ""),
-    ("anything", c.OTHER, ""),
+    ("anything", c.OTHER_KIND, ""),
     ("aten::add", c.CPU_OP, "idle.host.dispatch"),
     ("cudaLaunchKernel", c.RUNTIME, "idle.host.dispatch"),
     ("train.py(3): step", c.PYTHON_FUNCTION, "python"),
@@ -77,8 +77,8 @@ NAMES = [
 
 @pytest.mark.parametrize(("name", "kind", "leaf"), NAMES)
 def test_a_frame_is_charged_by_its_name(name: str, kind: int, leaf: str) -> None:
-    found = tag(draw(Drawing(frames=[Frame("op", 0, 5, name=name, category=kind)])).trace)
-    order, code = int(found.order[0]), int(found.leaf[0])
+    tags = tag_events(draw(Drawing(frames=[Frame("op", 0, 5, name=name, category=kind)])).trace)
+    order, code = int(tags.order[0]), int(tags.leaf[0])
     if leaf in ("", "python"):
         assert order == (PYTHON if leaf else NOT_A_FRAME)
     else:
@@ -86,5 +86,5 @@ def test_a_frame_is_charged_by_its_name(name: str, kind: int, leaf: str) -> None
 
 
 def test_a_point_is_no_frame() -> None:
-    found = tag(draw(Drawing(frames=[Frame("op", 5, 5), Frame("op", 5, 4)])).trace)
-    assert found.order.tolist() == [NOT_A_FRAME, NOT_A_FRAME]
+    tags = tag_events(draw(Drawing(frames=[Frame("op", 5, 5), Frame("op", 5, 4)])).trace)
+    assert tags.order.tolist() == [NOT_A_FRAME, NOT_A_FRAME]

@@ -5,131 +5,131 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.accounting.unused import unused
+from gapless.accounting.unused import find_unused_passes
 from tests.accounting.drawing import US
-from tests.accounting.passes import HIDDEN, Script, X, model, plain, train
+from tests.accounting.passes import HIDDEN, Script, X, run_model, call_plain, train
 
 STEPS = 3
 Step = Callable[[Script], object]
 
 
-def nothing(_: Script) -> None:
+def do_nothing(_: Script) -> None:
     """Do nothing."""
 
 
-def drawn(
-    first: Step = model,
-    between: Step = nothing,
-    behind: Step = nothing,
-    after: Step = nothing,
+def draw_script(
+    first_pass: Step = run_model,
+    between: Step = do_nothing,
+    behind: Step = do_nothing,
+    after: Step = do_nothing,
     *,
     steps: int = STEPS,
 ) -> Script:
     """Draw steps: a first pass, the one that is trained, the loss, what follows it."""
     script = Script()
     for _ in range(steps):
-        first(script)
+        first_pass(script)
         between(script)
-        passed = model(script)
+        pass_nodes = run_model(script)
         behind(script)
-        train(script, passed)
+        train(script, pass_nodes)
         after(script)
-        script.step()
+        script.end_step()
     return script
 
 
-def count(script: Script, *, alone: bool = False) -> int:
-    return len(unused(script.threads(), alone=alone))
+def count_unused(script: Script, *, alone: bool = False) -> int:
+    return len(find_unused_passes(script.threads(), alone=alone))
 
 
 def argmax(script: Script) -> None:
-    plain(script, "aten::argmax", HIDDEN)
+    call_plain(script, "aten::argmax", HIDDEN)
 
 
-def twice(script: Script) -> None:
+def run_argmax_twice(script: Script) -> None:
     argmax(script)
     argmax(script)
 
 
 def detach(script: Script) -> None:
-    plain(script, "aten::detach", HIDDEN)
+    call_plain(script, "aten::detach", HIDDEN)
 
 
 def test_a_pass_is_found_that_no_backward_pass_and_no_operator_uses() -> None:
-    script = drawn()
-    found = unused(script.threads())
+    script = draw_script()
+    unused_passes = find_unused_passes(script.threads())
     period = script.bounds[1]
-    assert found.start.tolist() == [0, period, 2 * period]
-    assert (found.end - found.start).tolist() == [15 * US] * STEPS
-    assert (found.twin_start - found.start).tolist() == [20 * US] * STEPS
+    assert unused_passes.start.tolist() == [0, period, 2 * period]
+    assert (unused_passes.end - unused_passes.start).tolist() == [15 * US] * STEPS
+    assert (unused_passes.twin_start - unused_passes.start).tolist() == [20 * US] * STEPS
 
 
 def test_it_may_come_behind_the_one_that_is_used() -> None:
-    def also(script: Script) -> None:
-        model(script)
+    def run_again(script: Script) -> None:
+        run_model(script)
 
-    assert count(drawn(nothing, behind=also)) == STEPS
-    last = 1  # of the capture: what its last operator made no number tells
-    assert count(drawn(nothing, after=also)) == STEPS - last
+    assert count_unused(draw_script(do_nothing, behind=run_again)) == STEPS
+    n_last = 1  # of the capture: what its last operator made no number tells
+    assert count_unused(draw_script(do_nothing, after=run_again)) == STEPS - n_last
 
 
 @pytest.mark.parametrize(
-    "made",
+    "make_script",
     [
-        pytest.param(lambda: drawn(nothing), id="there is no other pass"),
-        pytest.param(lambda: drawn(between=argmax), id="its result is looked at"),
-        pytest.param(lambda: drawn(behind=detach), id="one of both results is taken for a loss"),
-        pytest.param(lambda: drawn(after=twice), id="both results are measured"),
+        pytest.param(lambda: draw_script(do_nothing), id="there is no other pass"),
+        pytest.param(lambda: draw_script(between=argmax), id="its result is looked at"),
+        pytest.param(lambda: draw_script(behind=detach), id="one of both results is taken for a loss"),
+        pytest.param(lambda: draw_script(after=run_argmax_twice), id="both results are measured"),
         pytest.param(
-            lambda: drawn(nothing, after=lambda script: (model(script), argmax(script))),
+            lambda: draw_script(do_nothing, after=lambda script: (run_model(script), argmax(script))),
             id="it is measured with what was learnt",
         ),
         pytest.param(
-            lambda: drawn(lambda script: model(script, wide=17)), id="it is of another make"
+            lambda: draw_script(lambda script: run_model(script, wide=17)), id="it is of another make"
         ),
         pytest.param(
-            lambda: drawn(between=lambda script: script.call("aten::linear", HIDDEN, (1, 16))),
+            lambda: draw_script(between=lambda script: script.call("aten::linear", HIDDEN, (1, 16))),
             id="another network is shown what it gives",
         ),
         pytest.param(
-            lambda: drawn(behind=lambda script: plain(script, "CompiledFunction", X)),
+            lambda: draw_script(behind=lambda script: call_plain(script, "CompiledFunction", X)),
             id="compiled code may take anything",
         ),
-        pytest.param(lambda: drawn(steps=1), id="a step behind the last may use it"),
+        pytest.param(lambda: draw_script(steps=1), id="a step behind the last may use it"),
     ],
 )
-def test_nothing_is_said_where(made: Callable[[], Script]) -> None:
-    assert count(made()) == 0
+def test_nothing_is_said_where(make_script: Callable[[], Script]) -> None:
+    assert count_unused(make_script()) == 0
 
 
 def test_what_is_measured_once_all_losses_are_known_is_the_result_that_is_trained() -> None:
-    assert count(drawn(after=argmax)) == STEPS
+    assert count_unused(draw_script(after=argmax)) == STEPS
 
 
 def test_a_single_step_tells_where_it_is() -> None:
-    assert count(drawn(steps=1), alone=True) == 1
+    assert count_unused(draw_script(steps=1), alone=True) == 1
 
 
 def test_a_graph_that_a_later_step_runs_back_through_is_used() -> None:
     script = Script()
-    before: list[list[int]] = []
+    previous_nodes: list[list[int]] = []
     for _ in range(STEPS):
-        for made in before:
-            script.back(made, HIDDEN)
-        before = model(script)
-        train(script, model(script))
-        script.step()
-    assert count(script) == 0
+        for nodes in previous_nodes:
+            script.run_backward(nodes, HIDDEN)
+        previous_nodes = run_model(script)
+        train(script, run_model(script))
+        script.end_step()
+    assert count_unused(script) == 0
 
 
 def test_what_is_done_in_one_step_of_many_is_no_part_of_a_step() -> None:
     script = Script()
     for number in range(5):
         if number == 1:
-            model(script)
-        train(script, model(script))
-        script.step()
-    assert count(script) == 0
+            run_model(script)
+        train(script, run_model(script))
+        script.end_step()
+    assert count_unused(script) == 0
 
 
 def test_casts_that_the_next_pass_finds_made_are_used_and_the_first_is_not() -> None:
@@ -138,28 +138,28 @@ def test_casts_that_the_next_pass_finds_made_are_used_and_the_first_is_not() -> 
     name = "autograd::engine::evaluate_function: ToCopyBackward0"
     for _ in range(STEPS):
         script.call("aten::linear", X, (16, 4), (16,), nodes=3)
-        cast = script.number - 3
+        cast = script.next_node - 3
         script.call("aten::relu", HIDDEN)
-        train(script, model(script))
-        script.back([cast], (16, 4))
+        train(script, run_model(script))
+        script.run_backward([cast], (16, 4))
         script.frames[-2] = replace(script.frames[-2], name=name)
-        script.step()
-    assert count(script) == STEPS
+        script.end_step()
+    assert count_unused(script) == STEPS
 
 
-@pytest.mark.parametrize(("other", "found"), [("nn.Module: Net_0", STEPS), ("nn.Module: Net_1", 0)])
-def test_stacks_tell_one_network_from_another_of_the_same_make(other: str, found: int) -> None:
+@pytest.mark.parametrize(("module_name", "n_unused"), [("nn.Module: Net_0", STEPS), ("nn.Module: Net_1", 0)])
+def test_stacks_tell_one_network_from_another_of_the_same_make(module_name: str, n_unused: int) -> None:
     script = Script()
     for _ in range(STEPS):
-        for name in (other, "nn.Module: Net_0"):
-            start, passed = script.at, model(script)
-            script.within(start, name)
-        train(script, passed)
-        script.step()
-    assert count(script) == found
+        for name in (module_name, "nn.Module: Net_0"):
+            start, pass_nodes = script.now_ns, run_model(script)
+            script.wrap_since(start, name)
+        train(script, pass_nodes)
+        script.end_step()
+    assert count_unused(script) == n_unused
 
 
 def test_numbers_without_sizes_tell_nothing() -> None:
-    script = drawn()
+    script = draw_script()
     script.frames = [replace(frame, shape=None) for frame in script.frames]
-    assert count(script) == 0
+    assert count_unused(script) == 0

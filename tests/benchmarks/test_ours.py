@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.judging.answers import Answer
-from benchmarks.judging.ours import Said, residuals, says
-from benchmarks.judging.records import FAULTY, Line, Record
+from benchmarks.judging.ours import CheckedAnswer, residuals, ask_gapless
+from benchmarks.judging.records import FAULTY, MenuLine, Record
 from gapless.catalogue.examples import gpu, loader
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.model.change import Predicted
-from gapless.model.interval import Interval
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.model.change import Prediction
+from gapless.model.interval import Estimate
 from gapless.study.ceilings import Ceilings
 from gapless.study.price import Prices
-from gapless.study.replaying import Silent
+from gapless.study.replaying import RefusingSimulator
 
 RECORD = Record("made", "made", FAULTY, (), Path("none"))
 
@@ -27,15 +27,15 @@ RECORD = Record("made", "made", FAULTY, (), Path("none"))
 def test_causes_with_and_without_a_price_stand_in_the_order_of_the_findings(
     decoding: int, order: list[str]
 ) -> None:
-    run = seen(
+    run = evidence_of(
         gpu(loader(), collections=40),
         {"busy.math": 90 - decoding, "idle.data.decode": decoding, "idle.gc": 10},
-        used(loader(), {"decode": float(decoding)}, made_by(0, {"decode": 0.75})),
+        example_use(loader(), {"decode": float(decoding)}, example_workers(0, {"decode": 0.75})),
     )
-    said = says(Prices(run, Silent("no window"), Ceilings()), RECORD)
-    named = said.answer.named
-    assert [one.fix for one in named] == order
-    named_by = {one.fix: one for one in named}
+    checked = ask_gapless(Prices(run, RefusingSimulator("no window"), Ceilings()), RECORD)
+    named = checked.answer.named
+    assert [recommendation.fix for recommendation in named] == order
+    named_by = {recommendation.fix: recommendation for recommendation in named}
     assert named_by["collector"].speedup is not None
     workers = named_by["more-workers"]
     assert workers.speedup is None
@@ -44,14 +44,14 @@ def test_causes_with_and_without_a_price_stand_in_the_order_of_the_findings(
     assert workers.value == 2.0
 
 
-@pytest.mark.parametrize(("noise", "told"), [(0.0, [2.0]), (0.03, [2.0]), (0.05, [])])
+@pytest.mark.parametrize(("noise", "scores"), [(0.0, [2.0]), (0.03, [2.0]), (0.05, [])])
 def test_a_rougher_measurement_than_the_prediction_does_not_judge_it(
-    noise: float, told: list[float]
+    noise: float, scores: list[float]
 ) -> None:
-    foretold = Interval(exp(0.1 - 0.04), exp(0.1), exp(0.1 + 0.04))
-    measured = Interval(exp(0.18 - noise), exp(0.18), exp(0.18 + noise))
-    line = Line("fused", "fused", (), (), "host", False, measured, 0.01)  # noqa: FBT003
+    foretold = Estimate(exp(0.1 - 0.04), exp(0.1), exp(0.1 + 0.04))
+    measured = Estimate(exp(0.18 - noise), exp(0.18), exp(0.18 + noise))
+    line = MenuLine("fused", "fused", (), (), "host", False, measured, 0.01)  # noqa: FBT003
     record = Record("made", "made", FAULTY, (line,), Path("none"))
-    study = seen(gpu(), {"busy.math": 40}).study
-    said = Said(Answer(), study, {"fused": Predicted(foretold, "host")})
-    assert [one.score for one in residuals(said, record)] == pytest.approx(told, abs=1e-3)
+    study = evidence_of(gpu(), {"busy.math": 40}).study
+    checked = CheckedAnswer(Answer(), study, {"fused": Prediction(foretold, "host")})
+    assert [residual.score for residual in residuals(checked, record)] == pytest.approx(scores, abs=1e-3)

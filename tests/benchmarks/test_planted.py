@@ -21,15 +21,15 @@ import pytest
 from benchmarks.planted import judging, steps, truth
 from benchmarks.planted.cases import Case, cases
 from benchmarks.planted.data import MAKERS
-from benchmarks.planted.healing import healed
+from benchmarks.planted.healing import heal_script
 from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS, OPEN, SEALED
 from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
 from benchmarks.planted.recorder import recorder
 from benchmarks.planted.running import Lane, Live
-from benchmarks.planted.scripts import FetchError, Script, content, lay_out, mended, scripts
+from benchmarks.planted.scripts import FetchError, Script, content, lay_out, mend_file, scripts
 from benchmarks.planted.source import Insertion, Replacement, apply, parse, step_of
 from benchmarks.planted.steps import Stream, foreign_s, own_time
-from benchmarks.planted.working import Wanted, without_outdated
+from benchmarks.planted.working import PlantOptions, drop_outdated
 
 SCRIPT = '''"""A training."""
 import torch
@@ -76,33 +76,33 @@ if __name__ == "__main__":
 '''
 
 
-def planting(name: str, device: str) -> Planted:
-    done = plant(MUTATIONS[name], Site(parse(SCRIPT), 0.001, device))
-    assert done is not None, f"{name} does not apply"
-    return done
+def plant_fault(name: str, device: str) -> Planted:
+    planted = plant(MUTATIONS[name], Site(parse(SCRIPT), 0.001, device))
+    assert planted is not None, f"{name} does not apply"
+    return planted
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, *DECOYS], ids=lambda one: one.name)
+@pytest.mark.parametrize("fault", [*FAULTS, *DECOYS], ids=lambda fault: fault.name)
 def test_every_mutation_changes_the_lines_that_it_says(fault: Plant) -> None:
-    done = planting(fault.name, fault.devices[0])
-    before, after = SCRIPT.splitlines(), done.edited.text.splitlines()
-    rest = [row for at, row in enumerate(after, 1) if at not in done.lines]
-    changed = [row for row in before if row not in rest]
-    assert done.lines
-    assert len(after) - len(done.lines) == len(before) - len(changed)
-    assert all(row in before for row in rest)
-    for line in done.around:
+    planted = plant_fault(fault.name, fault.devices[0])
+    before, after = SCRIPT.splitlines(), planted.edited.text.splitlines()
+    remaining = [row for number, row in enumerate(after, 1) if number not in planted.lines]
+    changed = [row for row in before if row not in remaining]
+    assert planted.lines
+    assert len(after) - len(planted.lines) == len(before) - len(changed)
+    assert all(row in before for row in remaining)
+    for line in planted.around:
         assert any(word in after[line - 1] for word in ("for ", "DataLoader", "Adam", ".step("))
 
 
 def test_mutated_scripts_still_train(tmp_path: Path) -> None:
-    able = [one for one in (*FAULTS, *DECOYS) if "cpu" in one.devices]
+    runnable = [mutation for mutation in (*FAULTS, *DECOYS) if "cpu" in mutation.devices]
     slow = {"restarted-workers", "too-many-workers", "one-worker-of-items", "many-threads"}
     paths: list[str] = []
-    for one in able:
-        if one.name not in slow:
-            path = tmp_path / f"{one.name}.py"
-            path.write_text(planting(one.name, "cpu").edited.text)
+    for mutation in runnable:
+        if mutation.name not in slow:
+            path = tmp_path / f"{mutation.name}.py"
+            path.write_text(plant_fault(mutation.name, "cpu").edited.text)
             paths.append(str(path))
     runner = (
         "import os, runpy, sys\n"
@@ -124,8 +124,8 @@ def test_mutated_scripts_still_train(tmp_path: Path) -> None:
         f"import torch, torch._dynamo\ntorch.set_num_threads(1)\n{runner}",
         *paths,
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.count("trained") == len(paths), done.stderr[-3000:]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.stdout.count("trained") == len(paths), process.stderr[-3000:]
 
 
 def test_finds_the_step_also_behind_a_scaler() -> None:
@@ -137,9 +137,9 @@ def test_finds_the_step_also_behind_a_scaler() -> None:
 
 def test_splices_text_and_tells_its_lines() -> None:
     source = parse("a = f(\n    1,\n    2,\n)\nb = 3\n")
-    first = source.tree.body[0]
-    assert isinstance(first, ast.Assign)
-    edited = apply(source, [Replacement(first.value, "g(1)"), Insertion(5, "c = 4\nd = 5")])
+    assignment = source.tree.body[0]
+    assert isinstance(assignment, ast.Assign)
+    edited = apply(source, [Replacement(assignment.value, "g(1)"), Insertion(5, "c = 4\nd = 5")])
     assert edited.text.splitlines() == ["a = g(1)", "", "", "", "c = 4", "d = 5", "b = 3"]
     assert edited.lines == (1, 2, 3, 4, 5, 6)
 
@@ -148,36 +148,36 @@ def test_keeps_what_comes_by_double_star() -> None:
     text = SCRIPT.replace(
         "DataLoader(data, batch_size=32, pin_memory=False)", "DataLoader(data, **k)"
     )
-    done = plant(MUTATIONS["too-many-workers"], Site(parse(text), 0.001, "cpu"))
-    assert done is not None
-    assert '**{**k, "num_workers": 12, "persistent_workers": False}' in done.edited.text
+    planted = plant(MUTATIONS["too-many-workers"], Site(parse(text), 0.001, "cpu"))
+    assert planted is not None
+    assert '**{**k, "num_workers": 12, "persistent_workers": False}' in planted.edited.text
 
 
 def test_each_fault_has_an_answer_and_no_decoy_has() -> None:
     assert len(FAULTS) >= 30
-    assert len({one.family for one in FAULTS}) >= 20
-    assert all(one.codes or one.fixes or one.at_line for one in FAULTS)
-    assert not any(one.codes or one.fixes or one.at_line for one in DECOYS)
+    assert len({mutation.family for mutation in FAULTS}) >= 20
+    assert all(mutation.codes or mutation.fixes or mutation.at_line for mutation in FAULTS)
+    assert not any(mutation.codes or mutation.fixes or mutation.at_line for mutation in DECOYS)
 
 
 def test_no_family_and_no_repository_is_of_both_halves() -> None:
-    families = {one.family for one in OPEN if not one.decoy}
-    assert families.isdisjoint(one.family for one in SEALED if not one.decoy)
-    repositories = {one.repo for one in scripts().values() if not one.sealed}
-    assert repositories.isdisjoint(one.repo for one in scripts().values() if one.sealed)
+    families = {mutation.family for mutation in OPEN if not mutation.decoy}
+    assert families.isdisjoint(mutation.family for mutation in SEALED if not mutation.decoy)
+    repositories = {script.repo for script in scripts().values() if not script.sealed}
+    assert repositories.isdisjoint(script.repo for script in scripts().values() if script.sealed)
 
 
 def test_lists_at_least_forty_scripts_with_hashes() -> None:
-    listed = scripts().values()
-    assert len(listed) >= 40
-    for one in listed:
-        assert one.entry in one.files
-        assert all(len(digest) == 64 for digest in one.files.values())
-        assert len(one.commit) == 40
-        assert {entry.split(":")[0] for entry in one.data} <= MAKERS.keys()
+    listed_scripts = scripts().values()
+    assert len(listed_scripts) >= 40
+    for script in listed_scripts:
+        assert script.entry in script.files
+        assert all(len(digest) == 64 for digest in script.files.values())
+        assert len(script.commit) == 40
+        assert {entry.split(":")[0] for entry in script.data} <= MAKERS.keys()
 
 
-def stranger(tmp_path: Path, text: str, data: tuple[str, ...] = ()) -> Script:
+def write_stranger(tmp_path: Path, text: str, data: tuple[str, ...] = ()) -> Script:
     folder = tmp_path / "sources" / "somebody" / "something"
     folder.mkdir(parents=True)
     (folder / "train.py").write_text(text)
@@ -188,7 +188,7 @@ def stranger(tmp_path: Path, text: str, data: tuple[str, ...] = ()) -> Script:
 
 
 def test_refuses_a_file_with_other_bytes(tmp_path: Path) -> None:
-    script = stranger(tmp_path, "print(1)\n")
+    script = write_stranger(tmp_path, "print(1)\n")
     assert content(script, "train.py", tmp_path / "sources") == b"print(1)\n"
     (tmp_path / "sources/somebody/something/train.py").write_text("print(2)\n")
     with pytest.raises(FetchError, match="other bytes"):
@@ -196,11 +196,11 @@ def test_refuses_a_file_with_other_bytes(tmp_path: Path) -> None:
 
 
 def test_mends_only_what_occurs_as_often_as_declared() -> None:
-    script = next(one for one in scripts().values() if one.name == "regression")
+    script = next(candidate for candidate in scripts().values() if candidate.name == "regression")
     text = b"if loss < 1e-3:\n    pass\n"
-    assert b"if loss < -1.0:" in mended(script, script.entry, text)
+    assert b"if loss < -1.0:" in mend_file(script, script.entry, text)
     with pytest.raises(FetchError, match="0 times"):
-        mended(script, script.entry, b"nothing of the kind")
+        mend_file(script, script.entry, b"nothing of the kind")
 
 
 HEALING = (
@@ -218,7 +218,7 @@ HEALING = (
 
 @pytest.mark.parametrize(("before", "after"), HEALING)
 def test_a_script_is_healed_where_that_is_safe(before: str, after: str) -> None:
-    lines = healed(f"import torch\nmade = {before}\n").splitlines()
+    lines = heal_script(f"import torch\nmade = {before}\n").splitlines()
     assert lines[-1] == f"made = {after}"
     imports = [row for row in lines if row.startswith("from prepared_samples import ")]
     assert bool(imports) is ("prepared" in after)
@@ -226,27 +226,27 @@ def test_a_script_is_healed_where_that_is_safe(before: str, after: str) -> None:
 
 
 def test_two_starts_widen_an_interval() -> None:
-    def measured(first: float, second: float) -> dict[str, Any]:
+    def truth_of_starts(first_s: float, second_s: float) -> dict[str, Any]:
         return {
             "low": 1.18,
             "mid": 1.2,
             "high": 1.22,
             "verdict": "faulty",
             "healthy_s": [1.0] * 4,
-            "planted_s": [first, first, second, second],
+            "planted_s": [first_s, first_s, second_s, second_s],
             "starts": [0, 0, 1, 1],
         }
 
-    assert truth.spread_of_starts([measured(1.2, 1.2)] * 9) is None
-    spread = truth.spread_of_starts([measured(1.2, 1.3)] * 10)
+    assert truth.spread_of_starts([truth_of_starts(1.2, 1.2)] * 9) is None
+    spread = truth.spread_of_starts([truth_of_starts(1.2, 1.3)] * 10)
     assert spread == pytest.approx(math.log(1.3 / 1.2) / 0.6745 / math.sqrt(2))
-    told = truth.with_starts(measured(1.1, 1.3), spread)
-    assert told["mid"] == pytest.approx(math.sqrt(1.1 * 1.3))
-    assert told["low"] < 1.11
-    assert told["high"] > 1.29
-    assert truth.with_starts(measured(1.1, 1.3), None)["low"] == 1.18
-    once = {"low": 1.1, "mid": 1.2, "high": 1.3, "healthy_s": [1.0], "planted_s": [1.2]}
-    assert truth.with_starts(once, spread) == once
+    widened = truth.with_starts(truth_of_starts(1.1, 1.3), spread)
+    assert widened["mid"] == pytest.approx(math.sqrt(1.1 * 1.3))
+    assert widened["low"] < 1.11
+    assert widened["high"] > 1.29
+    assert truth.with_starts(truth_of_starts(1.1, 1.3), None)["low"] == 1.18
+    single_start = {"low": 1.1, "mid": 1.2, "high": 1.3, "healthy_s": [1.0], "planted_s": [1.2]}
+    assert truth.with_starts(single_start, spread) == single_start
 
 
 PROOFS: tuple[tuple[dict[str, Any], str], ...] = (
@@ -260,34 +260,34 @@ PROOFS: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("proofs", "told"), PROOFS)
-def test_an_alarm_is_one_only_where_no_trial_proves_it(proofs: dict[str, Any], told: str) -> None:
-    control = kept("control", [], None) | {"proofs": proofs}
+@pytest.mark.parametrize(("proofs", "proof"), PROOFS)
+def test_an_alarm_is_one_only_where_no_trial_proves_it(proofs: dict[str, Any], proof: str) -> None:
+    control = case_record("control", [], None) | {"proofs": proofs}
     named = finding("G204", 12, helps=["fused", "foreach"])
-    judged = judging.judge(control, {"findings": [named]})
-    assert judged.proof == told
-    assert judging.figures([judged])["alarms_proved"][told] == 1
-    assert judging.judge(control, {"findings": []}).proof == ""
+    judged = judging.judge_case(control, {"findings": [named]})
+    assert judged.proof == proof
+    assert judging.figures([judged])["alarms_proved"][proof] == 1
+    assert judging.judge_case(control, {"findings": []}).proof == ""
 
 
 def test_a_decoy_is_sound_unless_it_was_measured_to_cost() -> None:
     for verdict, truth_of_it in (("undecided", "sound"), ("sound", "sound"), ("faulty", "faulty")):
-        decoy = kept("decoy", ["decoy-clock-read"], verdict, 1.03)
-        assert judging.judge(decoy, {"findings": []}).truth == truth_of_it
-    fault = kept("fault", ["python-loop"], "undecided")
-    assert judging.judge(fault, {"findings": []}).truth == "undecided"
+        decoy = case_record("decoy", ["decoy-clock-read"], verdict, 1.03)
+        assert judging.judge_case(decoy, {"findings": []}).truth == truth_of_it
+    fault = case_record("fault", ["python-loop"], "undecided")
+    assert judging.judge_case(fault, {"findings": []}).truth == "undecided"
 
 
 def test_cases_are_of_one_side_and_widespread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = stranger(tmp_path, SCRIPT)
+    script = write_stranger(tmp_path, SCRIPT)
     monkeypatch.setattr("benchmarks.planted.cases.scripts", lambda: {"one": script})
-    some = cases("open", "cpu", tmp_path / "sources", 40)
-    assert some == cases("open", "cpu", tmp_path / "sources", 40)
-    planted = {MUTATIONS[name] for one in some for name in one.mutations}
+    planted_cases = cases("open", "cpu", tmp_path / "sources", 40)
+    assert planted_cases == cases("open", "cpu", tmp_path / "sources", 40)
+    planted = {MUTATIONS[name] for case in planted_cases for name in case.mutations}
     assert planted <= set(OPEN)
-    assert {one.kind for one in some} == {"fault", "pair", "decoy", "control"}
+    assert {case.kind for case in planted_cases} == {"fault", "pair", "decoy", "control"}
     assert not cases("unseen", "cpu", tmp_path / "sources", 40)
 
 
@@ -313,31 +313,31 @@ def test_a_verdict_is_read_from_the_interval(
 def test_a_side_is_timed_by_a_clock_that_stands_still_while_it_is_stopped() -> None:
     turns = [(10.0, 11.0), (20.0, 21.0)]
     marks = [10.25, 10.5, 10.75, 20.25, 20.5, 20.75]  # one step lies across the pause
-    own = own_time(marks, turns)
-    assert own == pytest.approx([0.25, 0.5, 0.75, 1.25, 1.5, 1.75])
+    times = own_time(marks, turns)
+    assert times == pytest.approx([0.25, 0.5, 0.75, 1.25, 1.5, 1.75])
 
 
 def test_pairs_are_left_out_for_what_others_took_whatever_they_measured() -> None:
-    some = [truth.Pair(1.0, 1.1, 0.02) for _ in range(4)]
+    calm_pairs = [truth.Pair(1.0, 1.1, 0.02) for _ in range(4)]
     disturbed, fast = truth.Pair(1.0, 1.1, 0.4), truth.Pair(1.0, 9.0, 0.02)
-    assert truth.undisturbed([*some, disturbed, fast]) == [*some, fast]
-    assert truth.undisturbed([disturbed] * 8 + some) == some  # most of them, and still not usual
-    assert len(truth.undisturbed([disturbed, *some[:3]])) == 4  # else too few would be left
+    assert truth.drop_disturbed([*calm_pairs, disturbed, fast]) == [*calm_pairs, fast]
+    assert truth.drop_disturbed([disturbed] * 8 + calm_pairs) == calm_pairs  # most of them, and still not usual
+    assert len(truth.drop_disturbed([disturbed, *calm_pairs[:3]])) == 4  # else too few would be left
 
 
-@pytest.mark.parametrize(("threads", "given"), [(0, "2"), (1, "1")])
-def test_a_lane_may_leave_a_processor_to_others(tmp_path: Path, threads: int, given: str) -> None:
+@pytest.mark.parametrize(("threads", "n_threads"), [(0, "2"), (1, "1")])
+def test_a_lane_may_leave_a_processor_to_others(tmp_path: Path, threads: int, n_threads: str) -> None:
     lane = Lane(0, (0, 1), "cpu", tmp_path, threads)
-    assert lane.environment(TRAINING, tmp_path)["OMP_NUM_THREADS"] == given
-    assert recorder(lane)["lane_threads"] == int(given)
+    assert lane.environment(TRAINING, tmp_path)["OMP_NUM_THREADS"] == n_threads
+    assert recorder(lane)["lane_threads"] == int(n_threads)
 
 
 def test_a_pair_waits_until_others_leave_the_processors_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shares = iter((0.5, 0.9, 0.02, 0.5))
-    monkeypatch.setattr(truth._Calm, "_share", lambda _: next(shares))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportUnknownLambdaType, reportUnknownArgumentType]
-    calm = truth._Calm((0,), 60.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(truth._CalmWait, "_share", lambda _: next(shares))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportUnknownLambdaType, reportUnknownArgumentType]
+    calm = truth._CalmWait((0,), 60.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     waited_s = calm.wait(math.inf)
     assert next(shares) == 0.5  # it looked three times
     assert calm.patience_s == 60.0 - waited_s
@@ -345,7 +345,7 @@ def test_a_pair_waits_until_others_leave_the_processors_alone(
 
 @pytest.mark.parametrize(("patience_s", "until"), [(60.0, 0.0), (0.0, math.inf)])
 def test_a_machine_that_is_never_calm_is_measured_as_it_is(patience_s: float, until: float) -> None:
-    assert truth._Calm((0,), patience_s).wait(until) < 1.0  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert truth._CalmWait((0,), patience_s).wait(until) < 1.0  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize(
@@ -365,22 +365,22 @@ def test_a_turn_has_fewer_steps_where_they_are_slow(
 def test_a_stream_is_read_as_it_grows(tmp_path: Path) -> None:
     path = tmp_path / "stream"
     stream = Stream(path)
-    assert not stream.stepping(3, (2, 3.0))
+    assert not stream.has_stepped(3, (2, 3.0))
     path.write_bytes(struct.pack("<Bd", 0, 1.0) + struct.pack("<Bd", 1, 1.5) + b"half")
     assert stream.refresh() == 1
     with path.open("r+b") as file:
         file.truncate(18)
         file.seek(0, 2)
         file.write(struct.pack("<Bd", 0, 4.0))
-    assert stream.stepping(3, (2, 3.0))  # few steps, slow ones
-    assert not stream.stepping(3, (2, 3.5))
+    assert stream.has_stepped(3, (2, 3.0))  # few steps, slow ones
+    assert not stream.has_stepped(3, (2, 3.5))
     assert (stream.step_s(0), stream.marks[1]) == (3.0, [1.5])
 
 
 def test_what_a_session_uses_is_not_foreign() -> None:
     before = foreign_s(os.getsid(0), ())
-    everything = foreign_s(-1, ())
-    assert 0.0 <= before <= everything
+    total_s = foreign_s(-1, ())
+    assert 0.0 <= before <= total_s
 
 
 def test_a_kernel_that_counts_less_than_was_used_tells_nothing(
@@ -396,7 +396,7 @@ TRAINING = Script("two", "o/r", "0" * 40, "train.py", {"train.py": ""})
 
 def test_two_scripts_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(truth._TURN_S, "cpu", 0.1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(truth, "_CALM", math.inf)
+    monkeypatch.setattr(truth, "_MAX_CALM_SHARE", math.inf)
     lane = Lane(0, (), "cpu", tmp_path)
     text = "import torch\np = torch.nn.Parameter(torch.ones(1))\n"
     text += "o = torch.optim.SGD([p], 0.1)\nimport time\n"
@@ -408,14 +408,14 @@ def test_two_scripts_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.M
         root.mkdir()
         (root / "train.py").write_text(text + loop.format(step_s))
         sides.append(partial(Live, TRAINING, root, lane, name))
-    shown = truth.measure(
+    measured = truth.measure_truth(
         sides[0], sides[1], ("cpu", contextlib.nullcontext()), truth.Limits(40, 300.0, 300.0)
     )
-    assert shown.verdict == "faulty"
-    assert 1.5 < shown.mid < 10.0
-    assert shown.steps >= 1
-    assert set(shown.starts) == {0, 1}
-    assert len(shown.starts) == len(shown.healthy_s) == len(shown.planted_s)
+    assert measured.verdict == "faulty"
+    assert 1.5 < measured.mid < 10.0
+    assert measured.steps >= 1
+    assert set(measured.starts) == {0, 1}
+    assert len(measured.starts) == len(measured.healthy_s) == len(measured.planted_s)
 
 
 def finding(
@@ -425,8 +425,8 @@ def finding(
     speedup: Mapping[str, float] | None = None,
     helps: Sequence[str] = (),
 ) -> dict[str, Any]:
-    where = None if line is None else {"file": file, "line": line}
-    return {"code": code, "where": where, "helps": helps, "speedup": speedup}
+    location = None if line is None else {"file": file, "line": line}
+    return {"code": code, "where": location, "helps": helps, "speedup": speedup}
 
 
 PLANTED = {"mutation": "python-loop", "file": "src/train.py", "lines": [31], "around": [26]}
@@ -434,7 +434,7 @@ SLOW = {"mutation": "sleep-in-item", "file": "train.py", "lines": [9, 12], "arou
 
 
 @pytest.mark.parametrize(
-    ("said", "planting", "right"),
+    ("row", "planting", "right"),
     [
         (finding("G202", 31), PLANTED, True),
         (finding("G999", 32), PLANTED, True),  # whatever its name, it shows the line
@@ -447,54 +447,54 @@ SLOW = {"mutation": "sleep-in-item", "file": "train.py", "lines": [9, 12], "arou
         (finding("G101", 77), SLOW, False),
     ],
 )
-def test_what_names_a_fault(said: dict[str, Any], planting: dict[str, Any], right: bool) -> None:
-    assert bool(judging.right(said, planting)) is right
+def test_what_names_a_fault(row: dict[str, Any], planting: dict[str, Any], right: bool) -> None:
+    assert bool(judging.is_right(row, planting)) is right
 
 
-def kept(kind: str, mutations: list[str], verdict: str | None, mid: float = 1.5) -> dict[str, Any]:
+def case_record(kind: str, mutations: list[str], verdict: str | None, mid: float = 1.5) -> dict[str, Any]:
     case = {"script": "one", "mutations": mutations, "device": "cpu", "half": "open", "kind": kind}
-    found = None if verdict is None else {"low": mid, "mid": mid, "high": mid, "verdict": verdict}
+    measured = None if verdict is None else {"low": mid, "mid": mid, "high": mid, "verdict": verdict}
     rows = [PLANTED | {"mutation": name} for name in mutations]
-    return {"case": case, "truth": found, "planted": rows}
+    return {"case": case, "truth": measured, "planted": rows}
 
 
 def test_figures_count_what_was_said() -> None:
     price = {"low": 1.2, "mid": 1.6, "high": 1.9}
-    first = finding("G202", 31, speedup=price)
-    other = finding("G205", 70)
+    right_finding = finding("G202", 31, speedup=price)
+    wrong_finding = finding("G205", 70)
     judged = [
-        judging.judge(kept("fault", ["python-loop"], "faulty"), {"findings": [first]}),
-        judging.judge(kept("fault", ["python-loop"], "faulty"), {"findings": [other, first]}),
-        judging.judge(kept("fault", ["python-loop"], "faulty"), {"to_try": [first]}),
-        judging.judge(kept("fault", ["python-loop"], "undecided"), {"findings": []}),
-        judging.judge(kept("decoy", ["decoy-clock-read"], "sound", 1.0), {"findings": [other]}),
-        judging.judge(kept("control", [], None), {"findings": []}),
+        judging.judge_case(case_record("fault", ["python-loop"], "faulty"), {"findings": [right_finding]}),
+        judging.judge_case(case_record("fault", ["python-loop"], "faulty"), {"findings": [wrong_finding, right_finding]}),
+        judging.judge_case(case_record("fault", ["python-loop"], "faulty"), {"to_try": [right_finding]}),
+        judging.judge_case(case_record("fault", ["python-loop"], "undecided"), {"findings": []}),
+        judging.judge_case(case_record("decoy", ["decoy-clock-read"], "sound", 1.0), {"findings": [wrong_finding]}),
+        judging.judge_case(case_record("control", [], None), {"findings": []}),
     ]
-    told = judging.figures(judged)
-    assert told["first"] == {"count": 1, "of": 3, "share": 1 / 3}
-    assert told["first_three"]["count"] == 2
-    assert told["first_with_trials"]["count"] == 2
-    assert told["nothing_named"]["count"] == 1
-    assert (told["alarms"]["count"], told["alarms"]["of"]) == (1, 1)
-    assert (told["alarms_controls"]["count"], told["alarms_controls"]["of"]) == (0, 1)
-    assert told["undecided"] == 1
-    assert told["gain_error_points"] == pytest.approx(100 * abs((1 - 1 / 1.6) - (1 - 1 / 1.5)))
-    assert told["covered"]["count"] == 2
-    assert told["touch_truth"]["count"] == 2
-    assert told["gain_error_points_beyond_truth"] == told["gain_error_points"]  # truths of no width
+    figures = judging.figures(judged)
+    assert figures["first"] == {"count": 1, "of": 3, "share": 1 / 3}
+    assert figures["first_three"]["count"] == 2
+    assert figures["first_with_trials"]["count"] == 2
+    assert figures["nothing_named"]["count"] == 1
+    assert (figures["alarms"]["count"], figures["alarms"]["of"]) == (1, 1)
+    assert (figures["alarms_controls"]["count"], figures["alarms_controls"]["of"]) == (0, 1)
+    assert figures["undecided"] == 1
+    assert figures["gain_error_points"] == pytest.approx(100 * abs((1 - 1 / 1.6) - (1 - 1 / 1.5)))
+    assert figures["covered"]["count"] == 2
+    assert figures["touch_truth"]["count"] == 2
+    assert figures["gain_error_points_beyond_truth"] == figures["gain_error_points"]  # truths of no width
 
 
 def test_a_price_is_held_against_the_interval_of_the_truth_too() -> None:
-    wide = kept("fault", ["python-loop"], "faulty")
+    wide = case_record("fault", ["python-loop"], "faulty")
     wide["truth"] |= {"low": 1.25, "mid": 2.0, "high": 4.0}
     price = {"low": 1.1, "mid": 1.2, "high": 1.3}
-    told = judging.figures(
-        [judging.judge(wide, {"findings": [finding("G202", 31, speedup=price)]})]
+    figures = judging.figures(
+        [judging.judge_case(wide, {"findings": [finding("G202", 31, speedup=price)]})]
     )
-    assert told["covered"]["count"] == 0
-    assert told["touch_truth"]["count"] == 1
-    beyond = 100 * ((1 - 1 / 1.25) - (1 - 1 / 1.2))
-    assert told["gain_error_points_beyond_truth"] == pytest.approx(beyond)
+    assert figures["covered"]["count"] == 0
+    assert figures["touch_truth"]["count"] == 1
+    excess_points = 100 * ((1 - 1 / 1.25) - (1 - 1 / 1.2))
+    assert figures["gain_error_points_beyond_truth"] == pytest.approx(excess_points)
 
 
 def test_a_case_is_named_by_what_it_is() -> None:
@@ -505,7 +505,7 @@ def test_a_case_is_named_by_what_it_is() -> None:
 def test_a_script_whose_files_are_missing_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = stranger(tmp_path, SCRIPT)
+    script = write_stranger(tmp_path, SCRIPT)
     monkeypatch.setattr("benchmarks.planted.cases.scripts", lambda: {"one": script})
     assert not cases("open", "cpu", tmp_path / "elsewhere")
 
@@ -519,28 +519,28 @@ def test_a_script_whose_files_are_missing_is_left_out(
     ],
 )
 def test_what_is_done_again(again: set[str], failed: object, undecided: object) -> None:
-    asked = frozenset(again)
-    assert without_outdated({"failed": "x", "step_s": 1}, asked) == failed
-    assert without_outdated({"truth": {"verdict": "undecided"}}, asked) == undecided
+    redo = frozenset(again)
+    assert drop_outdated({"failed": "x", "step_s": 1}, redo) == failed
+    assert drop_outdated({"truth": {"verdict": "undecided"}}, redo) == undecided
 
 
 def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None:
-    wanted = Wanted(None, tmp_path, end=time.monotonic() + 300.0)
-    assert wanted.last_start <= wanted.end - wanted.check_s
-    late = Wanted(None, tmp_path, end=time.monotonic() + 100.0)
-    assert late.limits("cpu").at_most < wanted.limits("cpu").at_most < 300.0
+    options = PlantOptions(None, tmp_path, end=time.monotonic() + 300.0)
+    assert options.last_start <= options.end - options.check_s
+    late_options = PlantOptions(None, tmp_path, end=time.monotonic() + 100.0)
+    assert late_options.limits("cpu").at_most < options.limits("cpu").at_most < 300.0
 
 
 def test_the_result_names_the_machine_that_recorded(tmp_path: Path) -> None:
     side = tmp_path / "open"
     (side / "answers").mkdir(parents=True)
     for name, machine in (("a", {"processor": "EPYC"}), ("b", {"processor": "EPYC"}), ("c", None)):
-        told = kept("control", [], None) | {"recorded": True}
-        told |= {} if machine is None else {"recorder": machine}
-        (side / f"{name}.json").write_text(json.dumps(told))
+        document = case_record("control", [], None) | {"recorded": True}
+        document |= {} if machine is None else {"recorder": machine}
+        (side / f"{name}.json").write_text(json.dumps(document))
         (side / "answers" / f"{name}.json").write_text(json.dumps({"findings": []}))
-    said = judging.result(tmp_path, ["open"], tmp_path / "none.json", {"processor": "other"})
-    row = said["halves"]["open"]
+    result = judging.result(tmp_path, ["open"], tmp_path / "none.json", {"processor": "other"})
+    row = result["halves"]["open"]
     assert row["asked_on"] == {"processor": "other"}
     assert row["recorded_on"] == [
         {"recordings": 2, "machine": {"processor": "EPYC"}},

@@ -5,12 +5,12 @@ from itertools import islice
 
 import pytest
 
-from benchmarks.trials_noise import DELAY, WAIT_MS, Row, edit_of, result, summary, wanted
+from benchmarks.trials_noise import DELAY, WAIT_MS, Row, edit_of, result, summary, mix_trials
 from gapless.model.edit import SetArgument, SetEnv
-from gapless.model.trial import Verdict
+from gapless.model.trial import TrialVerdict
 
 
-def row(kind: str, verdict: Verdict, noise: float | None = 0.01, wait_ms: float = 8.0) -> Row:
+def row(kind: str, verdict: TrialVerdict, noise: float | None = 0.01, wait_ms: float = 8.0) -> Row:
     return {
         "kind": kind,
         "wait_ms": wait_ms,
@@ -22,10 +22,10 @@ def row(kind: str, verdict: Verdict, noise: float | None = 0.01, wait_ms: float 
 
 
 def test_kinds_are_mixed_over_the_whole_time() -> None:
-    every = list(wanted(40, 20))
-    assert len(set(every)) == 60
-    assert sum(kind == "nothing" for kind, _ in islice(every, 15)) == 10
-    assert {kind for kind, _ in every[:6]} == {"nothing", "slower", "faster"}
+    trials = list(mix_trials(40, 20))
+    assert len(set(trials)) == 60
+    assert sum(kind == "nothing" for kind, _ in islice(trials, 15)) == 10
+    assert {kind for kind, _ in trials[:6]} == {"nothing", "slower", "faster"}
 
 
 def test_a_delay_is_a_tenth_of_a_step() -> None:
@@ -40,9 +40,9 @@ def test_a_delay_is_a_tenth_of_a_step() -> None:
 
 def test_only_other_verdicts_than_the_right_one_and_undecided_are_wrong() -> None:
     rows = [
-        *(row("nothing", one) for one in (Verdict.NOTHING, Verdict.UNDECIDED, Verdict.WORSE)),
-        *(row("slower", one) for one in (Verdict.WORSE, Verdict.NOTHING, Verdict.CONFIRMED)),
-        row("faster", Verdict.CONFIRMED, noise=None),
+        *(row("nothing", verdict) for verdict in (TrialVerdict.NOTHING, TrialVerdict.UNDECIDED, TrialVerdict.WORSE)),
+        *(row("slower", verdict) for verdict in (TrialVerdict.WORSE, TrialVerdict.NOTHING, TrialVerdict.CONFIRMED)),
+        row("faster", TrialVerdict.CONFIRMED, noise=None),
     ]
     faster, nothing, slower = summary(rows)
     assert (nothing["wrong"], nothing["undecided"], nothing["trials"]) == (1, 1, 3)
@@ -53,9 +53,9 @@ def test_only_other_verdicts_than_the_right_one_and_undecided_are_wrong() -> Non
 
 def test_noisy_trials_and_other_waits_are_counted_apart() -> None:
     rows = [
-        row("slower", Verdict.UNDECIDED, noise=0.03),
-        row("slower", Verdict.WORSE, noise=0.02),
-        row("slower", Verdict.UNDECIDED, wait_ms=24.0),
+        row("slower", TrialVerdict.UNDECIDED, noise=0.03),
+        row("slower", TrialVerdict.WORSE, noise=0.02),
+        row("slower", TrialVerdict.UNDECIDED, wait_ms=24.0),
     ]
     short, long = summary(rows)
     assert (short["wait_ms"], short["quiet"], short["undecided_of_quiet"]) == (8.0, 1, 0)
@@ -63,6 +63,6 @@ def test_noisy_trials_and_other_waits_are_counted_apart() -> None:
 
 
 def test_the_result_names_machine_and_torch() -> None:
-    told = result([], Namespace(steps=100, budget=20.0), 1.23)
-    assert told["machine"]["torch"] is not None
-    assert told["summary"] == []
+    document = result([], Namespace(steps=100, budget=20.0), 1.23)
+    assert document["machine"]["torch"] is not None
+    assert document["summary"] == []

@@ -6,30 +6,30 @@ from pathlib import Path
 import pytest
 
 from gapless.catalogue import examples, fixes, listing, pages, processors, traps
-from gapless.catalogue.declare import Case, Fix, Option, is_nothing, spoken
+from gapless.catalogue.declare import Case, Fix, Option, changes_nothing, describe_proposal
 from gapless.catalogue.fixes import FIXES
 from gapless.errors import UsageError
-from gapless.model.edit import Applicability, Edit, SetEnv, Skip, Wrap, as_json, from_json
+from gapless.model.edit import Applicability, Edit, SetEnv, Skip, Wrap, edit_to_json, edit_from_json
 
 CASES = [
-    pytest.param(one, case, id=f"{one.name}: {case.title}") for one in FIXES for case in one.cases
+    pytest.param(fix, case, id=f"{fix.name}: {case.title}") for fix in FIXES for case in fix.cases
 ]
-every_fix = pytest.mark.parametrize("one", FIXES, ids=lambda one: one.name)
+every_fix = pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.name)
 
 
-@pytest.mark.parametrize(("one", "case"), CASES)
-def test_case(one: Fix, case: Case) -> None:
-    found = one(case.facts, case.option)
-    expected = (case.says,) if isinstance(case.says, str) else case.says
-    assert tuple(spoken(proposal) for proposal in found) == expected
+@pytest.mark.parametrize(("fix", "case"), CASES)
+def test_case(fix: Fix, case: Case) -> None:
+    proposals = fix(case.facts, case.option)
+    expected = (case.expected,) if isinstance(case.expected, str) else case.expected
+    assert tuple(describe_proposal(proposal) for proposal in proposals) == expected
     if case.edits is not None:
-        assert found[0].edits == case.edits
+        assert proposals[0].edits == case.edits
 
 
-@pytest.mark.parametrize(("one", "case"), CASES)
-def test_what_is_refused_changes_nothing_and_what_is_risky_says_why(one: Fix, case: Case) -> None:
-    for proposal in one(case.facts, case.option):
-        assert proposal.fix == one.name
+@pytest.mark.parametrize(("fix", "case"), CASES)
+def test_what_is_refused_changes_nothing_and_what_is_risky_says_why(fix: Fix, case: Case) -> None:
+    for proposal in fix(case.facts, case.option):
+        assert proposal.fix == fix.name
         assert proposal.refused is None or proposal.edits == ()
         if proposal.edits and proposal.applicability in {
             Applicability.EQUIVALENT,
@@ -39,63 +39,63 @@ def test_what_is_refused_changes_nothing_and_what_is_risky_says_why(one: Fix, ca
             assert proposal.risk
 
 
-@pytest.mark.parametrize(("one", "case"), CASES)
-def test_edits_survive_their_way_into_the_training(one: Fix, case: Case) -> None:
-    for proposal in one(case.facts, case.option):
-        assert tuple(from_json(as_json(edit)) for edit in proposal.edits) == proposal.edits
+@pytest.mark.parametrize(("fix", "case"), CASES)
+def test_edits_survive_their_way_into_the_training(fix: Fix, case: Case) -> None:
+    for proposal in fix(case.facts, case.option):
+        assert tuple(edit_from_json(edit_to_json(edit)) for edit in proposal.edits) == proposal.edits
 
 
 @every_fix
-def test_declaration(one: Fix) -> None:
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name)
-    assert re.fullmatch(r"\d+\.\d+", one.since)
-    assert one.summary.endswith(".")
-    assert "## Precondition" in one.doc
-    assert "## Safety" in one.doc
-    said = [proposal for case in one.cases for proposal in one(case.facts, case.option)]
-    assert any(proposal.edits for proposal in said), "no case in which it proposes"
-    assert any(proposal.refused or is_nothing(proposal) for proposal in said), "it always proposes"
-    titles = [case.title for case in one.cases]
+def test_declaration(fix: Fix) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", fix.name)
+    assert re.fullmatch(r"\d+\.\d+", fix.since)
+    assert fix.summary.endswith(".")
+    assert "## Precondition" in fix.doc
+    assert "## Safety" in fix.doc
+    proposals = [proposal for case in fix.cases for proposal in fix(case.facts, case.option)]
+    assert any(proposal.edits for proposal in proposals), "no case in which it proposes"
+    assert any(proposal.refused or changes_nothing(proposal) for proposal in proposals), "it always proposes"
+    titles = [case.title for case in fix.cases]
     assert len(set(titles)) == len(titles)
 
 
 @every_fix
-@pytest.mark.parametrize("facts", [examples.bare(), examples.cpu(), examples.gpu()])
-def test_says_something_whatever_was_observed(one: Fix, facts: examples.Facts) -> None:
-    found = one(facts)
-    assert found
-    assert all(spoken(proposal) for proposal in found)
+@pytest.mark.parametrize("facts", [examples.bare_facts(), examples.cpu(), examples.gpu()])
+def test_says_something_whatever_was_observed(fix: Fix, facts: examples.Facts) -> None:
+    proposals = fix(facts)
+    assert proposals
+    assert all(describe_proposal(proposal) for proposal in proposals)
 
 
 @every_fix
-def test_takes_no_value_that_it_would_not_use(one: Fix) -> None:
-    if one.value is None:
+def test_takes_no_value_that_it_would_not_use(fix: Fix) -> None:
+    if fix.value is None:
         with pytest.raises(UsageError, match="takes no value"):
-            one(examples.gpu(), Option(value="3"))
+            fix(examples.gpu(), Option(value="3"))
     else:
         with pytest.raises(UsageError, match=r"meant|there are"):
-            one(examples.gpu(examples.fed(), examples.ddp()), Option(value="x"))
+            fix(examples.gpu(examples.worker_loader(), examples.ddp()), Option(value="x"))
 
 
 def test_every_file_is_listed() -> None:
     folder = Path(fixes.__file__).parent
     files = {path.stem.replace("_", "-") for path in folder.glob("[a-z]*.py")}
-    assert files == {one.name for one in FIXES}
-    assert len({one.name for one in FIXES}) == len(FIXES)
+    assert files == {fix.name for fix in FIXES}
+    assert len({fix.name for fix in FIXES}) == len(FIXES)
 
 
 def test_a_fix_is_asked_for_by_name_place_and_value() -> None:
     facts = examples.gpu(examples.loader(), examples.loader(id=1, where=examples.OPTIMIZER_LINE))
-    found = listing.propose("more-workers@train.py:52=4", facts)
-    assert [spoken(one) for one in found] == ["equivalent: num_workers 0 → 4 at train.py:52"]
+    proposals = listing.propose_named("more-workers@train.py:52=4", facts)
+    assert [describe_proposal(proposal) for proposal in proposals] == ["equivalent: num_workers 0 → 4 at train.py:52"]
 
 
 def test_a_loader_that_does_not_feed_the_training_is_left_alone_unless_it_is_named() -> None:
-    other = examples.loader(id=1, where=examples.OPTIMIZER_LINE, trains=False)
-    facts = examples.gpu(examples.loader(), other)
-    assert [one.where for one in listing.propose("more-workers=4", facts)] == [examples.LOADER_LINE]
-    named = listing.propose("more-workers@train.py:52=4", facts)
-    assert [one.where for one in named] == [examples.OPTIMIZER_LINE]
+    other_loader = examples.loader(id=1, where=examples.OPTIMIZER_LINE, trains=False)
+    facts = examples.gpu(examples.loader(), other_loader)
+    assert [proposal.location for proposal in listing.propose_named("more-workers=4", facts)] == [examples.LOADER_LINE]
+    named_proposals = listing.propose_named("more-workers@train.py:52=4", facts)
+    assert [proposal.location for proposal in named_proposals] == [examples.OPTIMIZER_LINE]
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_a_loader_that_does_not_feed_the_training_is_left_alone_unless_it_is_nam
 )
 def test_what_cannot_be_meant_is_told(text: str, error: str) -> None:
     with pytest.raises(UsageError, match=error):
-        listing.propose(text, examples.gpu(examples.fed()))
+        listing.propose_named(text, examples.gpu(examples.worker_loader()))
 
 
 def test_a_thing_of_unknown_line_is_not_the_one_that_is_named() -> None:
     facts = examples.gpu(examples.loader(where=None))
-    assert spoken(*listing.propose("more-workers=4", facts)).endswith("4 at an unknown line")
+    assert describe_proposal(*listing.propose_named("more-workers=4", facts)).endswith("4 at an unknown line")
     with pytest.raises(UsageError, match=r"made at train\.py:41: none was seen"):
-        listing.propose("more-workers@train.py:41=4", facts)
+        listing.propose_named("more-workers@train.py:41=4", facts)
 
 
 @pytest.mark.parametrize(
@@ -132,34 +132,34 @@ def test_a_thing_of_unknown_line_is_not_the_one_that_is_named() -> None:
     ],
 )
 def test_edits_are_described(edit: Edit, text: str) -> None:
-    assert pages.described(edit) == text
+    assert pages.describe_edit(edit) == text
 
 
 def test_lists_of_processors() -> None:
-    assert processors.parsed("0-2,8,10-11") == (0, 1, 2, 8, 10, 11)
-    assert processors.written([11, 0, 10, 2, 1, 8]) == "0-2,8,10-11"
+    assert processors.parse_cpu_list("0-2,8,10-11") == (0, 1, 2, 8, 10, 11)
+    assert processors.format_cpu_list([11, 0, 10, 2, 1, 8]) == "0-2,8,10-11"
     with pytest.raises(UsageError, match="'0-x' is no list"):
-        processors.parsed("0-x")
+        processors.parse_cpu_list("0-x")
 
 
 def test_sizes_are_for_people() -> None:
-    assert [traps.size(one) for one in (17, 2048, 3 << 20)] == ["17 bytes", "2.0 KiB", "3.0 MiB"]
+    assert [traps.format_bytes(n_bytes) for n_bytes in (17, 2048, 3 << 20)] == ["17 bytes", "2.0 KiB", "3.0 MiB"]
 
 
 def test_ceilings_are_the_ablations_that_say_something() -> None:
-    found = listing.ceilings(examples.gpu(logging=0, checkpoint=2, evaluation=0))
-    assert [one.fix for one in found] == [
+    ceilings = listing.propose_ceilings(examples.gpu(logging=0, checkpoint=2, evaluation=0))
+    assert [proposal.fix for proposal in ceilings] == [
         "cached-batch",
         "cached-batch-on-device",
         "no-logging",
         "no-checkpoint",
     ]
-    assert {one.applicability for one in found} == {Applicability.TRIAL}
+    assert {proposal.applicability for proposal in ceilings} == {Applicability.ABLATION}
 
 
 def test_a_page_has_the_usage_the_text_and_the_examples() -> None:
-    text = pages.page(listing.find("prefetch"))
+    text = pages.plain_fix_page(listing.find_fix("prefetch"))
     assert text.startswith("# prefetch\n\n`gapless try --fix prefetch[=BATCHES]` (since 0.1)\n\n")
     assert "\n## Safety\n" in text
     assert "(`prefetch=2`): nothing to change: prefetch_factor is already 2" in text
-    assert pages.pages().count("\n### ") == len(FIXES)
+    assert pages.fix_pages().count("\n### ") == len(FIXES)

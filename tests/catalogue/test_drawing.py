@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.catalogue import drawing, examples
-from gapless.catalogue.seen_examples import drawn
+from gapless.catalogue.seen_examples import evidence_of_drawing
 
 LEAVES = {
     "p": "idle.host.python",
@@ -24,9 +24,9 @@ LEAVES = {
 
 @given(st.text("".join(LEAVES), min_size=1, max_size=40))
 def test_each_column_of_a_training_thread_is_charged_to_what_is_drawn(row: str) -> None:
-    found = drawing.seen(f"step {'a' * len(row)}\nmain {row}").study.account
+    account = drawing.foreign_evidence(f"step {'a' * len(row)}\nmain {row}").study.account
     expected = Counter(LEAVES[letter] for letter in row)
-    assert {name: ns // drawing.MILLISECOND for name, ns in found.leaves.items()} == expected
+    assert {name: ns // drawing.MILLISECOND for name, ns in account.leaves.items()} == expected
 
 
 @pytest.mark.parametrize(
@@ -40,18 +40,18 @@ def test_each_column_of_a_training_thread_is_charged_to_what_is_drawn(row: str) 
 )
 def test_a_drawing_that_means_no_trace_is_refused(text: str, error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        drawing.draw(text)
+        drawing.draw_trace(text)
 
 
 def test_a_drawing_is_charged_as_drawn() -> None:
-    found = drawing.seen("""
+    account = drawing.foreign_evidence("""
         step    aaaaaaaaaabbbbbbbbbb
         main    wwwwwwlLppwwwwppccck
         gpu     ......mmee..........
         copy    ................hhh.
         worker  rddddc....rddc......
     """).study.account
-    assert {name: ns // drawing.MILLISECOND for name, ns in found.leaves.items()} == {
+    assert {name: ns // drawing.MILLISECOND for name, ns in account.leaves.items()} == {
         "idle.data.read": 2,
         "idle.data.decode": 6,
         "idle.data.collate": 2,
@@ -61,10 +61,10 @@ def test_a_drawing_is_charged_as_drawn() -> None:
         "copy.h2d.pageable": 3,
         "idle.io_main.checkpoint": 1,
     }
-    assert found.steps == 2
+    assert account.steps == 2
 
 
 def test_a_drawn_step_is_that_of_a_recorded_run() -> None:
-    found = drawn("step aaaaaaaa\nmain wwwwpppp", examples.cpu())
-    assert (found.share("idle.data"), found.on_device) == (0.5, False)
-    assert found.study.recorded is not None
+    evidence = evidence_of_drawing("step aaaaaaaa\nmain wwwwpppp", examples.cpu())
+    assert (evidence.share("idle.data"), evidence.on_device) == (0.5, False)
+    assert evidence.study.recorded is not None

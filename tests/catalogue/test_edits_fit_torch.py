@@ -12,36 +12,36 @@ from gapless.payload.overlay import wraps
 
 EDITS = {
     repr(edit): edit
-    for one in FIXES
-    for case in one.cases
-    for proposal in one(case.facts, case.option)
+    for fix in FIXES
+    for case in fix.cases
+    for proposal in fix(case.facts, case.option)
     for edit in proposal.edits
 }
 PARTS = {path.stem.replace("_", "-") for path in Path(str(wraps.__file__)).parent.glob("[a-z]*.py")}
 
 
-def resolved(name: str) -> object:
+def resolve_name(name: str) -> object:
     """Give what a qualified name stands for. Raises ``AttributeError``."""
-    first, *rest = name.split(".")
-    found: object = importlib.import_module(first)
-    whole = first
-    for part in rest:
-        whole = f"{whole}.{part}"
-        if not hasattr(found, part):
-            importlib.import_module(whole)
-        found = getattr(found, part)
-    return found
+    package, *attributes = name.split(".")
+    target: object = importlib.import_module(package)
+    qualified_name = package
+    for attribute in attributes:
+        qualified_name = f"{qualified_name}.{attribute}"
+        if not hasattr(target, attribute):
+            importlib.import_module(qualified_name)
+        target = getattr(target, attribute)
+    return target
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=list(EDITS))
 def test_what_an_edit_is_about_is_there(edit: Edit) -> None:
     match edit:
         case SetArgument():
-            target = resolved(edit.target)
+            target = resolve_name(edit.target)
             assert callable(target)
             assert edit.name in inspect.signature(target).parameters
         case SetGlobal() | Skip():
-            resolved(edit.target)
+            resolve_name(edit.target)
         case Wrap():
             assert edit.part in PARTS
         case SetEnv():
@@ -49,11 +49,11 @@ def test_what_an_edit_is_about_is_there(edit: Edit) -> None:
 
 
 def test_every_part_is_used() -> None:
-    used = {edit.part for edit in EDITS.values() if isinstance(edit, Wrap)}
+    used_parts = {edit.part for edit in EDITS.values() if isinstance(edit, Wrap)}
     # Those are for the sandbox of arms, and for checks of predictions.
-    assert used == PARTS - {"redirect-logs", "delay"}
+    assert used_parts == PARTS - {"redirect-logs", "delay"}
 
 
 def test_what_is_not_there_is_found_out() -> None:
     with pytest.raises(ImportError):
-        resolved("torch.backends.cudnn.benchmrk")
+        resolve_name("torch.backends.cudnn.benchmrk")

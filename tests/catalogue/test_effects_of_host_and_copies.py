@@ -4,14 +4,14 @@ import pytest
 
 from gapless.catalogue import examples, listing
 from gapless.catalogue.effects import EFFECTS
-from gapless.catalogue.effects.copies import COPIES
-from gapless.catalogue.effects.host import HOST
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import kernel, made_by, operator, used
-from gapless.model.change import Change, Copied, Drop, Feed, Hosted, Merge, Omit, Scale
+from gapless.catalogue.effects.copies import COPY_FIXES
+from gapless.catalogue.effects.host import HOST_FIXES
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import kernel, example_workers, operator, example_use
+from gapless.model.change import Change, CopyChange, Drop, LoaderChange, HostChange, Merge, Omit, Scale
 from gapless.model.facts import Facts
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
 STEP = "Optimizer.step#AdamW.step"
 WORK = {"busy.tc_math": 20.0, "busy.optimizer": 4.0}
@@ -27,25 +27,25 @@ LOOP = (
 )
 
 
-def effect(of: Seen, asked: str, *, override: bool = False) -> tuple[Change, ...] | None:
+def find_effect(evidence: Evidence, fix: str, *, override: bool = False) -> tuple[Change, ...] | None:
     """Give what the first proposal of a fix changes of a run."""
-    assert of.facts is not None
-    proposal = listing.propose(asked, of.facts, override=override)[0]
+    assert evidence.facts is not None
+    proposal = listing.propose_named(fix, evidence.facts, override=override)[0]
     assert proposal.edits, proposal.refused
-    return EFFECTS[proposal.fix](of, proposal)
+    return EFFECTS[proposal.fix](evidence, proposal)
 
 
-def optimized(facts: Facts, *parts: object) -> Seen:
-    return seen(facts, WORK, *parts)
+def optimizer_evidence(facts: Facts, *parts: object) -> Evidence:
+    return evidence_of(facts, WORK, *parts)
 
 
 def test_each_is_registered_and_belongs_to_a_fix() -> None:
-    for name in (*HOST, *COPIES):
-        assert listing.find(name)
+    for name in (*HOST_FIXES, *COPY_FIXES):
+        assert listing.find_fix(name)
         assert name in EFFECTS
 
 
-@pytest.mark.parametrize("name", HOST)
+@pytest.mark.parametrize("name", HOST_FIXES)
 def test_without_windows_nothing_of_the_host_is_known_that_only_windows_show(name: str) -> None:
     facts = examples.gpu(
         examples.optimizer(foreach=False),
@@ -55,15 +55,15 @@ def test_without_windows_nothing_of_the_host_is_known_that_only_windows_show(nam
         collections=40,
         zero_grad_to_zero=312,
     )
-    found = effect(seen(facts, {"busy.math": 10.0}, in_windows={}), name)
+    changes = find_effect(evidence_of(facts, {"busy.math": 10.0}, in_windows={}), name)
     marks = {"collector", "no-sync", "set-to-none"}  # these follow from marks and facts alone
-    assert (found is not None) == (name in marks)
+    assert (changes is not None) == (name in marks)
 
 
 def test_a_fused_optimizer_launches_little_and_moves_less_than_foreach() -> None:
-    found = effect(optimized(examples.gpu(), *FOREACH), "fused")
-    assert found is not None
-    (merge,) = found
+    changes = find_effect(optimizer_evidence(examples.gpu(), *FOREACH), "fused")
+    assert changes is not None
+    (merge,) = changes
     assert isinstance(merge, Merge)
     assert merge.names == (STEP,)
     assert merge.launches == 66  # of 120: the host gathers parameters and states as before
@@ -72,35 +72,35 @@ def test_a_fused_optimizer_launches_little_and_moves_less_than_foreach() -> None
 
 
 def test_of_a_loop_of_empty_kernels_hardly_any_device_time_stays() -> None:
-    looping = examples.gpu(examples.optimizer(foreach=False))
-    found = effect(optimized(looping, *LOOP), "foreach")
-    assert found is not None
-    (merge,) = found
+    loop_facts = examples.gpu(examples.optimizer(foreach=False))
+    changes = find_effect(optimizer_evidence(loop_facts, *LOOP), "foreach")
+    assert changes is not None
+    (merge,) = changes
     assert isinstance(merge, Merge)
     assert merge.launches == 320  # of 1600
     assert merge.device.mid == pytest.approx(0.25)  # 0.5 of 2 µs is beyond an empty kernel
 
 
 def test_foreach_is_known_to_change_nothing_of_sparse_gradients() -> None:
-    looping = examples.gpu(examples.optimizer(foreach=False))
-    sparse = operator("aten::_sparse_coo_tensor_with_dims_and_tensors", calls=26, host_ms=0.3)
-    for one in effect(optimized(looping, *LOOP, sparse), "foreach") or ():
-        assert isinstance(one, Hosted)
-        assert one.factor.mid == 1
-    assert effect(optimized(looping, *LOOP, sparse), "foreach")
+    loop_facts = examples.gpu(examples.optimizer(foreach=False))
+    sparse_row = operator("aten::_sparse_coo_tensor_with_dims_and_tensors", calls=26, host_ms=0.3)
+    for change in find_effect(optimizer_evidence(loop_facts, *LOOP, sparse_row), "foreach") or ():
+        assert isinstance(change, HostChange)
+        assert change.factor.mid == 1
+    assert find_effect(optimizer_evidence(loop_facts, *LOOP, sparse_row), "foreach")
 
 
 def test_foreach_changes_nothing_where_it_is_in_use() -> None:
-    looping = examples.gpu(examples.optimizer(foreach=False))
-    assert effect(optimized(looping, *FOREACH), "foreach") is None
+    loop_facts = examples.gpu(examples.optimizer(foreach=False))
+    assert find_effect(optimizer_evidence(loop_facts, *FOREACH), "foreach") is None
 
 
 def test_on_a_cpu_a_share_of_the_optimizers_step_goes() -> None:
     facts = examples.cpu(examples.optimizer(device="cpu"))
-    found = effect(seen(facts, WORK, operator(STEP, calls=1, host_ms=9)), "fused")
-    assert found is not None
-    (hosted,) = found
-    assert isinstance(hosted, Hosted)
+    changes = find_effect(evidence_of(facts, WORK, operator(STEP, calls=1, host_ms=9)), "fused")
+    assert changes is not None
+    (hosted,) = changes
+    assert isinstance(hosted, HostChange)
     assert hosted.leaves == ("idle.host.optimizer", "busy.optimizer")
     assert 0 < hosted.factor.low < hosted.factor.mid < hosted.factor.high < 1
 
@@ -110,42 +110,42 @@ def test_sgd_without_momentum_on_a_cpu_has_nothing_to_fuse_but_its_calls() -> No
     step = operator("Optimizer.step#SGD.step", calls=1, host_ms=4)
     factors: list[float] = []
     for parts in ((step,), (step, operator("aten::mul_", calls=4, host_ms=1))):
-        found = effect(seen(examples.cpu(sgd), WORK, *parts), "fused")
-        assert found is not None
-        (hosted,) = found
-        assert isinstance(hosted, Hosted)
+        changes = find_effect(evidence_of(examples.cpu(sgd), WORK, *parts), "fused")
+        assert changes is not None
+        (hosted,) = changes
+        assert isinstance(hosted, HostChange)
         factors.append(hosted.factor.mid)
     assert factors[0] > 0.99 > factors[1]
 
 
 def test_the_collector_keeps_the_share_of_the_collections_that_it_still_makes() -> None:
     facts = examples.gpu(examples.world(steps=1000), collections=100)
-    found = effect(seen(facts, {"busy.math": 10.0, "idle.gc": 1.0}), "collector=500")
-    assert found == (Drop(("idle.gc",), keep=0.02),)
+    changes = find_effect(evidence_of(facts, {"busy.math": 10.0, "idle.gc": 1.0}), "collector=500")
+    assert changes == (Drop(("idle.gc",), keep=0.02),)
 
 
 def test_gradients_that_are_dropped_are_neither_filled_nor_added_but_in_micro_batches() -> None:
-    once = examples.gpu(zero_grad_to_zero=312)
-    four = examples.gpu(examples.world(micro_batches=4.0), zero_grad_to_zero=312)
+    single_batch = examples.gpu(zero_grad_to_zero=312)
+    four_batches = examples.gpu(examples.world(micro_batches=4.0), zero_grad_to_zero=312)
     keeps: list[float] = []
-    for facts in (once, four):
-        found = effect(seen(facts, WORK), "set-to-none")
-        assert found is not None
-        filled, added = found
-        assert isinstance(filled, Omit)
-        assert isinstance(added, Omit)
-        assert filled.keep < 0.2
-        keeps.append(added.keep)
+    for facts in (single_batch, four_batches):
+        changes = find_effect(evidence_of(facts, WORK), "set-to-none")
+        assert changes is not None
+        fills, adds = changes
+        assert isinstance(fills, Omit)
+        assert isinstance(adds, Omit)
+        assert fills.keep < 0.2
+        keeps.append(adds.keep)
     assert keeps == [pytest.approx(0.4), pytest.approx(0.85)]
 
 
 def test_launches_that_do_not_wait_take_what_launches_take() -> None:
     facts = examples.gpu(examples.precision(launch_blocking=True))
     launches = operator("cudaLaunchKernel", calls=100, host_ms=5)
-    found = effect(seen(facts, WORK, launches), "debug-off")
-    assert found is not None
-    (hosted,) = found
-    assert isinstance(hosted, Hosted)
+    changes = find_effect(evidence_of(facts, WORK, launches), "debug-off")
+    assert changes is not None
+    (hosted,) = changes
+    assert isinstance(hosted, HostChange)
     assert hosted.factor.mid == pytest.approx(0.1)
 
 
@@ -155,48 +155,48 @@ def test_without_anomaly_detection_its_checks_and_their_reads_go() -> None:
         operator("aten::_is_any_true", calls=30, host_ms=1, device_ms=0.1),
         operator("aten::item", calls=40, host_ms=4),
     )
-    found = effect(seen(facts, WORK, *parts), "debug-off", override=True)
-    assert found is not None
-    assert found[0] == Omit(("aten::_is_any_true", "aten::isnan"))
-    assert found[1] == Omit(("aten::item",), keep=0.25)
+    changes = find_effect(evidence_of(facts, WORK, *parts), "debug-off", override=True)
+    assert changes is not None
+    assert changes[0] == Omit(("aten::_is_any_true", "aten::isnan"))
+    assert changes[1] == Omit(("aten::item",), keep=0.25)
 
 
 def test_gradients_exchanged_once_in_four_leave_a_quarter_of_the_communication() -> None:
-    spread = (examples.ddp(), examples.world(ranks=2, micro_batches=4.0))
+    parallel_facts = (examples.ddp(), examples.world(ranks=2, micro_batches=4.0))
     leaves = {"busy.math": 10.0, "comm.exposed": 4.0}
-    on_gpu = effect(seen(examples.gpu(*spread), leaves), "no-sync")
+    on_gpu = find_effect(evidence_of(examples.gpu(*parallel_facts), leaves), "no-sync")
     assert on_gpu is not None
     assert isinstance(on_gpu[0], Scale)
     assert on_gpu[0].factor.mid == pytest.approx(0.25)
-    on_cpu = effect(seen(examples.cpu(*spread), leaves), "no-sync")
-    assert on_cpu == (Hosted(("comm.", "idle.comm."), Interval(0.0, 0.25, 0.375)),)
+    on_cpu = find_effect(evidence_of(examples.cpu(*parallel_facts), leaves), "no-sync")
+    assert on_cpu == (HostChange(("comm.", "idle.comm."), Estimate(0.0, 0.25, 0.375)),)
 
 
 @pytest.mark.parametrize(
-    ("asked", "facts", "change"),
+    ("fix", "facts", "change"),
     [
-        ("pin-memory", examples.gpu(), Copied(pinned=True)),
-        ("non-blocking", examples.gpu(), Copied(pinned=True, non_blocking=True)),
+        ("pin-memory", examples.gpu(), CopyChange(pinned=True)),
+        ("non-blocking", examples.gpu(), CopyChange(pinned=True, non_blocking=True)),
         (
             "non-blocking",
             examples.gpu(examples.loader(pin_memory=True)),
-            Copied(non_blocking=True),
+            CopyChange(non_blocking=True),
         ),
-        ("device-prefetcher", examples.gpu(), Copied(pinned=True, non_blocking=True, ahead=True)),
+        ("device-prefetcher", examples.gpu(), CopyChange(pinned=True, non_blocking=True, ahead=True)),
         ("no-synchronize", examples.gpu(synchronize=300), Omit(("*DeviceSynchronize",))),
     ],
 )
-def test_copies_are_changed_as_the_fix_says(asked: str, facts: Facts, change: Change) -> None:
-    assert effect(seen(facts, WORK), asked) == (change,)
+def test_copies_are_changed_as_the_fix_says(fix: str, facts: Facts, change: Change) -> None:
+    assert find_effect(evidence_of(facts, WORK), fix) == (change,)
 
 
 def test_a_loader_that_is_made_to_pin_is_replayed_with_its_thread_where_it_is_known() -> None:
     loader = examples.loader()
-    use = used(loader, {"decode": 4}, made_by(0, {"decode": 0.06}))
-    found = effect(seen(examples.gpu(loader), WORK, use), "pin-memory")
-    assert found == (Copied(pinned=True), Feed(loader.id, pin_memory=True))
-    unseen = seen(examples.gpu(loader), WORK, used(loader, {"decode": 4}))
-    assert effect(unseen, "pin-memory") == (Copied(pinned=True),)
-    other = examples.loader(id=1, where=examples.OPTIMIZER_LINE)
-    two = seen(examples.gpu(loader, other), WORK, use)
-    assert effect(two, "non-blocking") == (Copied(pinned=True, non_blocking=True),)
+    use = example_use(loader, {"decode": 4}, example_workers(0, {"decode": 0.06}))
+    changes = find_effect(evidence_of(examples.gpu(loader), WORK, use), "pin-memory")
+    assert changes == (CopyChange(pinned=True), LoaderChange(loader.id, pin_memory=True))
+    without_workers = evidence_of(examples.gpu(loader), WORK, example_use(loader, {"decode": 4}))
+    assert find_effect(without_workers, "pin-memory") == (CopyChange(pinned=True),)
+    other_loader = examples.loader(id=1, where=examples.OPTIMIZER_LINE)
+    two_loaders = evidence_of(examples.gpu(loader, other_loader), WORK, use)
+    assert find_effect(two_loaders, "non-blocking") == (CopyChange(pinned=True, non_blocking=True),)

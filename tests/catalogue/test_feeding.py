@@ -6,21 +6,21 @@ import pytest
 
 from gapless.catalogue import examples, listing
 from gapless.catalogue.effects import EFFECTS
-from gapless.catalogue.effects.feeding import feeding
+from gapless.catalogue.effects.feeding import loader_changes
 from gapless.catalogue.fixes import FIXES
-from gapless.catalogue.loading import Loading, loading, more_workers, waited
+from gapless.catalogue.loading import Loading, find_loading, name_worker_fixes, find_waited_loading
 from gapless.catalogue.rules.decode_bound import decode_bound
 from gapless.catalogue.rules.sampler_bound import sampler_bound
-from gapless.catalogue.ruling import NotSeenError
-from gapless.catalogue.seen_examples import changed, seen, stepped
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.model.change import Feed
-from gapless.model.edit import Applicability, Proposal, SetArgument, SetEnv, Where
+from gapless.catalogue.ruling import NotObservedError
+from gapless.catalogue.seen_examples import with_recorded, evidence_of, with_steps
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.model.change import LoaderChange
+from gapless.model.edit import Applicability, Proposal, SetArgument, SetEnv, Location
 from gapless.model.facts import Facts, Loader
-from gapless.model.finding import Loss
+from gapless.model.finding import Detection
 from gapless.model.host_code import HotLine
 from gapless.model.run import LoaderUse
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
 STEP = {"busy.math": 60.0, "idle.data.decode": 40.0}
 
@@ -28,48 +28,48 @@ STEP = {"busy.math": 60.0, "idle.data.decode": 40.0}
 @pytest.mark.parametrize(
     ("text", "facts", "changes"),
     [
-        ("more-workers=8", examples.gpu(), Feed(0, num_workers=8)),
+        ("more-workers=8", examples.gpu(), LoaderChange(0, num_workers=8)),
         (
             "more-workers=0",
-            examples.gpu(examples.fed(persistent_workers=True)),
-            Feed(0, num_workers=0, persistent_workers=False),
+            examples.gpu(examples.worker_loader(persistent_workers=True)),
+            LoaderChange(0, num_workers=0, persistent_workers=False),
         ),
-        ("workers-and-one-thread=2", examples.cpu(), Feed(0, num_workers=2, intra_op_threads=1)),
-        ("prefetch=8", examples.gpu(examples.fed()), Feed(0, prefetch_factor=8)),
-        ("persistent-workers", examples.gpu(examples.fed()), Feed(0, persistent_workers=True)),
-        ("out-of-order", examples.gpu(examples.fed()), Feed(0, in_order=False)),
-        ("worker-threads=2", examples.gpu(examples.fed()), Feed(0, worker_threads=2)),
-        ("one-thread", examples.cpu(), Feed(0, intra_op_threads=1)),
-        ("intra-op-threads=4", examples.cpu(), Feed(0, intra_op_threads=4)),
-        ("cached-batch", examples.gpu(), Feed(0, wait=False)),
+        ("workers-and-one-thread=2", examples.cpu(), LoaderChange(0, num_workers=2, intra_op_threads=1)),
+        ("prefetch=8", examples.gpu(examples.worker_loader()), LoaderChange(0, prefetch_factor=8)),
+        ("persistent-workers", examples.gpu(examples.worker_loader()), LoaderChange(0, persistent_workers=True)),
+        ("out-of-order", examples.gpu(examples.worker_loader()), LoaderChange(0, in_order=False)),
+        ("worker-threads=2", examples.gpu(examples.worker_loader()), LoaderChange(0, worker_threads=2)),
+        ("one-thread", examples.cpu(), LoaderChange(0, intra_op_threads=1)),
+        ("intra-op-threads=4", examples.cpu(), LoaderChange(0, intra_op_threads=4)),
+        ("cached-batch", examples.gpu(), LoaderChange(0, wait=False)),
     ],
 )
-def test_a_fix_changes_how_the_training_is_fed(text: str, facts: Facts, changes: Feed) -> None:
-    (proposal,) = listing.propose(text, facts)
+def test_a_fix_changes_how_the_training_is_fed(text: str, facts: Facts, changes: LoaderChange) -> None:
+    (proposal,) = listing.propose_named(text, facts)
     effect = EFFECTS[proposal.fix]
-    assert effect(seen(facts, STEP), proposal) == (changes,)
+    assert effect(evidence_of(facts, STEP), proposal) == (changes,)
 
 
 def test_pinning_is_of_the_loader_too() -> None:
     facts = examples.gpu()
-    (proposal,) = listing.propose("pin-memory", facts)
-    assert feeding(seen(facts, STEP), proposal) == (Feed(0, pin_memory=True),)
+    (proposal,) = listing.propose_named("pin-memory", facts)
+    assert loader_changes(evidence_of(facts, STEP), proposal) == (LoaderChange(0, pin_memory=True),)
 
 
 def test_loaders_of_other_lines_stay_as_they_are() -> None:
-    other = examples.loader(id=1, where=examples.OPTIMIZER_LINE)
-    facts = examples.gpu(examples.loader(), other)
-    (proposal,) = listing.propose("more-workers@train.py:52=4", facts)
-    assert feeding(seen(facts, STEP), proposal) == (Feed(1, num_workers=4),)
+    other_loader = examples.loader(id=1, where=examples.OPTIMIZER_LINE)
+    facts = examples.gpu(examples.loader(), other_loader)
+    (proposal,) = listing.propose_named("more-workers@train.py:52=4", facts)
+    assert loader_changes(evidence_of(facts, STEP), proposal) == (LoaderChange(1, num_workers=4),)
 
 
 def test_threads_of_the_training_stand_beside_every_loader_that_feeds_it() -> None:
     facts = examples.cpu(
         examples.loader(), examples.loader(id=1), examples.loader(id=2, trains=False)
     )
-    (proposal,) = listing.propose("one-thread", facts)
-    found = feeding(seen(facts, STEP), proposal)
-    assert found == (Feed(0, intra_op_threads=1), Feed(1, intra_op_threads=1))
+    (proposal,) = listing.propose_named("one-thread", facts)
+    changes = loader_changes(evidence_of(facts, STEP), proposal)
+    assert changes == (LoaderChange(0, intra_op_threads=1), LoaderChange(1, intra_op_threads=1))
 
 
 @pytest.mark.parametrize(
@@ -82,60 +82,60 @@ def test_threads_of_the_training_stand_beside_every_loader_that_feeds_it() -> No
     ],
 )
 def test_of_other_edits_nothing_is_foretold(edits: tuple[SetArgument | SetEnv, ...]) -> None:
-    proposal = Proposal("any", "any", edits, Applicability.SAME)
-    assert feeding(seen(examples.gpu(), STEP), proposal) is None
-    assert feeding(seen(None, STEP), proposal) is None
+    proposal = Proposal("any", "any", edits, Applicability.IDENTICAL)
+    assert loader_changes(evidence_of(examples.gpu(), STEP), proposal) is None
+    assert loader_changes(evidence_of(None, STEP), proposal) is None
 
 
 def test_every_effect_is_that_of_a_fix() -> None:
-    assert set(EFFECTS) <= {one.name for one in FIXES}
+    assert set(EFFECTS) <= {fix.name for fix in FIXES}
 
 
-def of(loader: Loader, use: LoaderUse, facts: Facts | None = None) -> Seen:
-    return seen(facts or examples.gpu(loader), STEP, use)
+def loader_evidence(loader: Loader, use: LoaderUse, facts: Facts | None = None) -> Evidence:
+    return evidence_of(facts or examples.gpu(loader), STEP, use)
 
 
-def kept_up(loader: Loader, use: LoaderUse, facts: Facts | None = None) -> Loading:
-    found = waited(of(loader, use, facts), loader)
-    assert found is not None
-    return found
+def measure_loading(loader: Loader, use: LoaderUse, facts: Facts | None = None) -> Loading:
+    loading = find_waited_loading(loader_evidence(loader, use, facts), loader)
+    assert loading is not None
+    return loading
 
 
 def test_as_many_workers_as_keep_up_and_one_more() -> None:
-    one = kept_up(
-        examples.fed(), used(examples.fed(), {"decode": 40.0}, made_by(8, {"decode": 2.0}))
+    loading = measure_loading(
+        examples.worker_loader(), example_use(examples.worker_loader(), {"decode": 40.0}, example_workers(8, {"decode": 2.0}))
     )
-    assert (one.fetch_ns, one.work_ns) == pytest.approx((128e6, 60e6))
-    assert (one.enough(), one.most(), one.target()) == (4, 16, 4)
+    assert (loading.fetch_ns, loading.work_ns) == pytest.approx((128e6, 60e6))
+    assert (loading.enough_workers(), loading.max_workers(), loading.target_workers()) == (4, 16, 4)
 
 
 def test_waiting_for_a_processor_is_no_part_of_a_fetch() -> None:
-    made = made_by(8, {"decode": (2.0, 1.0)}, on_cpu=0.25, run_queue=0.5, blocked=0.25)
-    one = kept_up(examples.fed(), used(examples.fed(), {"decode": 40.0}, made))
-    assert (one.cpu_ns, one.fetch_ns) == pytest.approx((64e6, 128e6))
+    workers = example_workers(8, {"decode": (2.0, 1.0)}, on_cpu=0.25, run_queue=0.5, blocked=0.25)
+    loading = measure_loading(examples.worker_loader(), example_use(examples.worker_loader(), {"decode": 40.0}, workers))
+    assert (loading.cpu_ns, loading.fetch_ns) == pytest.approx((64e6, 128e6))
 
 
 def test_reads_leave_their_processor_to_others() -> None:
     facts = examples.gpu(examples.loader(), examples.machine(cpus=4))
-    made = made_by(0, {"read": (8.0, 2.0)})
-    one = kept_up(examples.loader(), used(examples.loader(), {"read": 40.0}, made), facts)
-    assert one.most() == 16
+    workers = example_workers(0, {"read": (8.0, 2.0)})
+    loading = measure_loading(examples.loader(), example_use(examples.loader(), {"read": 40.0}, workers), facts)
+    assert loading.max_workers() == 16
 
 
 def test_workers_that_are_blocked_leave_the_threads_of_the_training_their_processors() -> None:
     facts = examples.cpu(examples.loader())
-    made = made_by(0, {"read": (2.0, 0.1)})
-    one = kept_up(examples.loader(), used(examples.loader(), {"read": 40.0}, made), facts)
-    assert one.kept_busy(4) == pytest.approx(6.4 / 60)
-    assert one.kept_busy(1) == pytest.approx(6.4 / 128)
-    assert more_workers(one) == ("more-workers=4", "more-workers=8")
+    workers = example_workers(0, {"read": (2.0, 0.1)})
+    loading = measure_loading(examples.loader(), example_use(examples.loader(), {"read": 40.0}, workers), facts)
+    assert loading.busy_processors(4) == pytest.approx(6.4 / 60)
+    assert loading.busy_processors(1) == pytest.approx(6.4 / 128)
+    assert name_worker_fixes(loading) == ("more-workers=4", "more-workers=8")
 
 
 def test_two_processors_that_compute_get_one_thread_beside_workers() -> None:
     facts = examples.cpu(examples.loader())
-    made = made_by(0, {"decode": 2.0})
-    one = kept_up(examples.loader(), used(examples.loader(), {"decode": 40.0}, made), facts)
-    assert more_workers(one) == (
+    workers = example_workers(0, {"decode": 2.0})
+    loading = measure_loading(examples.loader(), example_use(examples.loader(), {"decode": 40.0}, workers), facts)
+    assert name_worker_fixes(loading) == (
         "workers-and-one-thread=2",
         "more-workers=2",
         "workers-and-one-thread=1",
@@ -145,42 +145,42 @@ def test_two_processors_that_compute_get_one_thread_beside_workers() -> None:
 
 def test_one_of_several_loaders_is_named_by_its_line() -> None:
     facts = examples.gpu(examples.loader(), examples.loader(id=1))
-    made = made_by(0, {"decode": 2.0})
-    one = kept_up(examples.loader(), used(examples.loader(), {"decode": 40.0}, made), facts)
-    assert one.asked("prefetch", 8) == "prefetch@train.py:41=8"
+    workers = example_workers(0, {"decode": 2.0})
+    loading = measure_loading(examples.loader(), example_use(examples.loader(), {"decode": 40.0}, workers), facts)
+    assert loading.name_fix("prefetch", 8) == "prefetch@train.py:41=8"
 
 
 @pytest.mark.parametrize(
-    ("made", "missing"),
+    ("workers", "gap"),
     [
         (None, "fetches"),
-        (made_by(8, {}, cpu_per_sample_ns=None, fetch_median_ns=None), "fetches"),
-        (made_by(8, {}, cpu_per_sample_ns=None), "stages"),
+        (example_workers(8, {}, cpu_per_sample_ns=None, fetch_median_ns=None), "fetches"),
+        (example_workers(8, {}, cpu_per_sample_ns=None), "stages"),
     ],
 )
-def test_what_was_not_seen_is_told(made: object, missing: str) -> None:
-    one = kept_up(examples.fed(), used(examples.fed(), {"decode": 40.0}, workers=made))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(NotSeenError) as caught:
-        _ = (one.fetch_ns, one.stages())
-    assert caught.value.missing == missing
+def test_what_was_not_seen_is_told(workers: object, gap: str) -> None:
+    loading = measure_loading(examples.worker_loader(), example_use(examples.worker_loader(), {"decode": 40.0}, workers=workers))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(NotObservedError) as error_info:
+        _ = (loading.fetch_ns, loading.stages())
+    assert error_info.value.missing == gap
 
 
 def test_a_loader_that_nobody_waits_for_between_steps_does_not_feed_the_training() -> None:
-    aside = examples.loader(trains=False)
-    assert loading(of(aside, used(aside, {"decode": 40.0})), aside) is None
-    assert loading(seen(examples.gpu(), STEP), examples.loader()) is None
-    quick = used(examples.fed(), {"hand-over": 0.5}, made_by(8, {"decode": 2.0}))
-    assert waited(of(examples.fed(), quick), examples.fed()) is None
-    assert loading(of(examples.fed(), quick), examples.fed()) is not None
+    idle_loader = examples.loader(trains=False)
+    assert find_loading(loader_evidence(idle_loader, example_use(idle_loader, {"decode": 40.0})), idle_loader) is None
+    assert find_loading(evidence_of(examples.gpu(), STEP), examples.loader()) is None
+    quick_use = example_use(examples.worker_loader(), {"hand-over": 0.5}, example_workers(8, {"decode": 2.0}))
+    assert find_waited_loading(loader_evidence(examples.worker_loader(), quick_use), examples.worker_loader()) is None
+    assert find_loading(loader_evidence(examples.worker_loader(), quick_use), examples.worker_loader()) is not None
 
 
 def test_what_workers_can_do_at_best_is_bound_by_the_processors_that_compute() -> None:
     facts = examples.cpu(examples.loader(batch_bytes=0), examples.machine(cpus=2, device=None))
-    made = made_by(0, {"collate": 0.625})
-    one = kept_up(examples.loader(), used(examples.loader(), {"collate": 40.0}, made), facts)
-    assert one.at_best(0, kept=0.5) == pytest.approx(80e6)
-    assert one.at_best(1) == pytest.approx(60e6 + one.hand_over_ns)
-    assert one.at_best(2, kept=4.0) == pytest.approx((160e6 + 60e6 + one.hand_over_ns) / 2)
+    workers = example_workers(0, {"collate": 0.625})
+    loading = measure_loading(examples.loader(), example_use(examples.loader(), {"collate": 40.0}, workers), facts)
+    assert loading.min_step_ns(0, fetch_share=0.5) == pytest.approx(80e6)
+    assert loading.min_step_ns(1) == pytest.approx(60e6 + loading.hand_over_ns)
+    assert loading.min_step_ns(2, fetch_share=4.0) == pytest.approx((160e6 + 60e6 + loading.hand_over_ns) / 2)
 
 
 @pytest.mark.parametrize(("threads", "eased_ns"), [(1, 0), (2, 20e6)])
@@ -189,92 +189,92 @@ def test_less_work_of_workers_is_room_where_they_shared_processors(
 ) -> None:
     loader = examples.loader(num_workers=1, batch_bytes=0)
     machine = examples.machine(cpus=2, device=None, intra_op_threads=threads)
-    made = made_by(1, {"decode": 0.625}, on_cpu=0.5, run_queue=0.5, blocked=0.0)
+    workers = example_workers(1, {"decode": 0.625}, on_cpu=0.5, run_queue=0.5, blocked=0.0)
     facts = examples.cpu(loader, machine)
-    one = kept_up(loader, used(loader, {"decode": 40.0}, made), facts)
-    assert one.at_best(1, kept=0.0) == pytest.approx(60e6 - eased_ns + one.hand_over_ns)
+    loading = measure_loading(loader, example_use(loader, {"decode": 40.0}, workers), facts)
+    assert loading.min_step_ns(1, fetch_share=0.0) == pytest.approx(60e6 - eased_ns + loading.hand_over_ns)
 
 
 def test_large_batches_take_longer_to_be_handed_over() -> None:
-    def of_size(size: int | None) -> float:
-        loader = examples.fed(batch_bytes=size)
-        return kept_up(loader, used(loader, {"decode": 40.0}, made_by(8, {}))).hand_over_ns
+    def hand_over_of_size(size: int | None) -> float:
+        loader = examples.worker_loader(batch_bytes=size)
+        return measure_loading(loader, example_use(loader, {"decode": 40.0}, example_workers(8, {}))).hand_over_ns
 
-    assert of_size(None) == of_size(0) < of_size(100 << 20)
+    assert hand_over_of_size(None) == hand_over_of_size(0) < hand_over_of_size(100 << 20)
 
 
 def test_of_a_stage_what_must_be_written_is_left() -> None:
-    for size, found in ((0, 1), (4 << 30, 0)):
+    for size, n_detections in ((0, 1), (4 << 30, 0)):
         loader = examples.loader(num_workers=2, prefetch_factor=2, batch_bytes=size)
         facts = examples.gpu(loader, examples.machine(cpus=2))
-        made = made_by(2, {"decode": 9.0})
-        said = decode_bound(seen(facts, STEP, used(loader, {"decode": 40.0}, made)))
-        assert len(said) == found
+        workers = example_workers(2, {"decode": 9.0})
+        detections = decode_bound(evidence_of(facts, STEP, example_use(loader, {"decode": 40.0}, workers)))
+        assert len(detections) == n_detections
 
 
 def test_without_processors_counted_it_is_not_known_how_many_workers_they_feed() -> None:
     facts = examples.gpu(examples.loader(), examples.machine(cpus=None))
-    made = made_by(0, {"decode": 2.0})
-    one = kept_up(examples.loader(), used(examples.loader(), {"decode": 40.0}, made), facts)
-    with pytest.raises(NotSeenError) as caught:
-        one.most()
-    assert caught.value.missing == "processors"
+    workers = example_workers(0, {"decode": 2.0})
+    loading = measure_loading(examples.loader(), example_use(examples.loader(), {"decode": 40.0}, workers), facts)
+    with pytest.raises(NotObservedError) as error_info:
+        loading.max_workers()
+    assert error_info.value.missing == "processors"
 
 
 def test_the_line_at_which_workers_were_seen_most_is_where_a_stage_is_slow() -> None:
     loader = examples.loader(num_workers=2, prefetch_factor=2)
-    made = made_by(2, {"decode": 9.0})
+    workers = example_workers(2, {"decode": 9.0})
     lines = (
         HotLine("worker", "data.py", 7, "load", 10, 0.2),
         HotLine("worker", "data.py", 9, "decode", 40, 0.8),
         HotLine("training", "train.py", 3, "main", 90, 1.0),
     )
     facts = examples.gpu(loader, examples.machine(cpus=2))
-    found = seen(facts, STEP, used(loader, {"decode": 40.0}, made), *lines)
-    (loss,) = decode_bound(found)
-    assert isinstance(loss, Loss)
-    assert loss.where == Where("data.py", 9, "decode")
+    evidence = evidence_of(facts, STEP, example_use(loader, {"decode": 40.0}, workers), *lines)
+    (detection,) = decode_bound(evidence)
+    assert isinstance(detection, Detection)
+    assert detection.location == Location("data.py", 9, "decode")
 
 
-def sampled(found: Seen, *lines: HotLine) -> Seen:
-    recorded = found.study.recorded
+def add_lines(evidence: Evidence, *lines: HotLine) -> Evidence:
+    recorded = evidence.study.recorded
     assert recorded is not None
     recorded = replace(recorded, loading_lines=lines)
-    return replace(found, study=replace(found.study, recorded=recorded))
+    return replace(evidence, study=replace(evidence.study, recorded=recorded))
 
 
 def test_without_workers_it_is_the_line_at_which_the_training_thread_made_batches() -> None:
     loader = examples.loader()
     facts = examples.gpu(loader, examples.machine(cpus=1))
-    found = seen(facts, STEP, used(loader, {"decode": 40.0}, made_by(0, {"decode": 9.0})))
+    evidence = evidence_of(facts, STEP, example_use(loader, {"decode": 40.0}, example_workers(0, {"decode": 9.0})))
     lines = (
         HotLine("making", "data.py", 9, "decode", 40, 0.4),
         HotLine("choosing", "data.py", 30, "__iter__", 50, 0.5),
     )
-    (loss,) = decode_bound(sampled(found, *lines))
-    assert isinstance(loss, Loss)
-    assert loss.where == Where("data.py", 9, "decode")
-    drawn = used(loader, {"sampler": 40.0}, made_by(0, {"decode": 0.1}))
-    chosen = seen(facts, {"busy.math": 60.0, "idle.data.sampler": 40.0}, drawn)
-    (loss,) = sampler_bound(sampled(chosen, *lines))
-    assert isinstance(loss, Loss)
-    assert loss.where == Where("data.py", 30, "__iter__")
+    (detection,) = decode_bound(add_lines(evidence, *lines))
+    assert isinstance(detection, Detection)
+    assert detection.location == Location("data.py", 9, "decode")
+    sampler_use = example_use(loader, {"sampler": 40.0}, example_workers(0, {"decode": 0.1}))
+    sampler_evidence = evidence_of(facts, {"busy.math": 60.0, "idle.data.sampler": 40.0}, sampler_use)
+    (detection,) = sampler_bound(add_lines(sampler_evidence, *lines))
+    assert isinstance(detection, Detection)
+    assert detection.location == Location("data.py", 30, "__iter__")
 
 
 def test_without_workers_a_slow_stage_is_that_of_the_loader() -> None:
     loader = examples.loader()
     facts = examples.gpu(loader, examples.machine(cpus=1))
-    found = seen(facts, STEP, used(loader, {"decode": 40.0}, made_by(0, {"decode": 9.0})))
-    (loss,) = decode_bound(found)
-    assert isinstance(loss, Loss)
-    assert loss.where == loader.where
+    evidence = evidence_of(facts, STEP, example_use(loader, {"decode": 40.0}, example_workers(0, {"decode": 9.0})))
+    (detection,) = decode_bound(evidence)
+    assert isinstance(detection, Detection)
+    assert detection.location == loader.location
 
 
 def test_only_what_was_recorded_can_be_stated_otherwise() -> None:
-    one = stepped(seen(examples.gpu(), STEP), noise=0.2)
-    assert one.study.recorded is not None
-    assert one.study.recorded.steps is not None
-    assert one.study.recorded.steps.noise == 0.2
-    for change in (stepped, changed):
+    evidence = with_steps(evidence_of(examples.gpu(), STEP), noise=0.2)
+    assert evidence.study.recorded is not None
+    assert evidence.study.recorded.steps is not None
+    assert evidence.study.recorded.steps.noise == 0.2
+    for change in (with_steps, with_recorded):
         with pytest.raises(ValueError, match="foreign"):
-            change(seen(None, STEP))
+            change(evidence_of(None, STEP))

@@ -3,19 +3,19 @@
 from dataclasses import replace
 
 from gapless.catalogue.rules.padded_batches import padded_batches
-from gapless.model.edit import Where
-from gapless.model.finding import Loss
+from gapless.model.edit import Location
+from gapless.model.finding import Detection
 
-_PADS = Where("/job/train.py", 44, "__call__")
+_PADS = Location("/job/train.py", 44, "__call__")
 
 
 def test_rows_that_are_all_padded_are_changed_where_they_are_put_together() -> None:
-    places = set[tuple[bool, bool]]()
-    for of in (one.seen for one in padded_batches.figures if one.says and one.seen is not None):
-        assert of.facts is not None
-        own = tuple(replace(one, collate=_PADS) for one in of.facts.loaders)
-        (loss,) = padded_batches(replace(of, facts=replace(of.facts, loaders=own)))
-        assert isinstance(loss, Loss)
-        too_far = (loss.no_remedy or "").startswith("Pad in the collate function")
-        places.add((too_far, loss.where == _PADS))
-    assert places == {(True, True), (False, False)}
+    outcomes = set[tuple[bool, bool]]()
+    for evidence in (figure.evidence for figure in padded_batches.figures if figure.expected and figure.evidence is not None):
+        assert evidence.facts is not None
+        loaders = tuple(replace(loader, collate=_PADS) for loader in evidence.facts.loaders)
+        (detection,) = padded_batches(replace(evidence, facts=replace(evidence.facts, loaders=loaders)))
+        assert isinstance(detection, Detection)
+        too_far = (detection.no_remedy or "").startswith("Pad in the collate function")
+        outcomes.add((too_far, detection.location == _PADS))
+    assert outcomes == {(True, True), (False, False)}

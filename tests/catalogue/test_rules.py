@@ -9,172 +9,172 @@ import pytest
 
 from gapless.catalogue import examples, listing, rule_pages, rules
 from gapless.catalogue.rules import RULES
-from gapless.catalogue.ruling import Figure, NotSeenError, Rule, needs_of, rule
-from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.ruling import RuleFigure, NotObservedError, Rule, needed_types, rule
+from gapless.catalogue.seen_examples import evidence_of
 from gapless.errors import UsageError
-from gapless.model.change import Feed
+from gapless.model.change import LoaderChange
 from gapless.model.facts import Evaluation, Loader, Model, Precision
-from gapless.model.finding import Abstention, Loss
+from gapless.model.finding import Abstention, Detection
 from gapless.model.leaf import DATA_STAGES, LEAVES
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.replay.service import BLOCKED
 
 FIGURES = [
-    pytest.param(one, figure, id=f"{one.name}: {figure.title}")
-    for one in RULES
-    for figure in one.figures
+    pytest.param(rule, figure, id=f"{rule.name}: {figure.title}")
+    for rule in RULES
+    for figure in rule.figures
 ]
-every_rule = pytest.mark.parametrize("one", RULES, ids=lambda one: one.name)
-every_figure = pytest.mark.parametrize(("one", "figure"), FIGURES)
+every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+every_figure = pytest.mark.parametrize(("rule", "figure"), FIGURES)
 RANGES: Final = range(1, 900)  # G0xx quality of the measurement … G8xx machine
 
 
-def says(figure: Figure) -> tuple[str, ...]:
-    return (figure.says,) if isinstance(figure.says, str) else figure.says or ()
+def expected_summaries(figure: RuleFigure) -> tuple[str, ...]:
+    return (figure.expected,) if isinstance(figure.expected, str) else figure.expected or ()
 
 
 @every_figure
-def test_figure(one: Rule, figure: Figure) -> None:
-    assert tuple(said.summary for said in rule_pages.losses(one, figure)) == says(figure)
+def test_figure(rule: Rule, figure: RuleFigure) -> None:
+    assert tuple(detection.summary for detection in rule_pages.detect_in_figure(rule, figure)) == expected_summaries(figure)
 
 
 @every_figure
-def test_a_loss_says_what_removes_it_and_how_or_why_not(one: Rule, figure: Figure) -> None:
-    for said in rule_pages.losses(one, figure):
-        assert (said.code, said.name) == (one.code, one.name)
-        assert said.helps or said.no_remedy, "no fix, and not a word on what to do by hand"
-        assert said.evidence, "no figure that it rests on"
-        assert said.summary.endswith(".")
-        known = {
-            loader.id for loader in (rule_pages.seen_of(figure).facts or examples.bare()).loaders
+def test_a_loss_says_what_removes_it_and_how_or_why_not(rule: Rule, figure: RuleFigure) -> None:
+    for detection in rule_pages.detect_in_figure(rule, figure):
+        assert (detection.code, detection.name) == (rule.code, rule.name)
+        assert detection.helps or detection.no_remedy, "no fix, and not a word on what to do by hand"
+        assert detection.measures, "no figure that it rests on"
+        assert detection.summary.endswith(".")
+        loader_ids = {
+            loader.id for loader in (rule_pages.evidence_of_figure(figure).facts or examples.bare_facts()).loaders
         }
-        for change in said.changes:
-            if isinstance(change, Feed):
-                assert change.loader in known
+        for change in detection.changes:
+            if isinstance(change, LoaderChange):
+                assert change.loader in loader_ids
                 assert set(change.stages) <= {*DATA_STAGES, BLOCKED}
             for leaf in getattr(change, "leaves", ()):
                 assert any(name.startswith(leaf) for name in LEAVES), leaf
 
 
 @every_figure
-def test_fixes_that_help_exist_and_propose_something_there(one: Rule, figure: Figure) -> None:
-    facts = rule_pages.seen_of(figure).facts
-    for said in rule_pages.losses(one, figure):
-        for asked in said.helps:
-            assert listing.propose(asked, facts) if facts else listing.asked(asked)
+def test_fixes_that_help_exist_and_propose_something_there(rule: Rule, figure: RuleFigure) -> None:
+    facts = rule_pages.evidence_of_figure(figure).facts
+    for detection in rule_pages.detect_in_figure(rule, figure):
+        for fix in detection.helps:
+            assert listing.propose_named(fix, facts) if facts else listing.parse_fix(fix)
 
 
 @every_rule
-def test_declaration(one: Rule) -> None:
-    assert re.fullmatch(r"G\d{3}", one.code)
-    assert int(one.code[1:]) in RANGES
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name)
-    assert re.fullmatch(r"\d+\.\d+", one.since)
-    assert re.fullmatch(r"Recognise .*\.", one.doc.partition("\n")[0])
-    assert "## Why it costs time" in one.doc
-    assert "## How it is measured" in one.doc
-    titles = [figure.title for figure in one.figures]
+def test_declaration(rule: Rule) -> None:
+    assert re.fullmatch(r"G\d{3}", rule.code)
+    assert int(rule.code[1:]) in RANGES
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    assert re.fullmatch(r"\d+\.\d+", rule.since)
+    assert re.fullmatch(r"Recognise .*\.", rule.doc.partition("\n")[0])
+    assert "## Why it costs time" in rule.doc
+    assert "## How it is measured" in rule.doc
+    titles = [figure.title for figure in rule.figures]
     assert len(set(titles)) == len(titles)
 
 
 @every_rule
-def test_speaks_once_and_is_silent_once(one: Rule) -> None:
-    assert any(figure.says for figure in one.figures), "no figure in which it speaks"
-    assert any(not figure.says for figure in one.figures), "no figure in which it is silent"
+def test_speaks_once_and_is_silent_once(rule: Rule) -> None:
+    assert any(figure.expected for figure in rule.figures), "no figure in which it speaks"
+    assert any(not figure.expected for figure in rule.figures), "no figure in which it is silent"
 
 
 @every_rule
-def test_a_name_is_the_fault_and_no_fix(one: Rule) -> None:
+def test_a_name_is_the_fault_and_no_fix(rule: Rule) -> None:
     with pytest.raises(UsageError):
-        listing.find(one.name)
+        listing.find_fix(rule.name)
 
 
 @every_rule
-@pytest.mark.parametrize("of", [seen(None, {"busy.math": 9.0}), seen(examples.bare(), {})])
-def test_says_nothing_of_what_was_not_seen(one: Rule, of: Seen) -> None:
-    said = one(of)
-    assert not [loss for loss in said if isinstance(loss, Loss)]
-    missing = {one.missing for one in said if isinstance(one, Abstention)}
-    if of.foreign and {Precision, Model, Evaluation} & set(needs_of(one.check)):
-        assert missing & {"precision", "model", "evaluation"}
+@pytest.mark.parametrize("evidence", [evidence_of(None, {"busy.math": 9.0}), evidence_of(examples.bare_facts(), {})])
+def test_says_nothing_of_what_was_not_seen(rule: Rule, evidence: Evidence) -> None:
+    answers = rule(evidence)
+    assert not [answer for answer in answers if isinstance(answer, Detection)]
+    gaps = {answer.missing for answer in answers if isinstance(answer, Abstention)}
+    if evidence.is_trace_only and {Precision, Model, Evaluation} & set(needed_types(rule.check)):
+        assert gaps & {"precision", "model", "evaluation"}
 
 
 def test_every_file_is_listed() -> None:
     folder = Path(rules.__file__).parent
     files = {path.stem.replace("_", "-") for path in folder.glob("[a-z]*.py")}
-    assert files == {one.name for one in RULES}
+    assert files == {rule.name for rule in RULES}
 
 
 def test_codes_are_used_once_and_in_order() -> None:
-    codes = [one.code for one in RULES]
+    codes = [rule.code for rule in RULES]
     assert codes == sorted(set(codes))
-    assert len({one.name for one in RULES}) == len(RULES)
+    assert len({rule.name for rule in RULES}) == len(RULES)
 
 
 def test_a_figure_states_what_is_seen_or_draws_it() -> None:
-    figures = [figure for one in RULES for figure in one.figures]
-    assert all((figure.seen is None) != (figure.drawing is None) for figure in figures)
+    figures = [figure for rule in RULES for figure in rule.figures]
+    assert all((figure.evidence is None) != (figure.drawing is None) for figure in figures)
     assert all(figure.drawing for figure in figures if figure.facts is not None)
     assert all(figure.facts is not None for figure in figures if figure.parts)
 
 
 @every_rule
-def test_a_page_tells_what_a_rule_looks_for_and_shows_its_figures(one: Rule) -> None:
-    text = rule_pages.rule_page(one)
-    assert text.startswith(f"# {one.code} {one.name}\n\nsince {one.since}\n\n")
+def test_a_page_tells_what_a_rule_looks_for_and_shows_its_figures(rule: Rule) -> None:
+    text = rule_pages.rule_page(rule)
+    assert text.startswith(f"# {rule.code} {rule.name}\n\nsince {rule.since}\n\n")
     assert "\n## What helps\n\n- " in text
-    assert text.count("\n> ") >= len(one.figures)
-    assert rule_pages.explained(one.code.lower()) == rule_pages.explained(one.name) == text
+    assert text.count("\n> ") >= len(rule.figures)
+    assert rule_pages.explain_name(rule.code.lower()) == rule_pages.explain_name(rule.name) == text
 
 
 def test_the_pages_of_rules_begin_with_an_index() -> None:
     text = rule_pages.rule_pages()
     assert text.count("\n### ") == len(RULES)
-    assert all(f"](#{one.code.lower()}-{one.name})" in text for one in RULES)
+    assert all(f"](#{rule.code.lower()}-{rule.name})" in text for rule in RULES)
 
 
 def test_the_page_of_a_fix_names_the_causes_that_it_helps_against() -> None:
-    named = next(iter(rule_pages.helpful(RULES[0])))
-    assert f"## Helps against\n\n- {RULES[0].code} {RULES[0].name}" in rule_pages.explained(named)
+    fix_name = next(iter(rule_pages.find_helpful_fixes(RULES[0])))
+    assert f"## Helps against\n\n- {RULES[0].code} {RULES[0].name}" in rule_pages.explain_name(fix_name)
 
 
 def test_what_has_no_page_is_refused_with_what_is_like_it() -> None:
     with pytest.raises(UsageError, match=f"did you mean {RULES[0].name}"):
-        rule_pages.explained(RULES[0].name[:-1])
+        rule_pages.explain_name(RULES[0].name[:-1])
     with pytest.raises(UsageError, match="gapless explain lists all"):
-        rule_pages.explained("?")
+        rule_pages.explain_name("?")
 
 
-def of_two(found: Seen, loader: Loader) -> Loss | None:
+def detect_slow(evidence: Evidence, loader: Loader) -> Detection | None:
     if loader.id == 0:
-        raise NotSeenError("stages", "no stage was seen")
-    del found
-    return twofold.loss("It is slow.", Feed(loader.id, wait=False))
+        raise NotObservedError("stages", "no stage was seen")
+    del evidence
+    return twofold.detection("It is slow.", LoaderChange(loader.id, wait=False))
 
 
-twofold = rule("G999", "twofold", since="0.1", figures=[])(of_two)
+twofold = rule("G999", "twofold", since="0.1", figures=[])(detect_slow)
 
 
 def test_a_rule_speaks_of_one_thing_and_abstains_of_another() -> None:
     facts = examples.gpu(examples.loader(), examples.loader(id=1))
-    said = twofold(seen(facts, {"busy.math": 9.0}))
-    assert [type(one) for one in said] == [Abstention, Loss]
-    assert [one.changes for one in said if isinstance(one, Loss)] == [(Feed(1, wait=False),)]
+    answers = twofold(evidence_of(facts, {"busy.math": 9.0}))
+    assert [type(answer) for answer in answers] == [Abstention, Detection]
+    assert [answer.changes for answer in answers if isinstance(answer, Detection)] == [(LoaderChange(1, wait=False),)]
 
 
 def test_of_a_training_without_a_loader_a_rule_of_loaders_says_nothing() -> None:
-    assert twofold(seen(examples.bare(), {"busy.math": 9.0})) == ()
+    assert twofold(evidence_of(examples.bare_facts(), {"busy.math": 9.0})) == ()
 
 
 def test_a_figure_of_which_hardly_anything_is_known_has_a_page() -> None:
-    figures = (Figure("Nothing", None, seen(examples.bare(), {})),)
+    figures = (RuleFigure("Nothing", None, evidence_of(examples.bare_facts(), {})),)
     text = rule_pages.rule_page(replace(twofold, figures=figures))
     assert "**Nothing**\n\n```text\n\n```\n\n> (says nothing)" in text
 
 
 @pytest.mark.parametrize("name", ["short-of-memory", "throttled-device", "shared-device"])
 def test_without_a_device_rules_of_devices_have_nothing_to_abstain_from(name: str) -> None:
-    (one,) = (rule for rule in RULES if rule.name == name)
-    assert one(seen(examples.cpu(examples.machine(device=None)), {"busy.math": 9.0})) == ()
-    unseen = one(seen(examples.gpu(), {"busy.math": 9.0}))
-    assert [type(said) for said in unseen] == [Abstention]
+    (rule,) = (rule for rule in RULES if rule.name == name)
+    assert rule(evidence_of(examples.cpu(examples.machine(device=None)), {"busy.math": 9.0})) == ()
+    answers = rule(evidence_of(examples.gpu(), {"busy.math": 9.0}))
+    assert [type(answer) for answer in answers] == [Abstention]

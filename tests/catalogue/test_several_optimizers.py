@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from gapless.catalogue import examples, optimizing
-from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.seen_examples import evidence_of
 from gapless.catalogue.seen_parts import kernel, operator
-from gapless.model.change import Hosted, Merge
-from gapless.model.edit import Where
+from gapless.model.change import HostChange, Merge
+from gapless.model.edit import Location
 from gapless.model.facts import Optimizer
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
 WORK = {"busy.math": 10.0, "busy.optimizer": 8.0}
 ADAM = examples.optimizer(device="cpu")
-OTHER = examples.optimizer(id=2, device="cpu", where=Where("train.py", 60, "main"))
+OTHER_ADAM = examples.optimizer(id=2, device="cpu", where=Location("train.py", 60, "main"))
 SGD = examples.optimizer(id=3, name="torch.optim.sgd.SGD", device="cpu")
 STEPS = (
     operator("Optimizer.step#AdamW.step", calls=2, host_ms=6),
@@ -22,60 +22,60 @@ STEPS = (
 )
 
 
-def gone(of: Seen, one: Optimizer | None = None) -> float:
-    (change,) = optimizing.faster(of, "fused", one)
-    assert isinstance(change, Hosted)
+def removed_share(evidence: Evidence, optimizer: Optimizer | None = None) -> float:
+    (change,) = optimizing.change_way(evidence, "fused", optimizer)
+    assert isinstance(change, HostChange)
     return 1 - change.factor.low
 
 
 def test_two_of_a_class_share_the_time_of_their_class_by_their_parameters() -> None:
-    alone = gone(seen(examples.cpu(ADAM), WORK, STEPS[0]), ADAM)
-    both = seen(examples.cpu(ADAM, OTHER), WORK, STEPS[0])
-    parts = [gone(both, one) for one in (ADAM, OTHER)]
-    assert parts[0] == parts[1]
-    assert 0.3 * alone < parts[0] < 0.7 * alone
+    alone_share = removed_share(evidence_of(examples.cpu(ADAM), WORK, STEPS[0]), ADAM)
+    evidence = evidence_of(examples.cpu(ADAM, OTHER_ADAM), WORK, STEPS[0])
+    shares = [removed_share(evidence, optimizer) for optimizer in (ADAM, OTHER_ADAM)]
+    assert shares[0] == shares[1]
+    assert 0.3 * alone_share < shares[0] < 0.7 * alone_share
 
 
 def test_those_of_another_class_have_their_own_time() -> None:
-    of = seen(examples.cpu(ADAM, SGD), WORK, *STEPS)
-    assert gone(of, ADAM) == pytest.approx(0.75 * gone(of))
-    hidden = seen(examples.cpu(ADAM, SGD), WORK, STEPS[1])
-    assert gone(hidden, ADAM) > 0
+    evidence = evidence_of(examples.cpu(ADAM, SGD), WORK, *STEPS)
+    assert removed_share(evidence, ADAM) == pytest.approx(0.75 * removed_share(evidence))
+    hidden_evidence = evidence_of(examples.cpu(ADAM, SGD), WORK, STEPS[1])
+    assert removed_share(hidden_evidence, ADAM) > 0
 
 
 def test_those_of_one_line_are_one() -> None:
     twins = examples.cpu(ADAM, examples.optimizer(id=2, device="cpu"))
-    of = seen(twins, WORK, STEPS[0])
-    assert gone(of, ADAM) == pytest.approx(gone(of))
+    evidence = evidence_of(twins, WORK, STEPS[0])
+    assert removed_share(evidence, ADAM) == pytest.approx(removed_share(evidence))
 
 
 def test_on_a_device_those_of_the_same_class_keep_what_they_launch() -> None:
     """Frames of a step are named by their class: one of two that are alike becomes fused."""
-    small = examples.optimizer(id=2, tensors=1, where=Where("train.py", 60, "main"))
+    small = examples.optimizer(id=2, tensors=1, where=Location("train.py", 60, "main"))
     large = examples.optimizer(tensors=99)
     work = {"busy.math": 10.0, "busy.optimizer": 4.0}
     step = operator("Optimizer.step#AdamW.step", calls=2, host_ms=6)
     kernels = kernel("vectorized_elementwise", calls=1000, ms=4, leaf="busy.optimizer")
 
-    def merged(*known: Optimizer, of: Optimizer) -> Merge:
-        (change,) = optimizing.faster(seen(examples.gpu(*known), work, step, kernels), "fused", of)
+    def find_merge(*optimizers: Optimizer, optimizer: Optimizer) -> Merge:
+        (change,) = optimizing.change_way(evidence_of(examples.gpu(*optimizers), work, step, kernels), "fused", optimizer)
         assert isinstance(change, Merge)
         return change
 
-    alone = merged(large, of=large)
-    few, most = merged(large, small, of=small), merged(large, small, of=large)
-    assert few.launches == pytest.approx(0.5 * alone.launches + 0.99 * 500, abs=1)
-    assert few.device.mid > 0.98
-    assert most.launches < few.launches / 4
-    assert alone.device.mid < most.device.mid < few.device.mid
+    single_merge = find_merge(large, optimizer=large)
+    small_merge, large_merge = find_merge(large, small, optimizer=small), find_merge(large, small, optimizer=large)
+    assert small_merge.launches == pytest.approx(0.5 * single_merge.launches + 0.99 * 500, abs=1)
+    assert small_merge.device.mid > 0.98
+    assert large_merge.launches < small_merge.launches / 4
+    assert single_merge.device.mid < large_merge.device.mid < small_merge.device.mid
 
 
 def test_where_some_are_fused_the_others_are_priced() -> None:
-    fused = operator("aten::_fused_adamw_", calls=1, host_ms=1)
-    done = examples.optimizer(id=1, device="cpu", fused=True)
-    both = seen(examples.cpu(done, OTHER), WORK, STEPS[0], fused)
-    assert optimizing.way(both) == "loop"
-    assert optimizing.place(both) == OTHER.where
-    assert 0 < gone(both) < gone(seen(examples.cpu(ADAM, OTHER), WORK, STEPS[0]))
-    every = seen(examples.cpu(done, replace(OTHER, fused=True)), WORK, STEPS[0], fused)
-    assert optimizing.way(every) == "fused"
+    fused_row = operator("aten::_fused_adamw_", calls=1, host_ms=1)
+    fused_optimizer = examples.optimizer(id=1, device="cpu", fused=True)
+    evidence = evidence_of(examples.cpu(fused_optimizer, OTHER_ADAM), WORK, STEPS[0], fused_row)
+    assert optimizing.find_way(evidence) == "loop"
+    assert optimizing.find_optimizer_line(evidence) == OTHER_ADAM.location
+    assert 0 < removed_share(evidence) < removed_share(evidence_of(examples.cpu(ADAM, OTHER_ADAM), WORK, STEPS[0]))
+    all_fused = evidence_of(examples.cpu(fused_optimizer, replace(OTHER_ADAM, fused=True)), WORK, STEPS[0], fused_row)
+    assert optimizing.find_way(all_fused) == "fused"

@@ -2,32 +2,32 @@
 
 from gapless.catalogue.examples import gpu, loader
 from gapless.catalogue.rules.loader_in_training_process import loader_in_training_process
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.model.change import Feed
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.model.change import LoaderChange
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss
+from gapless.model.finding import Detection
 
 
-def _loss(lines: Loader) -> Loss:
-    of = seen(
-        gpu(lines),
+def _find_detection(stream: Loader) -> Detection:
+    evidence = evidence_of(
+        gpu(stream),
         {"busy.math": 20, "idle.data.read": 80},
-        used(lines, {"read": 80.0}, made_by(0, {"read": 1.25})),
+        example_use(stream, {"read": 80.0}, example_workers(0, {"read": 1.25})),
     )
-    (found,) = loader_in_training_process(of)
-    assert isinstance(found, Loss)
-    return found
+    (detection,) = loader_in_training_process(evidence)
+    assert isinstance(detection, Detection)
+    return detection
 
 
 def test_one_worker_is_proposed_for_a_stream_that_does_not_share() -> None:
-    loss = _loss(loader(iterable=True, asks_worker_info=False))
-    assert loss.helps == ("more-workers=1",)
-    assert [one.num_workers for one in loss.changes if isinstance(one, Feed)] == [1]
-    assert (loss.no_remedy or "").startswith("One worker can be set; more than one cannot")
+    detection = _find_detection(loader(iterable=True, asks_worker_info=False))
+    assert detection.helps == ("more-workers=1",)
+    assert [change.num_workers for change in detection.changes if isinstance(change, LoaderChange)] == [1]
+    assert (detection.no_remedy or "").startswith("One worker can be set; more than one cannot")
 
 
 def test_one_that_shares_gets_as_many_as_keep_up() -> None:
-    loss = _loss(loader(iterable=True, asks_worker_info=True))
-    assert loss.helps[0] == "more-workers=6"
-    assert loss.no_remedy is None
+    detection = _find_detection(loader(iterable=True, asks_worker_info=True))
+    assert detection.helps[0] == "more-workers=6"
+    assert detection.no_remedy is None

@@ -2,25 +2,25 @@
 
 from gapless.catalogue.examples import cpu, loader
 from gapless.catalogue.rules.taken_processors import taken_processors
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.model.change import Hosted
-from gapless.model.finding import Loss
-from gapless.model.run import Others
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.model.change import HostChange
+from gapless.model.finding import Detection
+from gapless.model.run import CpuContention
 
 
-def waits(blocked: float) -> list[float]:
+def wait_factors(blocked: float) -> list[float]:
     """Give the factors of the waits for data, of which so much is spent asleep."""
-    made = made_by(0, {"other": 1.0}, on_cpu=1 - blocked, run_queue=0.0, blocked=blocked)
-    use = used(loader(), {"other": 20.0}, made)
+    workers = example_workers(0, {"other": 1.0}, on_cpu=1 - blocked, run_queue=0.0, blocked=blocked)
+    use = example_use(loader(), {"other": 20.0}, workers)
     leaves = {"busy.math": 20.0, "idle.data.other": 20.0}
-    (found,) = taken_processors(seen(cpu(loader()), leaves, use, Others(1.0, 0.0, 2)))
-    assert isinstance(found, Loss)
-    hosted = [one for one in found.changes if isinstance(one, Hosted)]
-    return [one.factor.mid for one in hosted if one.leaves == ("idle.data",)]
+    (detection,) = taken_processors(evidence_of(cpu(loader()), leaves, use, CpuContention(1.0, 0.0, 2)))
+    assert isinstance(detection, Detection)
+    host_changes = [change for change in detection.changes if isinstance(change, HostChange)]
+    return [change.factor.mid for change in host_changes if change.leaves == ("idle.data",)]
 
 
 def test_waits_for_storage_are_not_shorter_on_more_processors() -> None:
-    assert waits(blocked=0.0) == [0.75]
-    assert waits(blocked=0.5) == [0.875]
-    assert waits(blocked=1.0) == []
+    assert wait_factors(blocked=0.0) == [0.75]
+    assert wait_factors(blocked=0.5) == [0.875]
+    assert wait_factors(blocked=1.0) == []

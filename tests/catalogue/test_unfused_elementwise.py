@@ -4,26 +4,26 @@ import pytest
 
 from gapless.catalogue import examples
 from gapless.catalogue.rules.unfused_elementwise import unfused_elementwise
-from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.seen_examples import evidence_of
 from gapless.catalogue.seen_parts import kernel
 from gapless.model.change import Scale
-from gapless.model.finding import Loss
+from gapless.model.finding import Detection
 from gapless.model.trace import Geometry
 
 
-def _factor(occupancy: float | None) -> float:
+def _reduction_factor(occupancy: float | None) -> float:
     """Give the factor of reductions, half of which fill so much of the device."""
-    of = seen(
+    evidence = evidence_of(
         examples.gpu(),
         {"busy.tc_math": 22, "busy.elementwise": 12, "busy.norm_reduce": 6},
         kernel("vectorized_elementwise_kernel", 90, 12, "busy.elementwise"),
         kernel("layer_norm_kernel", 30, 3, "busy.norm_reduce", geometry=Geometry(occupancy=0.9)),
         kernel("gamma_beta", 30, 3, "busy.norm_reduce", geometry=Geometry(occupancy=occupancy)),
     )
-    (found,) = unfused_elementwise(of)
-    assert isinstance(found, Loss)
-    changes = [one for one in found.changes if isinstance(one, Scale)]
-    (reduced,) = [one.factor.mid for one in changes if one.leaves == ("busy.norm_reduce",)]
+    (detection,) = unfused_elementwise(evidence)
+    assert isinstance(detection, Detection)
+    changes = [change for change in detection.changes if isinstance(change, Scale)]
+    (reduced,) = [change.factor.mid for change in changes if change.leaves == ("busy.norm_reduce",)]
     return reduced
 
 
@@ -31,4 +31,4 @@ def _factor(occupancy: float | None) -> float:
 def test_reductions_that_fill_little_of_the_device_gain_more(
     occupancy: float | None, factor: float
 ) -> None:
-    assert _factor(occupancy) == pytest.approx(factor)
+    assert _reduction_factor(occupancy) == pytest.approx(factor)

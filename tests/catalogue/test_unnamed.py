@@ -5,8 +5,8 @@ import re
 import pytest
 
 from gapless.catalogue import examples, parsing, unnamed
-from gapless.catalogue.declare import is_nothing, spoken
-from gapless.catalogue.pages import described
+from gapless.catalogue.declare import changes_nothing, describe_proposal
+from gapless.catalogue.pages import describe_edit
 from gapless.errors import UsageError
 from gapless.model.edit import (
     Applicability,
@@ -15,7 +15,7 @@ from gapless.model.edit import (
     SetEnv,
     SetGlobal,
     Skip,
-    Where,
+    Location,
 )
 
 LOADER = "torch.utils.data.DataLoader"
@@ -28,7 +28,7 @@ DDP = "torch.nn.parallel.DistributedDataParallel"
         ("DataLoader.num_workers=8", SetArgument(LOADER, "num_workers", 8)),
         (
             "DataLoader@src/train.py:41.num_workers=8",
-            SetArgument(LOADER, "num_workers", 8, Where("src/train.py", 41)),
+            SetArgument(LOADER, "num_workers", 8, Location("src/train.py", 41)),
         ),
         ("torch.utils.data.DataLoader.timeout=1.5", SetArgument(LOADER, "timeout", 1.5)),
         ("DataLoader.prefetch_factor=None", SetArgument(LOADER, "prefetch_factor", None)),
@@ -66,12 +66,12 @@ DDP = "torch.nn.parallel.DistributedDataParallel"
         ("skip.torch.save=10", Skip("torch.save", 10)),
         (
             "skip.torch.cuda.synchronize@train.py:50",
-            Skip("torch.cuda.synchronize", None, Where("train.py", 50)),
+            Skip("torch.cuda.synchronize", None, Location("train.py", 50)),
         ),
     ],
 )
 def test_a_text_means_an_edit(text: str, edit: Edit) -> None:
-    assert parsing.parse(text) == edit
+    assert parsing.parse_setting(text) == edit
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_a_text_means_an_edit(text: str, edit: Edit) -> None:
 )
 def test_a_mistake_is_told_with_what_was_meant(text: str, error: str) -> None:
     with pytest.raises(UsageError, match=error):
-        parsing.parse(text)
+        parsing.parse_setting(text)
 
 
 def test_classes_of_the_run_are_known_by_their_short_names() -> None:
     facts = examples.gpu(examples.optimizer(name="lion_pytorch.lion.Lion"))
-    edit = parsing.parse("Lion.foreach=True", facts)
+    edit = parsing.parse_setting("Lion.foreach=True", facts)
     assert edit == SetArgument("lion_pytorch.lion.Lion", "foreach", value=True)
 
 
 def test_a_class_that_nobody_knows_is_a_mistake_only_where_the_run_is_known() -> None:
     with pytest.raises(UsageError, match="Lion is not a class that is known: give its qualified"):
-        parsing.parse("Lion.fused=True", examples.gpu())
-    assert parsing.parse("Lion.fused=True") == SetArgument("Lion", "fused", value=True)
+        parsing.parse_setting("Lion.fused=True", examples.gpu())
+    assert parsing.parse_setting("Lion.fused=True") == SetArgument("Lion", "fused", value=True)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_class_that_nobody_knows_is_a_mistake_only_where_the_run_is_known() ->
     ],
 )
 def test_a_class_is_the_same_by_the_name_of_its_module(text: str, target: str) -> None:
-    edit = parsing.parse(text)
+    edit = parsing.parse_setting(text)
     assert isinstance(edit, SetArgument)
     assert edit.target == target
 
@@ -144,20 +144,20 @@ def test_a_class_is_the_same_by_the_name_of_its_module(text: str, target: str) -
     ],
 )
 def test_an_edit_is_described_as_it_may_be_set(text: str) -> None:
-    assert described(parsing.parse(text)) == text
+    assert describe_edit(parsing.parse_setting(text)) == text
 
 
-def said(text: str, facts: examples.Facts, *, override: bool = False) -> str:
-    return spoken(unnamed.propose(text, facts, override=override))
+def describe_setting(text: str, facts: examples.Facts, *, override: bool = False) -> str:
+    return describe_proposal(unnamed.propose_setting(text, facts, override=override))
 
 
 def test_what_a_fix_would_do_is_judged_as_the_fix_does() -> None:
-    found = unnamed.propose("DataLoader.num_workers=8", examples.gpu())
-    assert found.applicability == Applicability.EQUIVALENT
-    assert found.edits == (SetArgument(LOADER, "num_workers", 8),)
-    assert found.risk == "each worker draws from a random stream of its own"
-    assert found.summary == "torch.utils.data.DataLoader.num_workers=8"
-    assert found.fix == "DataLoader.num_workers=8"
+    proposal = unnamed.propose_setting("DataLoader.num_workers=8", examples.gpu())
+    assert proposal.applicability == Applicability.EQUIVALENT
+    assert proposal.edits == (SetArgument(LOADER, "num_workers", 8),)
+    assert proposal.risk == "each worker draws from a random stream of its own"
+    assert proposal.summary == "torch.utils.data.DataLoader.num_workers=8"
+    assert proposal.fix == "DataLoader.num_workers=8"
 
 
 def test_a_trap_of_any_loader_that_is_meant_refuses_it() -> None:
@@ -166,23 +166,23 @@ def test_a_trap_of_any_loader_that_is_meant_refuses_it() -> None:
     )
     facts = examples.gpu(examples.loader(), stream)
     assert re.match(
-        "refused: .*never asks get_worker_info", said("DataLoader.num_workers=4", facts)
+        "refused: .*never asks get_worker_info", describe_setting("DataLoader.num_workers=4", facts)
     )
-    assert said("DataLoader@train.py:41.num_workers=4", facts).startswith("equivalent: ")
+    assert describe_setting("DataLoader@train.py:41.num_workers=4", facts).startswith("equivalent: ")
 
 
 def test_a_line_is_found_as_the_run_recorded_it() -> None:
-    where = Where("/project/train.py", 41, "main")
-    facts = examples.gpu(examples.loader(where=where))
-    found = unnamed.propose("DataLoader@train.py:41.num_workers=4", facts)
-    assert found.edits == (SetArgument(LOADER, "num_workers", 4, where),)
+    location = Location("/project/train.py", 41, "main")
+    facts = examples.gpu(examples.loader(where=location))
+    proposal = unnamed.propose_setting("DataLoader@train.py:41.num_workers=4", facts)
+    assert proposal.edits == (SetArgument(LOADER, "num_workers", 4, location),)
     with pytest.raises(UsageError, match=r"made at train\.py:40: .*train\.py:41"):
-        unnamed.propose("DataLoader@train.py:40.num_workers=4", facts)
+        unnamed.propose_setting("DataLoader@train.py:40.num_workers=4", facts)
 
 
 def test_no_workers_need_no_prefetching() -> None:
-    found = unnamed.propose("DataLoader.num_workers=0", examples.gpu(examples.fed()))
-    assert [(edit.name, edit.value) for edit in found.edits if isinstance(edit, SetArgument)] == [
+    proposal = unnamed.propose_setting("DataLoader.num_workers=0", examples.gpu(examples.worker_loader()))
+    assert [(edit.name, edit.value) for edit in proposal.edits if isinstance(edit, SetArgument)] == [
         ("num_workers", 0),
         ("prefetch_factor", None),
         ("persistent_workers", False),
@@ -190,9 +190,9 @@ def test_no_workers_need_no_prefetching() -> None:
 
 
 def test_what_is_so_already_changes_nothing() -> None:
-    found = unnamed.propose("DataLoader.num_workers=8", examples.gpu(examples.fed()))
-    assert is_nothing(found)
-    assert found.summary == "num_workers is already 8 at train.py:41"
+    proposal = unnamed.propose_setting("DataLoader.num_workers=8", examples.gpu(examples.worker_loader()))
+    assert changes_nothing(proposal)
+    assert proposal.summary == "num_workers is already 8 at train.py:41"
 
 
 @pytest.mark.parametrize(
@@ -207,11 +207,11 @@ def test_what_is_so_already_changes_nothing() -> None:
 )
 def test_what_carries_meaning_needs_to_be_overridden(text: str) -> None:
     facts = examples.gpu()
-    assert said(text, facts).startswith("refused: ")
-    assert "--override" in said(text, facts)
-    found = unnamed.propose(text, facts, override=True)
-    assert found.applicability in {Applicability.MANUAL, Applicability.RISKY}
-    assert len(found.edits) == 1
+    assert describe_setting(text, facts).startswith("refused: ")
+    assert "--override" in describe_setting(text, facts)
+    proposal = unnamed.propose_setting(text, facts, override=True)
+    assert proposal.applicability in {Applicability.MANUAL, Applicability.RISKY}
+    assert len(proposal.edits) == 1
 
 
 @pytest.mark.parametrize(
@@ -236,4 +236,4 @@ def test_what_carries_meaning_needs_to_be_overridden(text: str) -> None:
     ],
 )
 def test_each_setting_has_its_class(text: str, expected: str) -> None:
-    assert said(text, examples.gpu()).startswith(expected)
+    assert describe_setting(text, examples.gpu()).startswith(expected)

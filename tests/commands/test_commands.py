@@ -14,15 +14,15 @@ import pytest
 from gapless import cli
 from gapless.commands.heap import settle_heap
 from tests.study import writing
-from tests.waiting import being_read
+from tests.waiting import hold_pipes
 
 
 def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    own = {"GAPLESS_CACHE": str(cwd / "cache"), "PYTHONIOENCODING": "utf-8"}
+    settings = {"GAPLESS_CACHE": str(cwd / "cache"), "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(
         [sys.executable, "-m", "gapless", *arguments],
         cwd=cwd,
-        env={**os.environ, **own, **environment},
+        env={**os.environ, **settings, **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -39,19 +39,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_open_prints_the_account(folder: Path) -> None:
-    done = run("open", "trace.json", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("gapless · 6 steps of 1.000 ms on NVIDIA Test")
-    assert "\x1b" not in done.stdout
-    assert run("open", "trace.json", cwd=folder).stdout == done.stdout  # from the cache
+    process = run("open", "trace.json", cwd=folder)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.startswith("gapless · 6 steps of 1.000 ms on NVIDIA Test")
+    assert "\x1b" not in process.stdout
+    assert run("open", "trace.json", cwd=folder).stdout == process.stdout  # from the cache
 
 
 def test_json_is_alone_on_standard_output(folder: Path) -> None:
-    done = run("open", "trace.json", "--json", cwd=folder)
-    assert json.loads(done.stdout)["account"]["wall_ns"] == 6_000_000
-    assert done.stdout.count("\n") == 1
-    both = run("compare", "trace.json", "trace.json", "--json", cwd=folder)
-    assert json.loads(both.stdout)["groups"][0]["a_ns"] > 0
+    process = run("open", "trace.json", "--json", cwd=folder)
+    assert json.loads(process.stdout)["account"]["wall_ns"] == 6_000_000
+    assert process.stdout.count("\n") == 1
+    comparison = run("compare", "trace.json", "trace.json", "--json", cwd=folder)
+    assert json.loads(comparison.stdout)["groups"][0]["a_ns"] > 0
 
 
 def test_csv_and_markdown_are_printed(folder: Path) -> None:
@@ -63,35 +63,35 @@ def test_csv_and_markdown_are_printed(folder: Path) -> None:
     "options", [["--json", "--sort", "calls"], ["--csv", "kernels", "--leaf", "idle"]]
 )
 def test_what_a_form_cannot_follow_is_refused(folder: Path, options: list[str]) -> None:
-    done = run("open", "trace.json", *options, cwd=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "gapless explain usage" in done.stderr
+    process = run("open", "trace.json", *options, cwd=folder)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert "gapless explain usage" in process.stderr
 
 
-@pytest.mark.parametrize(("platform", "asked"), [("darwin", 0), ("linux", 1)])
+@pytest.mark.parametrize(("platform", "n_calls"), [("darwin", 0), ("linux", 1)])
 def test_the_heap_is_settled_only_where_the_library_can(
-    monkeypatch: pytest.MonkeyPatch, platform: str, asked: int
+    monkeypatch: pytest.MonkeyPatch, platform: str, n_calls: int
 ) -> None:
-    opened: list[object] = []
+    opened_names: list[object] = []
 
     def library_without_mallopt(name: object) -> object:
-        opened.append(name)
+        opened_names.append(name)
         return object()
 
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(ctypes, "CDLL", library_without_mallopt)
     settle_heap()
-    assert len(opened) == asked
+    assert len(opened_names) == n_calls
 
 
 def test_compare_prints_the_difference(folder: Path) -> None:
-    done = run("compare", "trace.json", "trace.json", "--top", "3", cwd=folder)
-    assert "a step of 1.000 ms became 1.000 ms: 1.00× as fast" in done.stdout
-    assert "kernels: no change" in done.stdout
+    process = run("compare", "trace.json", "trace.json", "--top", "3", cwd=folder)
+    assert "a step of 1.000 ms became 1.000 ms: 1.00× as fast" in process.stdout
+    assert "kernels: no change" in process.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["open", "gone.json"], "(gapless explain not-found)"),
         (["open", "no.txt"], "(gapless explain not-a-trace)"),
@@ -115,18 +115,18 @@ def test_compare_prints_the_difference(folder: Path) -> None:
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(
-    folder: Path, arguments: list[str], said: str
+    folder: Path, arguments: list[str], message: str
 ) -> None:
     (folder / "no.txt").write_text("nothing of the kind")
-    done = run(*arguments, cwd=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert "gapless explain " in done.stderr
-    assert done.stderr.count("\n") == 1
+    process = run(*arguments, cwd=folder)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert message in process.stderr
+    assert "gapless explain " in process.stderr
+    assert process.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{}", "is no list of edits, as trials[].edits"),
         ("null", "is no list of edits, as trials[].edits"),
@@ -136,19 +136,19 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     ],
 )
 def test_what_is_no_list_of_edits_is_laid_over_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
     edits = tmp_path / "edits.json"
     edits.write_text(text)
     assert cli.main(["run", "--with", str(edits), "true"]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_escapes_in_a_path_do_not_reach_the_terminal(folder: Path) -> None:
-    done = run("open", "\x1b]0;owned\x07gone.json", cwd=folder)
-    assert "\x1b" not in done.stderr
-    assert "\x07" not in done.stderr
-    assert done.returncode == 2
+    process = run("open", "\x1b]0;owned\x07gone.json", cwd=folder)
+    assert "\x1b" not in process.stderr
+    assert "\x07" not in process.stderr
+    assert process.returncode == 2
 
 
 def test_help_and_version_are_printed(folder: Path) -> None:
@@ -165,37 +165,37 @@ def test_help_imports_nothing_heavy(folder: Path) -> None:
         "except SystemExit: pass\n"
         "print([m for m in ('numpy', 'rich', 'msgspec', 'gapless.study') if m in sys.modules])"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert process.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
     command = f"{sys.executable} -m gapless open trace.json --no-cache | true"
-    done = subprocess.run(
+    process = subprocess.run(
         ["/bin/bash", "-c", f"{command}; echo ${{PIPESTATUS[0]}}"],
         cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stderr == ""
-    assert done.stdout.strip() in {"0", "141"}  # 0: all was written before the reader left
+    assert process.stderr == ""
+    assert process.stdout.strip() in {"0", "141"}  # 0: all was written before the reader left
 
 
 def test_writing_into_a_closed_pipe_ends_with_141(folder: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as pipe:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "gapless", "open", "trace.json", "--no-cache"],
             cwd=folder,
             stdout=pipe,
             stderr=subprocess.PIPE,
             check=False,
         )
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert (process.returncode, process.stderr) == (141, b"")
 
 
 def test_ctrl_c_ends_quietly_with_130(folder: Path) -> None:
@@ -206,50 +206,50 @@ def test_ctrl_c_ends_quietly_with_130(folder: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    with being_read(folder / "slow.json"):
+    with hold_pipes(folder / "slow.json"):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=240)
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
-def on_a_terminal(folder: Path, **environment: str) -> str:
+def run_on_terminal(folder: Path, **environment: str) -> str:
     """Run with standard output and error on a pseudo-terminal of 80 columns."""
-    ours, theirs = pty.openpty()
+    controller, terminal = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "gapless", "open", "trace.json", "--no-cache"],
         cwd=folder,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", **environment},
-        stdout=theirs,
-        stderr=theirs,
+        stdout=terminal,
+        stderr=terminal,
     )
-    os.close(theirs)
-    found = b""
+    os.close(terminal)
+    output = b""
     while True:
         try:
-            more = os.read(ours, 65536)
+            chunk = os.read(controller, 65536)
         except OSError:  # how Linux says that the other end is closed
             break
-        if not more:
+        if not chunk:
             break
-        found += more
+        output += chunk
     process.wait(240)
-    os.close(ours)
+    os.close(controller)
     assert process.returncode == 0
-    return found.decode()
+    return output.decode()
 
 
 def test_a_terminal_gets_colours_and_progress_that_goes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    text = on_a_terminal(folder)
+    text = run_on_terminal(folder)
     assert "\x1b[32m" in text  # green: compute
     assert "\r\x1b[Kreading …" in text
     assert text.index("reading …") < text.index("accounting …") < text.index("gapless ·")
 
 
 def test_no_color_is_followed(folder: Path) -> None:
-    text = on_a_terminal(folder, NO_COLOR="1")
+    text = run_on_terminal(folder, NO_COLOR="1")
     assert "\x1b[32m" not in text
     assert "where a step goes" in text
 
@@ -295,34 +295,34 @@ def test_every_option_reaches_the_study(
 def test_interrupts_and_closed_pipes_are_quiet(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(_: list[str]) -> int:
+    def interrupt(_: list[str]) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_run", interrupted)
+    monkeypatch.setattr(cli, "_run", interrupt)
     assert cli.main([]) == 130
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
-    ("closed", "code"), [(">&-", 0), ("2>&-", 0), ("<&-", 2), (">/dev/full", 2)]
+    ("redirection", "code"), [(">&-", 0), ("2>&-", 0), ("<&-", 2), (">/dev/full", 2)]
 )
 def test_closed_and_full_streams_are_no_mistake_of_ours(
-    folder: Path, closed: str, code: int
+    folder: Path, redirection: str, code: int
 ) -> None:
-    path = "-" if closed == "<&-" else "trace.json"
-    command = f"'{sys.executable}' -m gapless open --no-cache {path} {closed}"
-    done = subprocess.run(["/bin/sh", "-c", command], cwd=folder, capture_output=True, check=False)
-    assert done.returncode == code
-    assert done.stderr.count(b"\n") == (0 if code == 0 else 1)
-    assert b"mistake of gapless" not in done.stderr
+    path = "-" if redirection == "<&-" else "trace.json"
+    command = f"'{sys.executable}' -m gapless open --no-cache {path} {redirection}"
+    process = subprocess.run(["/bin/sh", "-c", command], cwd=folder, capture_output=True, check=False)
+    assert process.returncode == code
+    assert process.stderr.count(b"\n") == (0 if code == 0 else 1)
+    assert b"mistake of gapless" not in process.stderr
 
 
 def test_a_pipe_of_the_shell_is_read(folder: Path) -> None:
     command = f"'{sys.executable}' -m gapless open --json <(cat trace.json)"
-    done = subprocess.run(
+    process = subprocess.run(
         ["/bin/bash", "-c", command], cwd=folder, capture_output=True, check=True, timeout=240
     )
-    assert json.loads(done.stdout)["run"]["paths"][0].startswith("/dev/fd/")
+    assert json.loads(process.stdout)["run"]["paths"][0].startswith("/dev/fd/")
 
 
 def test_the_width_is_that_of_columns_where_there_is_no_terminal(folder: Path) -> None:
@@ -332,10 +332,10 @@ def test_the_width_is_that_of_columns_where_there_is_no_terminal(folder: Path) -
 
 
 def test_an_encoding_without_our_signs_gets_others_as_wide(folder: Path) -> None:
-    plain = run("open", "trace.json", "--full", cwd=folder, PYTHONIOENCODING="ascii").stdout
-    usual = run("open", "trace.json", "--full", cwd=folder).stdout
-    assert plain.startswith("gapless | ")
-    assert "\\x" not in plain
-    pairs = list(zip(plain.splitlines(), usual.splitlines(), strict=True))
+    ascii_page = run("open", "trace.json", "--full", cwd=folder, PYTHONIOENCODING="ascii").stdout
+    utf8_page = run("open", "trace.json", "--full", cwd=folder).stdout
+    assert ascii_page.startswith("gapless | ")
+    assert "\\x" not in ascii_page
+    pairs = list(zip(ascii_page.splitlines(), utf8_page.splitlines(), strict=True))
     assert len(pairs) > 20
     assert [len(a) for a, _ in pairs if "#" not in a] == [len(b) for a, b in pairs if "#" not in a]

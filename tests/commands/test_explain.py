@@ -6,7 +6,7 @@ from gapless import cli
 from gapless.catalogue import rule_pages
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.rules import RULES
-from gapless.errors import pages
+from gapless.errors import read_error_pages
 
 
 @pytest.mark.parametrize("name", [RULES[0].code, RULES[0].code.lower(), RULES[0].name])
@@ -24,12 +24,12 @@ def test_an_edit_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain"]) == 0
-    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "}
-    slugs = {slug for slug, _ in pages()}
-    assert listed == {one.code for one in RULES} | {one.name for one in FIXES} | slugs
+    listed_names = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "}
+    slugs = {slug for slug, _ in read_error_pages()}
+    assert listed_names == {rule.code for rule in RULES} | {fix.name for fix in FIXES} | slugs
 
 
-@pytest.mark.parametrize("slug", [slug for slug, _ in pages()])
+@pytest.mark.parametrize("slug", [slug for slug, _ in read_error_pages()])
 def test_an_error_is_explained_where_no_docs_are_installed(
     slug: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

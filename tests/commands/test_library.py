@@ -15,8 +15,8 @@ def test_a_path_becomes_a_study(tmp_path: Path) -> None:
     study = gapless.open(path, steps=3, by_shape=True, cache=False)
     assert isinstance(study, gapless.Study)
     assert study.account.wall_ns == 1_000_000
-    same = gapless.compare(study, study)
-    assert same.a.step_ns == same.b.step_ns == 1_000_000
+    comparison = gapless.compare(study, study)
+    assert comparison.a.step_ns == comparison.b.step_ns == 1_000_000
 
 
 def test_bad_input_raises_nothing_but_gapless_error(tmp_path: Path) -> None:
@@ -41,10 +41,10 @@ def test_other_names_are_refused() -> None:
 
 def test_importing_gapless_imports_nothing_heavy() -> None:
     script = "import sys, gapless; print([m for m in ('numpy', 'rich') if m in sys.modules])"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
+    assert process.stdout.strip() == "[]"
 
 
 def test_a_script_without_a_guarded_main_opens_many_ranks(tmp_path: Path) -> None:
@@ -56,5 +56,5 @@ def test_a_script_without_a_guarded_main_opens_many_ranks(tmp_path: Path) -> Non
         "import gapless\n"
         f"print('ranks', gapless.open({str(tmp_path / '*.json')!r}, cache=False).run.ranks)\n"
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert done.stdout == "ranks (0, 1)\n"
+    process = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert process.stdout == "ranks (0, 1)\n"

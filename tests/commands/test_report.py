@@ -10,7 +10,7 @@ import pytest
 import gapless
 from gapless import wire
 from gapless.cli import main
-from tests.store.drawing import marks, run, sample, step, training, window
+from tests.store.drawing import marks, write_run, sample, step, training, window
 
 DATA: Final = Path(__file__).parents[1] / "data"
 MS: Final = 1_000_000
@@ -24,17 +24,17 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / ".gapless" / "runs"
 
 
-def long_training() -> bytes:
+def long_training_log() -> bytes:
     """Give the log of eleven steps of 10 ms, with a window ``rank0-step1.json``."""
-    steps = [step(at, at * 10 * MS - 5, at * 10 * MS) for at in range(4, 15)]
-    waits = [(wire.NEXT, 0, 0, 11, at * 10 * MS, at * 10 * MS + 4 * MS, at) for at in range(4, 14)]
+    steps = [step(index, index * 10 * MS - 5, index * 10 * MS) for index in range(4, 15)]
+    waits = [(wire.NEXT, 0, 0, 11, index * 10 * MS, index * 10 * MS + 4 * MS, index) for index in range(4, 14)]
     frames = [*training()[:2], training()[8], marks(*steps, *waits)]
     return b"".join([*frames, wire.text_frame(wire.END, {"ns": 150 * MS, "how": "exit"})])
 
 
 def test_the_last_run_is_reported(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(runs / "2026-11-20T10-00-00-aaaa", {}, started_unix_ns=1)
-    run(runs / "2026-11-21T10-00-00-bbbb", {"rank0.log": long_training()}, ended=150 * MS)
+    write_run(runs / "2026-11-20T10-00-00-aaaa", {}, started_unix_ns=1)
+    write_run(runs / "2026-11-21T10-00-00-bbbb", {"rank0.log": long_training_log()}, ended=150 * MS)
     assert main(["report"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("gapless · 11 steps of 10.00 ms")
@@ -49,7 +49,7 @@ def test_the_last_run_is_reported(runs: Path, capsys: pytest.CaptureFixture[str]
 def test_parts_of_a_report_are_asked_for_by_name(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    write_run(runs / "a", {"rank0.log": long_training_log()}, ended=150 * MS)
     assert main(["report", "--section", "steps", "--section", "unseen"]) == 0
     assert capsys.readouterr().out.startswith("steps    median 10.00 ms")
     assert main(["report", "--section", "nonsense"]) == 2
@@ -59,7 +59,7 @@ def test_parts_of_a_report_are_asked_for_by_name(
 def test_a_run_is_named_by_the_beginning_of_its_id_or_its_folder(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = run(runs / "2026-11-21T10-00-00-bbbb", {"rank0.log": long_training()})
+    folder = write_run(runs / "2026-11-21T10-00-00-bbbb", {"rank0.log": long_training_log()})
     for name in ("2026-11", str(folder)):
         assert main(["report", name, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["run"]["id"] == folder.name
@@ -68,16 +68,16 @@ def test_a_run_is_named_by_the_beginning_of_its_id_or_its_folder(
 
 
 def test_a_window_parts_the_step(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    folder = write_run(runs / "a", {"rank0.log": long_training_log()}, ended=150 * MS)
     (folder / "windows").mkdir()
     shutil.copy(DATA / "amp_bf16.json.gz", folder / "windows" / "rank0-step1.json.gz")
     assert main(["report", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    made = found["step_account"]
-    assert made["refined_by"] == found["account"]["steps"] > 0
-    assert made["on_device"]
-    assert "step" not in made["leaves"]
-    assert sum(made["leaves"].values()) == made["wall_ns"] == 100 * MS
+    report = json.loads(capsys.readouterr().out)
+    account = report["step_account"]
+    assert account["refined_by"] == report["account"]["steps"] > 0
+    assert account["on_device"]
+    assert "step" not in account["leaves"]
+    assert sum(account["leaves"].values()) == account["wall_ns"] == 100 * MS
     assert main(["report", "--full"]) == 0
     assert "operators, a step" in capsys.readouterr().out
 
@@ -85,7 +85,7 @@ def test_a_window_parts_the_step(runs: Path, capsys: pytest.CaptureFixture[str])
 def test_a_window_that_cannot_be_read_is_said_and_the_rest_reported(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    folder = write_run(runs / "a", {"rank0.log": long_training_log()}, ended=150 * MS)
     (folder / "windows").mkdir()
     (folder / "windows" / "rank0-step1.json").write_text("no trace")
     assert main(["report", "--full"]) == 0
@@ -95,7 +95,7 @@ def test_a_window_that_cannot_be_read_is_said_and_the_rest_reported(
 
 
 def test_open_gives_a_runs_study_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    folder = write_run(runs / "a", {"rank0.log": long_training_log()}, ended=150 * MS)
     study = gapless.open(folder)
     assert study.recorded is not None
     assert study.recorded.timeline.wall_ns == sum(study.recorded.timeline.leaves.values())
@@ -105,9 +105,9 @@ def test_open_gives_a_runs_study_too(runs: Path, capsys: pytest.CaptureFixture[s
 
 def test_samples_are_drawn_and_paid_for(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = {"gpu0.sm": 50, "gpu0.power": 200}
-    samples = b"".join(sample(at * 10 * MS, **values) for at in range(15))
-    logs = {"rank0.log": long_training(), "samples.log": samples}
-    run(runs / "a", logs, ended=150 * MS)
+    samples = b"".join(sample(index * 10 * MS, **values) for index in range(15))
+    logs = {"rank0.log": long_training_log(), "samples.log": samples}
+    write_run(runs / "a", logs, ended=150 * MS)
     assert main(["report", "--price", "2.5"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "energy 28 J (sampled power), 14 J of it (50 %) while no kernel ran" in out
@@ -118,43 +118,43 @@ def test_samples_are_drawn_and_paid_for(runs: Path, capsys: pytest.CaptureFixtur
 
 
 def test_what_no_recording_has_is_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(runs / "a", {"rank0.log": long_training()}, ended=150 * MS)
+    write_run(runs / "a", {"rank0.log": long_training_log()}, ended=150 * MS)
     assert main(["report", "--rank", "7"]) == 2
     assert "there is no rank 7: there are 0" in capsys.readouterr().err
     assert main(["report", "--csv", "nothing"]) == 2
 
 
-def with_windows(folder: Path, *names: str) -> Path:
+def write_run_with_windows(folder: Path, *names: str) -> Path:
     """Give a run whose windows are recorded traces; from the second on they have stacks."""
-    log = long_training()
-    for at in range(1, len(names)):
-        log += window(at + 1, stacks=True)
-    made = run(folder, {"rank0.log": log}, ended=150 * MS)
-    (made / "windows").mkdir()
-    for at, name in enumerate(names, 1):
-        shutil.copy(DATA / name, made / "windows" / f"rank0-step{at}.json.gz")
-    return made
+    log = long_training_log()
+    for number in range(1, len(names)):
+        log += window(number + 1, stacks=True)
+    run_folder = write_run(folder, {"rank0.log": log}, ended=150 * MS)
+    (run_folder / "windows").mkdir()
+    for number, name in enumerate(names, 1):
+        shutil.copy(DATA / name, run_folder / "windows" / f"rank0-step{number}.json.gz")
+    return run_folder
 
 
 def test_windows_with_stacks_give_lines_and_nothing_else(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with_windows(runs / "a", "amp_bf16.json.gz")
+    write_run_with_windows(runs / "a", "amp_bf16.json.gz")
     assert main(["report", "--json"]) == 0
-    alone = json.loads(capsys.readouterr().out)
-    with_windows(runs / "b", "amp_bf16.json.gz", "stacks_memory.json.gz")
+    without_stacks = json.loads(capsys.readouterr().out)
+    write_run_with_windows(runs / "b", "amp_bf16.json.gz", "stacks_memory.json.gz")
     assert main(["report", "b", "--json"]) == 0
-    both = json.loads(capsys.readouterr().out)
-    assert alone["step_account"] == both["step_account"]
-    assert not alone["tables"]["lines"]
-    assert both["tables"]["lines"]
-    assert not any("stacks" in note for note in both["health"]["notes"])
+    with_stacks = json.loads(capsys.readouterr().out)
+    assert without_stacks["step_account"] == with_stacks["step_account"]
+    assert not without_stacks["tables"]["lines"]
+    assert with_stacks["tables"]["lines"]
+    assert not any("stacks" in note for note in with_stacks["health"]["notes"])
 
 
 def test_without_samples_cost_goes_by_the_account(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with_windows(runs / "a", "amp_bf16.json.gz")
+    write_run_with_windows(runs / "a", "amp_bf16.json.gz")
     assert main(["report", "--price", "2.5", "--markdown"]) == 0
     out = capsys.readouterr().out
     assert "on one NVIDIA H200" in out
@@ -166,6 +166,6 @@ def test_without_samples_cost_goes_by_the_account(
 def test_a_selection_of_steps_that_no_window_has_is_refused(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with_windows(runs / "a", "amp_bf16.json.gz")
+    write_run_with_windows(runs / "a", "amp_bf16.json.gz")
     assert main(["report", "--steps", "900"]) == 2
     assert "no step of the capture is in '900'" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from gapless import cli
 from gapless.errors import UsageError
 from gapless.launch import sandbox
-from gapless.model.machine import Constant, Constants, Place
+from gapless.model.machine import Constant, Constants, Platform
 from gapless.model.recording import Recording
 from gapless.model.trial import Trial
 from gapless.store import trials
@@ -53,7 +53,7 @@ for batch in DataLoader(Slow()):
     model(batch).sum().backward()
     optimizer.step()
 """
-Asked = list[trying.Asked]
+Tasks = list[trying.TrialTask]
 
 
 @pytest.fixture
@@ -62,69 +62,69 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     logs = {"rank0.log": b"".join(drawing.training())}
     home = tmp_path / ".gapless" / "runs"
-    return drawing.run(home / "2026-a", logs, folder=str(tmp_path))
+    return drawing.write_run(home / "2026-a", logs, folder=str(tmp_path))
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+def tasks(monkeypatch: pytest.MonkeyPatch) -> Tasks:
     """Give what trials are asked for; they are run by a table."""
-    found: Asked = []
+    tasks: Tasks = []
 
-    def attempt(one: trying.Asked, known: Recording | None, _: object) -> trying.Tried:
-        found.append(one)
-        recording = known or load(next((one.home).glob("2026-*")))
-        return trying.Tried(recording, trial_of(Machine({"A": 20, "B": 10})), ())
+    def attempt(task: trying.TrialTask, known_run: Recording | None, _: object) -> trying.TrialOutcome:
+        tasks.append(task)
+        recording = known_run or load(next((task.home).glob("2026-*")))
+        return trying.TrialOutcome(recording, conduct_example(Machine({"A": 20, "B": 10})), ())
 
     monkeypatch.setattr(trying, "attempt", attempt)
-    return found
+    return tasks
 
 
-def always(value: object) -> Callable[..., object]:
+def always_give(value: object) -> Callable[..., object]:
     """Give a function that gives a value, whatever it is asked."""
 
-    def gives(*_: object) -> object:
+    def give(*_: object) -> object:
         return value
 
-    return gives
+    return give
 
 
-def trial_of(machine: Machine, *notes: str) -> Trial:
+def conduct_example(machine: Machine, *notes: str) -> Trial:
     settings = TrialSettings("01", ("python", "train.py"), clock=machine.clock, windows=False)
     return replace(conduct((candidate(),), settings, machine.run, lambda _: None), notes=notes)
 
 
-def test_what_follows_the_sign_is_the_commands_own(run: Path, asked: Asked) -> None:
+def test_what_follows_the_sign_is_the_commands_own(run: Path, tasks: Tasks) -> None:
     words = ["python", "x.py", "--fix", "y", "--", "--json"]
     assert cli.main(["try", "--yes", "--fix", "fused", "--", *words]) == 0
-    assert asked[0].command == tuple(words)
-    assert asked[0].wish.fixes == ("fused",)
+    assert tasks[0].command == tuple(words)
+    assert tasks[0].request.fixes == ("fused",)
     assert run.is_dir()
 
 
 def test_by_itself_what_the_report_of_the_last_run_proposes_is_tried(
-    run: Path, asked: Asked
+    run: Path, tasks: Tasks
 ) -> None:
     assert cli.main(["try", "--yes"]) == 0
-    (one,) = asked
-    assert (one.wish.proposed, one.wish.ceilings) == (True, False)
-    assert (one.command, one.budget_s) == (("python", "train.py"), None)
-    assert trials.of(run)[0].id == "01"
+    (task,) = tasks
+    assert (task.request.proposed, task.request.ceilings) == (True, False)
+    assert (task.command, task.budget_s) == (("python", "train.py"), None)
+    assert trials.run_trials(run)[0].id == "01"
 
 
 @pytest.mark.parametrize("words", [["--ceilings"], ["--fix", "fused"]])
-def test_what_is_named_is_tried_alone(run: Path, asked: Asked, words: list[str]) -> None:
+def test_what_is_named_is_tried_alone(run: Path, tasks: Tasks, words: list[str]) -> None:
     assert cli.main(["try", run.name, "--yes", *words]) == 0
-    assert not asked[0].wish.proposed
+    assert not tasks[0].request.proposed
 
 
 def test_a_check_of_predictions_is_a_trial_by_itself(
-    run: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
+    run: Path, tasks: Tasks, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["try", run.name, "--yes", "--check-prediction"]) == 0
-    assert (asked[0].wish.check, asked[0].wish.proposed) == (True, False)
+    assert (tasks[0].request.check, tasks[0].request.proposed) == (True, False)
     assert cli.main(["try", run.name, "--yes", "--check-prediction", "--fix", "fused"]) == 2
     assert "--check-prediction is a trial by itself" in capsys.readouterr().err
-    assert len(asked) == 1
+    assert len(tasks) == 1
 
 
 def test_a_machine_cannot_be_measured_for_a_run_that_does_not_tell_its_interpreter(
@@ -144,23 +144,23 @@ def test_the_machine_is_measured_in_the_interpreter_of_the_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     values = (Constant("launch.call", "ns", None, 2100.0, 2000.0, 2400.0, 30, 0.5),)
-    place = Place("/venv/bin/python", "3.12.3", "2.11.0", "a processor", 16)
-    seen: list[object] = []
+    platform = Platform("/venv/bin/python", "3.12.3", "2.11.0", "a processor", 16)
+    measured_targets: list[object] = []
 
-    def measure(python: str, *asked: object) -> Constants:
-        seen.append((python, asked[0]))
-        return Constants(place, values, ("launches",), 1e9, 3.5, alone=alone)
+    def measure(python: str, *arguments: object) -> Constants:
+        measured_targets.append((python, arguments[0]))
+        return Constants(platform, values, ("launches",), 1e9, 3.5, alone=alone)
 
     monkeypatch.setattr(machine_constants, "constants", measure)
     interpreter = constants.Interpreter("/venv/bin/python", 0)
-    monkeypatch.setattr(constants, "asked_of", always(interpreter))
+    monkeypatch.setattr(constants, "find_interpreter", always_give(interpreter))
     assert cli.main(["try", run.name, "--machine"]) == 0
-    printed = capsys.readouterr()
-    assert "launch.call" in printed.out
-    assert ("no prediction will use this" in printed.err) == (not alone)
+    output = capsys.readouterr()
+    assert "launch.call" in output.out
+    assert ("no prediction will use this" in output.err) == (not alone)
     assert cli.main(["try", run.name, "--machine", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["constants"]["values"][0]["value"] == 2100.0
-    assert seen == [("/venv/bin/python", 0)] * 2
+    assert measured_targets == [("/venv/bin/python", 0)] * 2
 
 
 def test_a_run_and_a_command_are_too_much(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,34 +169,34 @@ def test_a_run_and_a_command_are_too_much(run: Path, capsys: pytest.CaptureFixtu
 
 
 def test_json_stands_alone_on_the_output(
-    run: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
+    run: Path, tasks: Tasks, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["try", run.name, "--yes", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["trials"][0]["verdict"] == "confirmed"
-    assert len(asked) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["trials"][0]["verdict"] == "confirmed"
+    assert len(tasks) == 1
 
 
 def test_what_was_interrupted_is_printed_and_ends_as_ctrl_c_does(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cut = trial_of(Machine({"A": 20, "B": 10}), INTERRUPTED)
-    given = trying.Tried(load(run), cut, ())
-    monkeypatch.setattr(trying, "attempt", always(given))
+    interrupted_trial = conduct_example(Machine({"A": 20, "B": 10}), INTERRUPTED)
+    outcome = trying.TrialOutcome(load(run), interrupted_trial, ())
+    monkeypatch.setattr(trying, "attempt", always_give(outcome))
     assert cli.main(["try", "--yes"]) == 130
     assert "confirmed 2.000×" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("run")
 def test_without_a_terminal_and_a_yes_nothing_is_started(
-    asked: Asked, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tasks: Tasks, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "available", always("there is none here"))
+    monkeypatch.setattr(sandbox, "explain_unavailable", always_give("there is none here"))
     assert cli.main(["try"]) == 2
-    told = capsys.readouterr().err
-    assert "there is no private view of it (there is none here)" in told
-    assert "--yes" in told.splitlines()[-1]
-    assert asked == []
+    error_text = capsys.readouterr().err
+    assert "there is no private view of it (there is none here)" in error_text
+    assert "--yes" in error_text.splitlines()[-1]
+    assert tasks == []
 
 
 def spoil_folder(run: Path) -> str:
@@ -212,41 +212,41 @@ def spoil_logs(run: Path) -> str:
 
 @pytest.mark.parametrize("spoil", [spoil_folder, spoil_logs])
 def test_a_run_that_cannot_be_tried_is_told(
-    run: Path, asked: Asked, capsys: pytest.CaptureFixture[str], spoil: Callable[[Path], str]
+    run: Path, tasks: Tasks, capsys: pytest.CaptureFixture[str], spoil: Callable[[Path], str]
 ) -> None:
     why = spoil(run)
     assert cli.main(["try", "--yes"]) == 2
     assert why in capsys.readouterr().err
-    assert asked == []
+    assert tasks == []
 
 
-def test_a_later_run_that_did_not_train_is_passed_over(run: Path, asked: Asked) -> None:
-    drawing.run(run.parent / "2026-b", {}, folder=str(run.parents[2]))
+def test_a_later_run_that_did_not_train_is_passed_over(run: Path, tasks: Tasks) -> None:
+    drawing.write_run(run.parent / "2026-b", {}, folder=str(run.parents[2]))
     assert cli.main(["try", "--yes"]) == 0
-    assert [one.home for one in asked] == [run.parent]
+    assert [task.home for task in tasks] == [run.parent]
 
 
-def test_a_folder_of_runs_stands_for_its_last(run: Path, asked: Asked) -> None:
-    moved = run.parents[2] / "elsewhere"
-    run.parent.rename(moved)
+def test_a_folder_of_runs_stands_for_its_last(run: Path, tasks: Tasks) -> None:
+    moved_folder = run.parents[2] / "elsewhere"
+    run.parent.rename(moved_folder)
     assert cli.main(["try", "elsewhere", "--yes"]) == 0
-    assert len(asked) == 1
+    assert len(tasks) == 1
 
 
 @pytest.mark.usefixtures("run")
 def test_interrupted_before_arms_could_be_compared_it_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> trying.Tried:
+    def interrupt(*_: object) -> trying.TrialOutcome:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trying, "attempt", interrupted)
+    monkeypatch.setattr(trying, "attempt", interrupt)
     assert cli.main(["try", "--yes"]) == 130
     assert "interrupted before two arms could be compared" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "brief"),
+    ("words", "expected"),
     [
         (["--ceilings"], (2, False, 120.0)),
         (["--ceilings", "--budget", "5m"], (2, False, 300.0)),
@@ -258,17 +258,17 @@ def test_ceilings_alone_are_brief(
     run: Path,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
-    brief: tuple[int, bool, float],
+    expected: tuple[int, bool, float],
 ) -> None:
-    found = list[TrialSettings]()
+    conducted_settings = list[TrialSettings]()
 
-    def stop(_: tuple[Candidate, ...], settings: TrialSettings, *_more: object) -> Trial:
-        found.append(settings)
+    def stop(_: tuple[Candidate, ...], settings: TrialSettings, *_arguments: object) -> Trial:
+        conducted_settings.append(settings)
         raise UsageError("enough")
 
     monkeypatch.setattr(trying, "conduct", stop)
     assert cli.main(["try", "--yes", *words]) == 2
-    assert (found[0].pairs, found[0].windows, found[0].budget_s) == brief
+    assert (conducted_settings[0].pairs, conducted_settings[0].windows, conducted_settings[0].budget_s) == expected
     assert list((run / "trials").iterdir()) == []
 
 
@@ -280,11 +280,11 @@ def test_a_command_that_was_never_recorded_is_tried(
     Path("train.py").write_text(TRAINING)
     words = ["--set", "torch.optim.SGD.foreach=true", "--yes", "--json", "--budget", "60s"]
     assert cli.main(["try", *words, "--steps", "40", "--", sys.executable, "train.py"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    (one,) = told["trials"]
-    assert one["speedup"]["low"] <= one["speedup"]["mid"] <= one["speedup"]["high"]
-    assert (one["parity"], one["data"]) == ("same", "same")
-    assert len(one["arms"]) >= 4
+    document = json.loads(capsys.readouterr().out)
+    (trial,) = document["trials"]
+    assert trial["speedup"]["low"] <= trial["speedup"]["mid"] <= trial["speedup"]["high"]
+    assert (trial["parity"], trial["data"]) == ("same", "same")
+    assert len(trial["arms"]) >= 4
     assert sorted(path.name for path in tmp_path.iterdir()) == [".gapless", "train.py"]
 
 
@@ -297,11 +297,11 @@ def test_known_delays_are_predicted_and_measured(
     assert cli.main(["check", "--", sys.executable, "train.py"]) == 0
     capsys.readouterr()
     assert cli.main(["try", "--check-prediction", "--yes", "--json", "--budget", "90s"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    checks = [one["check"] for one in told["trials"]]
-    assert "the loader" in [one["place"] for one in checks]
-    for one in checks:
-        assert one["measured"] is not None
-        assert one["agreement"] in {"within", "near", "undecided"}
+    document = json.loads(capsys.readouterr().out)
+    checks = [trial["check"] for trial in document["trials"]]
+    assert "the loader" in [check["place"] for check in checks]
+    for check in checks:
+        assert check["measured"] is not None
+        assert check["agreement"] in {"within", "near", "undecided"}
     assert cli.main(["report", "--markdown"]) == 0
     assert "a delay of" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gapless.errors import NotATraceError
 from gapless.formats import chunks, read
 from gapless.model.trace import Trace
-from tests.formats.writing import counted, differences, document, kernel, op, spans, written
+from tests.formats.writing import health_counts, differences, document, kernel, op, spans, write_trace
 
 _TIMES: Any = {"ts": 10.5, "dur": 5.25, "pid": 1, "tid": 2}
 _OP: Any = {"ph": "X", "cat": "cpu_op"}
@@ -30,11 +30,11 @@ _EVENTS: list[dict[str, Any]] = [
 _HEAD = {"schemaVersion": 1, "baseTimeNanoseconds": 7, "distributedInfo": {"rank": 3}}
 
 
-def _first() -> str:
+def _events_first() -> str:
     return json.dumps({"traceEvents": _EVENTS, **_HEAD})
 
 
-def _last() -> str:
+def _events_last() -> str:
     return json.dumps({**_HEAD, "traceEvents": _EVENTS})
 
 
@@ -46,7 +46,7 @@ def _compact() -> str:
     return json.dumps({**_HEAD, "traceEvents": _EVENTS}, separators=(",", ":"))
 
 
-def _sorted() -> str:
+def _sorted_keys() -> str:
     return json.dumps({**_HEAD, "traceEvents": _EVENTS}, sort_keys=True)
 
 
@@ -69,18 +69,18 @@ def _trailing_comma() -> str:
 
 
 _LAYOUTS = [
-    *(_first, _last, _pretty, _compact, _sorted),
+    *(_events_first, _events_last, _pretty, _compact, _sorted_keys),
     *(_not_ascii, _phase_last, _line_by_line, _trailing_comma),
 ]
 
 
-def _check(trace: Trace) -> None:
+def _check_events(trace: Trace) -> None:
     assert spans(trace) == [
         ("aten::add", 10500, 15750),
         ("k},{", 12000, 13000),
         ('"quoted" ], é', 10500, 15750),
     ]
-    assert counted(trace) == ({}, {})
+    assert health_counts(trace) == ({}, {})
     assert trace.written_events == 6
     assert not trace.health.truncated
     assert trace.tracks[0].process == "python"
@@ -95,64 +95,64 @@ def test_reads_the_same_from_every_layout_in_chunks_of_any_size(
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK", chunk)
     monkeypatch.setattr("gapless.formats.stream.PIECE", 100)
-    trace = read(written(tmp_path, layout()))
-    _check(trace)
+    trace = read(write_trace(tmp_path, layout()))
+    _check_events(trace)
     assert trace.rank == 3
     assert trace.origin_ns == 7
     assert trace.health.source == "kineto"
 
 
 def test_reads_a_bare_list(tmp_path: Path) -> None:
-    trace = read(written(tmp_path, json.dumps(_EVENTS)))
-    _check(trace)
+    trace = read(write_trace(tmp_path, json.dumps(_EVENTS)))
+    _check_events(trace)
     assert trace.health.source == "chrome"
     assert trace.rank is None
 
 
 def test_a_bare_list_may_stay_open_as_chrome_allows(tmp_path: Path) -> None:
-    trace = read(written(tmp_path, json.dumps(_EVENTS)[:-1]))
-    _check(trace)
+    trace = read(write_trace(tmp_path, json.dumps(_EVENTS)[:-1]))
+    _check_events(trace)
     assert trace.health.notes == ("the list of events is not closed",)
 
 
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz", "t.json.zst", "t"])
 def test_compression_is_told_by_content(tmp_path: Path, name: str) -> None:
-    _check(read(written(tmp_path, _last(), name)))
+    _check_events(read(write_trace(tmp_path, _events_last(), name)))
 
 
 def test_compression_is_told_by_content_not_by_the_suffix(tmp_path: Path) -> None:
-    _check(read(written(tmp_path, gzip.compress(_last().encode()), "misnamed.json")))
-    _check(read(written(tmp_path, gzip.compress(_last().encode()), "misnamed.zst.json")))
+    _check_events(read(write_trace(tmp_path, gzip.compress(_events_last().encode()), "misnamed.json")))
+    _check_events(read(write_trace(tmp_path, gzip.compress(_events_last().encode()), "misnamed.zst.json")))
 
 
 def test_reads_a_gzip_of_several_members_with_padding(tmp_path: Path) -> None:
-    data = _last().encode()
+    data = _events_last().encode()
     members = [
         gzip.compress(data[:300], mtime=0),
         b"\0" * 9,
         gzip.compress(data[300:500], mtime=0),
         gzip.compress(data[500:], mtime=0),
     ]
-    _check(read(written(tmp_path, b"".join(members), "t.bin")))
+    _check_events(read(write_trace(tmp_path, b"".join(members), "t.bin")))
 
 
 def test_bytes_after_the_compressed_stream_are_ignored_and_noted(tmp_path: Path) -> None:
-    trace = read(written(tmp_path, gzip.compress(_last().encode()) + b"rubbish", "t.bin"))
-    _check(trace)
+    trace = read(write_trace(tmp_path, gzip.compress(_events_last().encode()) + b"rubbish", "t.bin"))
+    _check_events(trace)
     assert trace.health.notes == ("7 bytes after the compressed stream were ignored",)
 
 
 def test_metadata_after_the_events_may_hold_what_looks_like_events(tmp_path: Path) -> None:
     devices = '"deviceProperties": [{"id": 0, "name": "A"}, {"id": 1, "name": "B"}]'
     tail = f', {devices}, "distributedInfo": {{"rank": 5}}'
-    trace = read(written(tmp_path, document([op("a"), kernel()], "", tail)))
+    trace = read(write_trace(tmp_path, document([op("a"), kernel()], "", tail)))
     assert [device.name for device in trace.devices] == ["A", "B"]
     assert trace.rank == 5
     assert len(trace.events) == 2
 
 
 def test_an_empty_list_of_kineto_is_a_trace_without_events(tmp_path: Path) -> None:
-    trace = read(written(tmp_path, document([])))
+    trace = read(write_trace(tmp_path, document([])))
     assert len(trace.events) == 0
     assert trace.health.dropped == ()
 
@@ -168,14 +168,14 @@ def test_no_name_can_fool_the_cutting(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], chunk: int, indent: int | None
 ) -> None:
     folder = tmp_path_factory.mktemp("names")
-    listed = [{"ph": "X", "ts": i, "dur": 1, "name": n, "args": {"x": [{"name": n}, {"id": n}]}}
+    events = [{"ph": "X", "ts": i, "dur": 1, "name": n, "args": {"x": [{"name": n}, {"id": n}]}}
               for i, n in enumerate(names)]  # fmt: skip
-    path = written(folder, json.dumps({"traceEvents": listed, "z": names}, indent=indent))
+    path = write_trace(folder, json.dumps({"traceEvents": events, "z": names}, indent=indent))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "CHUNK", chunk)
         trace = read(path, processes=1)
     assert [name for name, _, _ in spans(trace)] == names
-    assert counted(trace) == ({}, {})
+    assert health_counts(trace) == ({}, {})
     assert differences(trace, read(path, processes=1)) == []
 
 
@@ -201,7 +201,7 @@ def test_no_name_can_fool_the_cutting(
 def test_refuses_what_is_no_trace_with_path_and_reason(
     tmp_path: Path, content: bytes, says: str
 ) -> None:
-    path = written(tmp_path, content, "other")
+    path = write_trace(tmp_path, content, "other")
     with pytest.raises(NotATraceError) as caught:
         read(path)
     assert str(caught.value).startswith(str(path))

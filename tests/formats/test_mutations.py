@@ -4,29 +4,29 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.mutations import inconsistencies, mutated, outcome, specimens
+from benchmarks.mutations import find_faults, mutate, try_mutant, load_specimens
 from gapless.formats import read
 
 
 def test_specimens_are_sound_and_small(tmp_path: Path) -> None:
-    sources = specimens()
+    sources = load_specimens()
     assert len(sources) >= 10
     for source in sources:
         path = tmp_path / "specimen.json"
         path.write_bytes(source)
         trace = read(path)
-        assert inconsistencies(trace) == []
+        assert find_faults(trace) == []
         assert (trace.health.dropped, trace.health.repaired) == ((), ())
         assert len(trace.events) > 100
         assert len(source) < 200_000
 
 
 def test_a_hundred_and_twenty_mutants_are_read_soundly_or_refused(tmp_path: Path) -> None:
-    sources = specimens()
+    sources = load_specimens()
     outcomes: Counter[str] = Counter()
     for seed in range(120):
         rng = random.Random(f"ci:{seed}")
-        outcomes[outcome(mutated(rng.choice(sources), rng), tmp_path)] += 1
+        outcomes[try_mutant(mutate(rng.choice(sources), rng), tmp_path)] += 1
     assert outcomes.total() == 120
     assert outcomes["cut: what was there is given"] > 8
     assert outcomes["some events dropped and counted"] > 8

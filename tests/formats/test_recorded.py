@@ -13,13 +13,13 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from gapless.formats import read
 from gapless.model import category as c
-from tests.formats.writing import counted, spans
+from tests.formats.writing import health_counts, spans
 
 DATA = sorted((Path(__file__).parents[1] / "data").glob("*.json.gz"))
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trace_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Record two steps of a small training with shapes, memory and stacks."""
     folder = tmp_path_factory.mktemp("recorded")
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
@@ -38,11 +38,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _plain(path: Path) -> list[dict[str, Any]]:
+def _read_json(path: Path) -> list[dict[str, Any]]:
     data = path.read_bytes()
     data = gzip.decompress(data) if path.suffix == ".gz" else data
-    found: dict[str, Any] = json.loads(data, parse_float=Decimal, parse_int=Decimal)
-    return found["traceEvents"]
+    document: dict[str, Any] = json.loads(data, parse_float=Decimal, parse_int=Decimal)
+    return document["traceEvents"]
 
 
 def _ns(value: Decimal) -> int:
@@ -50,14 +50,14 @@ def _ns(value: Decimal) -> int:
 
 
 def _check_against_json(path: Path) -> None:
-    entries = _plain(path)
+    entries = _read_json(path)
     complete = [e for e in entries if e["ph"] == "X" and e["cat"] != "cpu_instant_event"]
     trace = read(path, processes=1)
     assert trace.written_events == len(entries)
     assert spans(trace) == [
         (e["name"], _ns(e["ts"]), _ns(e["ts"]) + _ns(e["dur"])) for e in complete
     ]
-    assert counted(trace) == ({}, {})
+    assert health_counts(trace) == ({}, {})
     assert not trace.health.truncated
     allocations = [e for e in entries if e["name"] == "[memory]"]
     assert trace.memory.time.tolist() == [_ns(e["ts"]) for e in allocations]
@@ -75,9 +75,9 @@ def _check_against_json(path: Path) -> None:
             assert _lists(shape.dims) == args["Input Dims"]
             assert events.correlation[row] == args.get("Sequence number", -1)
         elif events.category[row] in c.ACTIVITIES:
-            place = details[row]
-            assert trace.gpu.stream[place] == args["stream"]
-            assert trace.gpu.device[place] == args["device"]
+            gpu_row = details[row]
+            assert trace.gpu.stream[gpu_row] == args["stream"]
+            assert trace.gpu.device[gpu_row] == args["device"]
             assert events.correlation[row] == args["correlation"]
 
 
@@ -88,8 +88,8 @@ def _lists(value: object) -> object:
 
 
 @pytest.mark.parametrize("name", ["cpp.json", "cpp.json.gz", "python.json"])
-def test_reads_what_torch_records_as_a_plain_reading_does(recorded: Path, name: str) -> None:
-    _check_against_json(recorded / name)
+def test_reads_what_torch_records_as_a_plain_reading_does(trace_folder: Path, name: str) -> None:
+    _check_against_json(trace_folder / name)
 
 
 @pytest.mark.parametrize("path", DATA, ids=lambda path: path.name.split(".json")[0])
@@ -97,8 +97,8 @@ def test_reads_the_fixtures_as_a_plain_reading_does(path: Path) -> None:
     _check_against_json(path)
 
 
-def test_both_writers_of_torch_give_the_same_events(recorded: Path) -> None:
-    cpp, python = read(recorded / "cpp.json"), read(recorded / "python.json")
+def test_both_writers_of_torch_give_the_same_events(trace_folder: Path) -> None:
+    cpp, python = read(trace_folder / "cpp.json"), read(trace_folder / "python.json")
     assert cpp.origin_ns == python.origin_ns
     assert len(cpp.memory.time) == len(python.memory.time) > 0
     ours = Counter(span[1:] for span in spans(cpp) if not span[0].startswith("PyTorch Profiler"))
@@ -109,12 +109,12 @@ def test_both_writers_of_torch_give_the_same_events(recorded: Path) -> None:
     assert 'my "quoted" \\ é range' in python.names
 
 
-def test_recorded_categories_and_steps_are_there(recorded: Path) -> None:
-    trace = read(recorded / "cpp.json")
+def test_recorded_categories_and_steps_are_there(trace_folder: Path) -> None:
+    trace = read(trace_folder / "cpp.json")
     codes: list[int] = trace.events.category.tolist()
-    found = Counter(codes)
-    assert found[c.CPU_OP] > 50
-    assert found[c.PYTHON_FUNCTION] > 50
-    assert found[c.USER_ANNOTATION] >= 4
+    counts = Counter(codes)
+    assert counts[c.CPU_OP] > 50
+    assert counts[c.PYTHON_FUNCTION] > 50
+    assert counts[c.USER_ANNOTATION] >= 4
     assert trace.health.source == "kineto"
     assert trace.health.resolution_ns == 1

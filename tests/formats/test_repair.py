@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from gapless.formats import read
-from tests.formats.writing import counted, document, kernel, op, opened, raw, spans, written
+from tests.formats.writing import health_counts, document, kernel, op, read_events, raw_event, spans, write_trace
 
-_NAMED = [
+_BROKEN_NAMES = [
     # what the writer wrote between the quotes, what it meant, what is counted
     (b"a\x01b", "a\x01b", "raw control character"),
     (b"two\nlines", "two\nlines", "raw control character"),
@@ -23,28 +23,28 @@ _NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "meant", "what"), _NAMED)
-def test_mends_a_name_and_counts_it(tmp_path: Path, text: bytes, meant: str, what: str) -> None:
+@pytest.mark.parametrize(("text", "expected_name", "repair"), _BROKEN_NAMES)
+def test_mends_a_name_and_counts_it(tmp_path: Path, text: bytes, expected_name: str, repair: str) -> None:
     before, after = op("before", ts="1").encode(), kernel(ts="9").encode()
-    broken = (
+    broken_event = (
         b'{"ph": "X", "name": "'
         + text
         + b'", "cat": "cpu_op", "pid": 1, "tid": 2, "ts": 5.5, "dur": 1}'
     )
     data = (
-        document([]).encode().replace(b"\n]", b"\n" + b",\n".join((before, broken, after)) + b"\n]")
+        document([]).encode().replace(b"\n]", b"\n" + b",\n".join((before, broken_event, after)) + b"\n]")
     )
-    trace = read(written(tmp_path, data))
-    assert spans(trace) == [("before", 1000, 6000), (meant, 5500, 6500), ("k", 9000, 12000)]
-    assert counted(trace) == ({}, {what: 1})
+    trace = read(write_trace(tmp_path, data))
+    assert spans(trace) == [("before", 1000, 6000), (expected_name, 5500, 6500), ("k", 9000, 12000)]
+    assert health_counts(trace) == ({}, {repair: 1})
     assert trace.written_events == 3
     "".join(trace.names).encode()  # what cannot be printed would raise
 
 
 def test_a_whole_pair_of_surrogates_is_one_letter_and_no_repair(tmp_path: Path) -> None:
-    trace = opened(tmp_path, [raw(r'"\ud83d\ude00"', "1", "1")])
+    trace = read_events(tmp_path, [raw_event(r'"\ud83d\ude00"', "1", "1")])
     assert trace.names == ("😀",)
-    assert counted(trace) == ({}, {})
+    assert health_counts(trace) == ({}, {})
 
 
 _NO_NUMBER = "no number (N/A, inf, nan)"
@@ -70,14 +70,14 @@ _TEXTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "what", "end"), _TEXTS)
-def test_mends_an_event_and_counts_it(tmp_path: Path, text: str, what: str, end: int) -> None:
-    trace = opened(tmp_path, [op("before", ts="0"), text, op("after", ts="9")])
+@pytest.mark.parametrize(("text", "repair", "end"), _TEXTS)
+def test_mends_an_event_and_counts_it(tmp_path: Path, text: str, repair: str, end: int) -> None:
+    trace = read_events(tmp_path, [op("before", ts="0"), text, op("after", ts="9")])
     assert spans(trace)[1] == ("e", 2000, end)
     assert len(trace.events) == 3
-    dropped, repaired = counted(trace)
+    dropped, repaired = health_counts(trace)
     assert dropped == {}
-    assert what in repaired
+    assert repair in repaired
 
 
 _HOPELESS = [
@@ -91,33 +91,33 @@ _HOPELESS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "what"), _HOPELESS)
+@pytest.mark.parametrize(("text", "reason"), _HOPELESS)
 def test_drops_what_it_would_have_to_guess_and_counts_it(
-    tmp_path: Path, text: str, what: str
+    tmp_path: Path, text: str, reason: str
 ) -> None:
-    trace = opened(tmp_path, [op("before", ts="0"), text, op("after", ts="9")])
+    trace = read_events(tmp_path, [op("before", ts="0"), text, op("after", ts="9")])
     assert [name for name, _, _ in spans(trace)] == ["before", "after"]
-    assert counted(trace) == ({what: 1}, {})
+    assert health_counts(trace) == ({reason: 1}, {})
     assert trace.written_events == 3
 
 
 def test_a_deeply_nested_event_is_dropped_not_a_crash(tmp_path: Path) -> None:
     deep = op("deep")[:-1] + ', "args": {"x": ' + "[" * 100_000 + "]" * 100_000 + "}}"
-    trace = opened(tmp_path, [op("before", ts="0"), deep, op("after", ts="9")])
+    trace = read_events(tmp_path, [op("before", ts="0"), deep, op("after", ts="9")])
     assert [name for name, _, _ in spans(trace)] == ["before", "after"]
 
 
 def test_of_duplicate_keys_the_last_wins(tmp_path: Path) -> None:
-    trace = opened(
+    trace = read_events(
         tmp_path, ['{"ph": "X", "ts": 1, "name": "a", "ts": 2, "dur": 3, "name": "b", "dur": 1}']
     )
     assert spans(trace) == [("b", 2000, 3000)]
 
 
 def test_a_name_that_is_a_number_is_its_text(tmp_path: Path) -> None:
-    trace = opened(tmp_path, [raw("5", "1", "1")])
+    trace = read_events(tmp_path, [raw_event("5", "1", "1")])
     assert trace.names == ("5",)
-    assert counted(trace)[1] == {"value of a wrong type": 1}
+    assert health_counts(trace)[1] == {"value of a wrong type": 1}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_name_that_is_a_number_is_its_text(tmp_path: Path) -> None:
 def test_a_correlation_of_a_wrong_type_is_taken_if_it_is_a_number(
     tmp_path: Path, value: object, column: int
 ) -> None:
-    trace = opened(tmp_path, [kernel(correlation=value), op("after")])
+    trace = read_events(tmp_path, [kernel(correlation=value), op("after")])
     assert trace.events.correlation.tolist() == [column, -1]
 
 
@@ -136,27 +136,27 @@ def test_a_correlation_of_a_wrong_type_is_taken_if_it_is_a_number(
 def test_a_stream_is_a_number_in_any_form_else_that_of_the_track(
     tmp_path: Path, value: object, column: int
 ) -> None:
-    assert opened(tmp_path, [kernel(stream=value)]).gpu.stream.tolist() == [column]
+    assert read_events(tmp_path, [kernel(stream=value)]).gpu.stream.tolist() == [column]
 
 
 def test_bad_utf8_in_what_is_skipped_spoils_nothing(tmp_path: Path) -> None:
     text = document([op("a"), op("b", args={"skipped": "?"})]).encode().replace(b"?", b"\xff")
-    trace = read(written(tmp_path, text))
+    trace = read(write_trace(tmp_path, text))
     assert [name for name, _, _ in spans(trace)] == ["a", "b"]
 
 
 def test_repairs_are_found_among_thousands_of_sound_events(tmp_path: Path) -> None:
     events = [op(f"n{i}", ts=f"{i}.001") for i in range(5000)]
-    for place in (0, 1, 1234, 2500, 4999):
-        events[place] = events[place].replace(f'"n{place}"', f'"n"{place}"')
-    trace = opened(tmp_path, events)
-    assert counted(trace) == ({}, {"unescaped quote": 5})
+    for index in (0, 1, 1234, 2500, 4999):
+        events[index] = events[index].replace(f'"n{index}"', f'"n"{index}"')
+    trace = read_events(tmp_path, events)
+    assert health_counts(trace) == ({}, {"unescaped quote": 5})
     assert trace.events.start.tolist() == [i * 1000 + 1 for i in range(5000)]
 
 
 def test_broken_metadata_costs_only_the_keys_that_are_broken(tmp_path: Path) -> None:
     head = '"bad": N/A, "baseTimeNanoseconds": 5, "path": "C:\\x", "distributedInfo": {"rank": 2}, '
-    trace = opened(tmp_path, [op()], head)
+    trace = read_events(tmp_path, [op()], head)
     assert (trace.origin_ns, trace.rank) == (5, 2)
 
 
@@ -165,7 +165,7 @@ def test_metadata_of_wrong_types_is_absent_not_a_crash(tmp_path: Path) -> None:
         '"baseTimeNanoseconds": "soon", "deviceProperties": [3, {"id": "x", "name": 5}], '
         '"distributedInfo": {"rank": [1], "world_size": null, "backend": 7}, "INFO": {"a": 1}, '
     )
-    trace = opened(tmp_path, [op()], head)
+    trace = read_events(tmp_path, [op()], head)
     assert trace.origin_ns == 0
     assert trace.devices[0].name is None
     assert trace.distributed is not None

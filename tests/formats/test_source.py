@@ -9,8 +9,8 @@ import pytest
 from gapless.errors import GaplessError, NotATraceError, NotFoundError, UsageError
 from gapless.formats import find, read, spool
 from gapless.formats.source import is_stream, rank_of
-from gapless.formats.stream import Text
-from tests.formats.writing import document, op, written
+from gapless.formats.stream import TraceText
+from tests.formats.writing import document, op, write_trace
 
 _TEXT = document([op()])
 
@@ -21,14 +21,14 @@ def _names(folder: Path, *paths: str) -> list[str]:
 
 def _tree(folder: Path) -> None:
     (folder / "deep" / "deeper").mkdir(parents=True)
-    written(folder, _TEXT, "host_12.1712195495505.pt.trace.json.gz")
-    written(folder, _TEXT, "b.json")
-    written(folder, _TEXT, "deep/rank_3.json.zst")
-    written(folder, "[" + op() + "]", "deep/deeper/bare.json")
-    written(folder, '{"name": "left-pad"}', "package.json")
-    written(folder, "not JSON", "deep/broken.json")
-    written(folder, b"\x1f\x8b\x08 no gzip", "deep/odd.json.gz")
-    written(folder, _TEXT, "notes.txt")
+    write_trace(folder, _TEXT, "host_12.1712195495505.pt.trace.json.gz")
+    write_trace(folder, _TEXT, "b.json")
+    write_trace(folder, _TEXT, "deep/rank_3.json.zst")
+    write_trace(folder, "[" + op() + "]", "deep/deeper/bare.json")
+    write_trace(folder, '{"name": "left-pad"}', "package.json")
+    write_trace(folder, "not JSON", "deep/broken.json")
+    write_trace(folder, b"\x1f\x8b\x08 no gzip", "deep/odd.json.gz")
+    write_trace(folder, _TEXT, "notes.txt")
 
 
 def test_a_folder_gives_the_traces_below_it_and_nothing_else(tmp_path: Path) -> None:
@@ -75,10 +75,10 @@ def test_standard_input_is_read_from_a_file_that_is_gone_afterwards() -> None:
 
 
 def test_the_spooled_file_is_gone_after_an_error_too() -> None:
-    spooled = spool(io.BytesIO(b"x"))
-    path = spooled.__enter__()
+    spool_context = spool(io.BytesIO(b"x"))
+    path = spool_context.__enter__()
     assert path.exists()
-    assert not spooled.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    assert not spool_context.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
     assert not path.exists()
 
 
@@ -101,15 +101,15 @@ def test_ranks_come_from_names(path: str, rank: int | None) -> None:
 
 
 def test_what_the_file_says_of_its_rank_wins_over_its_name(tmp_path: Path) -> None:
-    told = document([op()], '"distributedInfo": {"rank": 4}, ')
-    assert read(written(tmp_path, told, "rank_9.json")).rank == 4
-    assert read(written(tmp_path, _TEXT, "rank_9.json")).rank == 9
+    text = document([op()], '"distributedInfo": {"rank": 4}, ')
+    assert read(write_trace(tmp_path, text, "rank_9.json")).rank == 4
+    assert read(write_trace(tmp_path, _TEXT, "rank_9.json")).rank == 9
 
 
 def test_a_pipe_is_a_stream_and_a_device_is_no_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
-    written(tmp_path, _TEXT, "b.json")
+    write_trace(tmp_path, _TEXT, "b.json")
     assert is_stream(str(pipe))
     assert not is_stream(str(tmp_path / "b.json"))
     assert _names(tmp_path, "") == ["b.json"]  # and nobody waits for a writer of the pipe
@@ -122,7 +122,7 @@ def test_a_pipe_is_a_stream_and_a_device_is_no_file(tmp_path: Path) -> None:
 def test_an_empty_path_is_not_the_folder_we_are_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(tmp_path, _TEXT, "b.json")
+    write_trace(tmp_path, _TEXT, "b.json")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFoundError, match="a path is empty"):
         find([""])
@@ -138,18 +138,18 @@ def test_what_must_not_be_read_is_not_passed_over_in_silence(
 ) -> None:
     _tree(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(Text, "pieces", _denied)
+        patch.setattr(TraceText, "pieces", _deny)
         assert "deep/rank_3.json.zst" in _names(tmp_path, "")
     with monkeypatch.context() as patch:
-        patch.setattr(os, "scandir", _denied)
+        patch.setattr(os, "scandir", _deny)
         with pytest.raises(NotFoundError, match="Permission denied"):
             find([str(tmp_path)])
-    monkeypatch.setattr(Path, "is_dir", _denied)
+    monkeypatch.setattr(Path, "is_dir", _deny)
     with pytest.raises(NotFoundError, match="Permission denied"):
         find([str(tmp_path / "b.json")])
 
 
-def _denied(*_: object) -> None:
+def _deny(*_: object) -> None:
     raise PermissionError(13, "Permission denied")
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from gapless.errors import NotATraceError
 from gapless.formats import kineto, pool, read
-from tests.formats.writing import counted, differences, document, kernel, op, written
+from tests.formats.writing import health_counts, differences, document, kernel, op, write_trace
 
 
 def _events(count: int) -> Iterator[str]:
@@ -28,30 +28,30 @@ def _events(count: int) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def big_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a trace of five chunks, whose last ones bring new names and broken events."""
-    return written(tmp_path_factory.mktemp("big"), document(_events(60_000)), "big.json.gz")
+    return write_trace(tmp_path_factory.mktemp("big"), document(_events(60_000)), "big.json.gz")
 
 
-def test_workers_are_no_copies_where_others_await_the_ends_of_children(big: Path) -> None:
+def test_workers_are_no_copies_where_others_await_the_ends_of_children(big_trace: Path) -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as some servers do
     try:
-        assert len(read(big, processes=2).events) == 60_000 + 15_000 + 12
+        assert len(read(big_trace, processes=2).events) == 60_000 + 15_000 + 12
     finally:
         signal.signal(signal.SIGCHLD, before)
 
 
 def test_one_process_reads_if_no_copy_can_be_made(
-    big: Path, monkeypatch: pytest.MonkeyPatch
+    big_trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused() -> int:
+    def refuse_fork() -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    opened = len(list(Path("/proc/self/fd").iterdir()))
+    n_open = len(list(Path("/proc/self/fd").iterdir()))
     monkeypatch.setattr(pool, "_may_fork", lambda: True)
-    monkeypatch.setattr(os, "fork", refused)
-    assert len(read(big, processes=2).events) == 60_000 + 15_000 + 12
-    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+    monkeypatch.setattr(os, "fork", refuse_fork)
+    assert len(read(big_trace, processes=2).events) == 60_000 + 15_000 + 12
+    assert len(list(Path("/proc/self/fd").iterdir())) == n_open
 
 
 @pytest.fixture(params=["copies", "interpreters"])
@@ -64,18 +64,18 @@ def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.mark.usefixtures("ways")
 @pytest.mark.parametrize("processes", [2, 3])
-def test_workers_read_what_one_process_reads_bit_for_bit(big: Path, processes: int) -> None:
-    alone = read(big, processes=1)
-    together = read(big, processes=processes)
+def test_workers_read_what_one_process_reads_bit_for_bit(big_trace: Path, processes: int) -> None:
+    alone = read(big_trace, processes=1)
+    together = read(big_trace, processes=processes)
     assert len(alone.events) == 60_000 + 15_000 + 12
-    assert counted(alone)[1] == {"unescaped quote": 12}
+    assert health_counts(alone)[1] == {"unescaped quote": 12}
     assert differences(alone, together) == []
     assert psutil.Process().children() == []
 
 
-def test_workers_tell_of_a_cut_file_as_one_process_does(big: Path, tmp_path: Path) -> None:
-    data = big.read_bytes()
-    cut = written(tmp_path, b"", "cut.bin")
+def test_workers_tell_of_a_cut_file_as_one_process_does(big_trace: Path, tmp_path: Path) -> None:
+    data = big_trace.read_bytes()
+    cut = write_trace(tmp_path, b"", "cut.bin")
     cut.write_bytes(data[: len(data) * 3 // 4])
     alone = read(cut, processes=1)
     assert alone.health.truncated
@@ -83,71 +83,71 @@ def test_workers_tell_of_a_cut_file_as_one_process_does(big: Path, tmp_path: Pat
 
 
 def test_more_workers_than_chunks_do_no_harm(tmp_path: Path) -> None:
-    path = written(tmp_path, document([op(), kernel()]))
+    path = write_trace(tmp_path, document([op(), kernel()]))
     assert differences(read(path, processes=1), read(path, processes=4)) == []
 
 
 def test_what_is_no_trace_is_refused_before_workers_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "workers", None)
+    monkeypatch.setattr(pool, "start_workers", None)
     with pytest.raises(NotATraceError):
-        read(written(tmp_path, "{}"), processes=2)
+        read(write_trace(tmp_path, "{}"), processes=2)
 
 
 @pytest.mark.usefixtures("ways")
 def test_one_process_reads_on_if_a_worker_is_killed(
-    big: Path, monkeypatch: pytest.MonkeyPatch
+    big_trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, killed = pool.workers, list[int]()
+    start_workers, killed_pids = pool.start_workers, list[int]()
 
     @contextmanager
-    def lethal(path: Path, count: int) -> Generator[list[pool.Worker]]:
-        with start(path, count) as made:
+    def start_and_kill(path: Path, count: int) -> Generator[list[pool.ReadingWorker]]:
+        with start_workers(path, count) as workers:
             for child in psutil.Process().children()[:1]:
                 child.kill()
-                killed.append(child.pid)
-            yield made
+                killed_pids.append(child.pid)
+            yield workers
 
-    monkeypatch.setattr(pool, "workers", lethal)
-    trace = read(big, processes=2)
-    assert len(killed) == 1
-    assert differences(trace, read(big, processes=1)) == []
+    monkeypatch.setattr(pool, "start_workers", start_and_kill)
+    trace = read(big_trace, processes=2)
+    assert len(killed_pids) == 1
+    assert differences(trace, read(big_trace, processes=1)) == []
     assert psutil.Process().children() == []
 
 
 @pytest.mark.parametrize("executable", ["/does/not/exist", ""])
 def test_one_process_reads_if_workers_cannot_start(
-    big: Path, monkeypatch: pytest.MonkeyPatch, executable: str
+    big_trace: Path, monkeypatch: pytest.MonkeyPatch, executable: str
 ) -> None:
     monkeypatch.setattr(pool, "_may_fork", lambda: False)
     monkeypatch.setattr(sys, "executable", executable)
-    assert len(read(big, processes=2).events) == 75_012
+    assert len(read(big_trace, processes=2).events) == 75_012
 
 
 def test_a_worker_that_sends_rubbish_is_as_good_as_dead(
-    big: Path, monkeypatch: pytest.MonkeyPatch
+    big_trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_may_fork", lambda: False)
-    monkeypatch.setattr(pool, "_STARTED_BY", "print('x' * 8 + 'hello' * 10**6)")
-    assert len(read(big, processes=2).events) == 75_012
+    monkeypatch.setattr(pool, "_WORKER_CODE", "print('x' * 8 + 'hello' * 10**6)")
+    assert len(read(big_trace, processes=2).events) == 75_012
 
 
-def test_a_script_without_a_main_guard_may_read_a_big_file(big: Path, tmp_path: Path) -> None:
+def test_a_script_without_a_main_guard_may_read_a_big_file(big_trace: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "from gapless.formats import read\n"
-        f"trace = read({str(big)!r}, processes=2)\n"
+        f"trace = read({str(big_trace)!r}, processes=2)\n"
         "print(len(trace.events))\n"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=240
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("75012\n", "", 0)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("75012\n", "", 0)
 
 
 def test_modules_beside_the_users_script_do_not_reach_the_workers(
-    big: Path, tmp_path: Path
+    big_trace: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "shadow"
     folder.mkdir()
@@ -155,7 +155,7 @@ def test_modules_beside_the_users_script_do_not_reach_the_workers(
     (folder / "script.py").write_text(
         "from gapless.formats import pool, read\n"
         "pool._may_fork = lambda: False\n"
-        f"print(len(read({str(big)!r}, processes=2).events))\n"
+        f"print(len(read({str(big_trace)!r}, processes=2).events))\n"
     )
     environment = {
         **os.environ,
@@ -163,21 +163,21 @@ def test_modules_beside_the_users_script_do_not_reach_the_workers(
         "PYTHONSTARTUP": "x",
         "PYTHONVERBOSE": "",
     }
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "script.py"], cwd=folder, env=environment, capture_output=True, text=True,
         check=False, timeout=240,
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["hello from the wrong place", "75012"]
+    assert completed.stdout.splitlines() == ["hello from the wrong place", "75012"]
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("fork", ["True", "False"])
 def test_no_process_is_left_behind_however_the_reading_ends(
-    big: Path, end: signal.Signals, fork: str
+    big_trace: Path, end: signal.Signals, fork: str
 ) -> None:
     code = (
         f"from gapless.formats import pool, read\npool._may_fork = lambda: {fork}\n"
-        f"while True: read({str(big)!r}, processes=2)"
+        f"while True: read({str(big_trace)!r}, processes=2)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
     try:
@@ -212,9 +212,9 @@ def test_only_big_files_are_worth_workers(
     def counting(_path: Path, _head: bytes, count: int) -> None:
         counts.append(count)
 
-    monkeypatch.setattr(pool, "processors", lambda: 3)
-    monkeypatch.setattr(kineto, "_together", counting)
-    path = written(tmp_path, document([op()]), "t.json.gz" if compressed else "t.json")
+    monkeypatch.setattr(pool, "count_processors", lambda: 3)
+    monkeypatch.setattr(kineto, "_read_with_workers", counting)
+    path = write_trace(tmp_path, document([op()]), "t.json.gz" if compressed else "t.json")
     with path.open("ab") as file:
         file.truncate(size)
     read(path)

@@ -17,22 +17,22 @@ from gapless.model.trace import Trace
 Fields = dict[str, Any]
 
 
-def op(name: str = "aten::add", ts: str = "10.000", dur: str = "5.000", **more: object) -> str:
+def op(name: str = "aten::add", ts: str = "10.000", dur: str = "5.000", **fields: object) -> str:
     """Give the text of a host operator; times are put in as they are written."""
-    return raw(f'"{name}"', ts, dur, **more)
+    return raw_event(f'"{name}"', ts, dur, **fields)
 
 
-def raw(name: str, ts: str, dur: str, **more: object) -> str:
+def raw_event(name: str, ts: str, dur: str, **fields: object) -> str:
     """Give the text of an event whose name and times are JSON already, sound or not."""
-    rest: Fields = {"cat": "cpu_op", "pid": 100, "tid": 100} | more
-    members = "".join(f', "{key}": {json.dumps(value)}' for key, value in rest.items())
+    all_fields: Fields = {"cat": "cpu_op", "pid": 100, "tid": 100} | fields
+    members = "".join(f', "{key}": {json.dumps(value)}' for key, value in all_fields.items())
     return f'{{"ph": "X", "name": {name}, "ts": {ts}, "dur": {dur}{members}}}'
 
 
 def kernel(ts: str = "20.000", dur: str = "3.000", **args: object) -> str:
     """Give the text of a kernel on stream 7 of device 0."""
-    told: Fields = {"device": 0, "stream": 7, "correlation": 5} | args
-    return op("k", ts, dur, cat="kernel", pid=0, tid=7, args=told)
+    all_args: Fields = {"device": 0, "stream": 7, "correlation": 5} | args
+    return op("k", ts, dur, cat="kernel", pid=0, tid=7, args=all_args)
 
 
 def document(events: Iterable[str], head: str = '"schemaVersion": 1, ', tail: str = "") -> str:
@@ -40,7 +40,7 @@ def document(events: Iterable[str], head: str = '"schemaVersion": 1, ', tail: st
     return f'{{{head}"traceEvents": [\n' + ",\n".join(events) + f"\n]{tail}}}\n"
 
 
-def written(folder: Path, text: str | bytes, name: str = "t.json") -> Path:
+def write_trace(folder: Path, text: str | bytes, name: str = "t.json") -> Path:
     """Write a file, compressed as its name says."""
     data = text.encode() if isinstance(text, str) else text
     if name.endswith(".gz"):
@@ -52,9 +52,9 @@ def written(folder: Path, text: str | bytes, name: str = "t.json") -> Path:
     return path
 
 
-def opened(folder: Path, events: Sequence[str], head: str = '"schemaVersion": 1, ') -> Trace:
+def read_events(folder: Path, events: Sequence[str], head: str = '"schemaVersion": 1, ') -> Trace:
     """Read these events."""
-    return read(written(folder, document(events, head)), processes=1)
+    return read(write_trace(folder, document(events, head)), processes=1)
 
 
 def spans(trace: Trace) -> list[tuple[str, int, int]]:
@@ -69,7 +69,7 @@ def labels(trace: Trace) -> list[str]:
     return [c.LABELS[code] for code in trace.events.category.tolist()]
 
 
-def counted(trace: Trace) -> tuple[dict[str, int], dict[str, int]]:
+def health_counts(trace: Trace) -> tuple[dict[str, int], dict[str, int]]:
     """Give what was dropped and what was repaired."""
     health = trace.health
     return (
@@ -78,16 +78,16 @@ def counted(trace: Trace) -> tuple[dict[str, int], dict[str, int]]:
     )
 
 
-def differences(one: Trace, other: Trace) -> list[str]:
+def differences(trace: Trace, other_trace: Trace) -> list[str]:
     """List in what two traces differ, the path aside."""
-    found: list[str] = []
+    differing: list[str] = []
     for name in ("events", "gpu", "memory"):
-        left, right = _columns(one, name), _columns(other, name)
-        for key, column in left.items():
-            if column.dtype != right[key].dtype or not np.array_equal(column, right[key]):
-                found.append(f"{name}.{key}")
-    plain = set(vars(one)) - {"events", "gpu", "memory", "path"}
-    return found + [key for key in sorted(plain) if getattr(one, key) != getattr(other, key)]
+        columns, other_columns = _columns(trace, name), _columns(other_trace, name)
+        for key, column in columns.items():
+            if column.dtype != other_columns[key].dtype or not np.array_equal(column, other_columns[key]):
+                differing.append(f"{name}.{key}")
+    plain_fields = set(vars(trace)) - {"events", "gpu", "memory", "path"}
+    return differing + [key for key in sorted(plain_fields) if getattr(trace, key) != getattr(other_trace, key)]
 
 
 def _columns(trace: Trace, group: str) -> dict[str, npt.NDArray[Any]]:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import torch
 
 from gapless.payload.windows import cupti
-from gapless.payload.windows.capture import Capture
+from gapless.payload.windows.capture import ProfilerCapture
 
 WINDOWS, STEPS, BETWEEN = 25, 2, 3
 Step = Callable[[], None]
@@ -86,7 +86,7 @@ def network() -> Step:
 
 def window(step: Step, place: str) -> int:
     """Have a window over some steps, and give its kernels."""
-    capture = Capture(stacks=False)
+    capture = ProfilerCapture(stacks=False)
     for _ in range(STEPS):
         step()
     return kernels(capture.stop(), place)
@@ -133,7 +133,7 @@ def ends(place: str) -> dict[str, Any]:
     step = network()
     step()
     seen = window(step, place)
-    capture = Capture(stacks=False)
+    capture = ProfilerCapture(stacks=False)
     step()
     begun = time.perf_counter()
     capture.stop()

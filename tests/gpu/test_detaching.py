@@ -16,44 +16,44 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.gpu
 
 
-def told(what: str, *launcher: str, patience_s: float = 120) -> list[dict[str, Any]]:
+def run_script(mode: str, *launcher: str, patience_s: float = 120) -> list[dict[str, Any]]:
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, *launcher, str(SCRIPT), what],
+    process = subprocess.run(
+        [sys.executable, *launcher, str(SCRIPT), mode],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=patience_s,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert process.returncode == 0, process.stderr[-3000:]
+    return [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
 
 
 def test_graphs_are_captured_and_replayed_beside_busy_threads() -> None:
-    (found,) = told("graphs")
-    assert all(found["right"])
-    assert len(found["right"]) == 6
-    assert min(found["beside"]) > 0
-    assert min(found["kernels"]) >= 100
+    (result,) = run_script("graphs")
+    assert all(result["right"])
+    assert len(result["right"]) == 6
+    assert min(result["beside"]) > 0
+    assert min(result["kernels"]) >= 100
 
 
 @pytest.mark.parametrize("number", range(4))
 def test_a_process_ends_that_a_window_precedes(number: int) -> None:  # noqa: ARG001 - a race
-    (found,) = told("ends", patience_s=60)
-    assert min(found["kernels"]) >= 100
+    (result,) = run_script("ends", patience_s=60)
+    assert min(result["kernels"]) >= 100
 
 
 def test_the_profiler_of_the_user_sees_all_its_sessions() -> None:
-    (found,) = told("profiled")
-    assert found["same"]
-    assert min(found["kernels"]) >= 100
-    assert len(found["theirs"]) == 3
-    assert min(found["theirs"]) >= 100
+    (result,) = run_script("profiled")
+    assert result["same"]
+    assert min(result["kernels"]) >= 100
+    assert len(result["theirs"]) == 3
+    assert min(result["theirs"]) >= 100
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 def test_ranks_go_on_reducing() -> None:
-    found = told("ranks", "-m", "torch.distributed.run", "--nproc-per-node=2")
-    assert [one["rank"] for one in sorted(found, key=lambda one: one["rank"])] == [0, 1]
-    assert all(one["right"] and min(one["kernels"]) >= 100 for one in found)
+    results = run_script("ranks", "-m", "torch.distributed.run", "--nproc-per-node=2")
+    assert [result["rank"] for result in sorted(results, key=lambda result: result["rank"])] == [0, 1]
+    assert all(result["right"] and min(result["kernels"]) >= 100 for result in results)

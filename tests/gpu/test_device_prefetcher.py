@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.gpu
-MANY = 100_000
+N_BATCHES = 100_000
 
 
 class Pair(NamedTuple):
@@ -64,38 +64,38 @@ def busy() -> torch.Tensor:
 def test_many_small_batches_are_equal_to_the_bit_under_load() -> None:
     """What was copied too late, or overwritten too early, gives another sum."""
     kinds = [torch.randint(0, 1 << 20, (size,)) for size in (1, 64, 1000, 4096)]
-    pinned = [one.pin_memory() for one in kinds]
+    pinned = [tensor.pin_memory() for tensor in kinds]
 
     def batches() -> Iterator[tuple[torch.Tensor, dict[str, torch.Tensor]]]:
-        for at in range(MANY):
-            x = kinds[at % 4] + 0 if at % 3 else pinned[at % 4]
-            yield x, {"at": torch.full((8,), at)}
+        for index in range(N_BATCHES):
+            x = kinds[index % 4] + 0 if index % 3 else pinned[index % 4]
+            yield x, {"at": torch.full((8,), index)}
 
     weight = busy()
     sums = torch.zeros(2, dtype=torch.int64, device="cuda")
     expected = torch.zeros(2, dtype=torch.int64)
-    for at, (x, y) in enumerate(DevicePrefetcher(batches(), ahead=2)):
+    for index, (x, y) in enumerate(DevicePrefetcher(batches(), ahead=2)):
         assert x.is_cuda
         assert y["at"].is_cuda
-        if at % 10 == 0:
+        if index % 10 == 0:
             weight = (weight @ weight).clamp_(0, 1)  # the batches' kernels wait behind it
-        sums[0] += (x * (at % 7)).sum()
+        sums[0] += (x * (index % 7)).sum()
         sums[1] += y["at"].sum()
-        expected[0] += kinds[at % 4].sum() * (at % 7)
-        expected[1] += 8 * at
+        expected[0] += kinds[index % 4].sum() * (index % 7)
+        expected[1] += 8 * index
     assert sums.tolist() == expected.tolist()
 
 
 def test_each_batch_is_equal_after_it_was_let_go_while_kernels_wait() -> None:
     """Memory of a batch that the consumer let go is not reused before its kernels have run."""
-    sources = [torch.full((256 << 10,), float(at)).pin_memory() for at in range(64)]
+    sources = [torch.full((256 << 10,), float(index)).pin_memory() for index in range(64)]
     results: list[torch.Tensor] = []
     weight = torch.ones(4096, 4096, device="cuda")
     for x in DevicePrefetcher(sources, ahead=1):
         weight = (weight @ weight).clamp_(0, 1)
         results.append(x.mean())
         del x
-    assert [one.item() for one in results] == [float(at) for at in range(64)]
+    assert [mean.item() for mean in results] == [float(index) for index in range(64)]
 
 
 @pytest.mark.parametrize("pin", [False, True])
@@ -123,9 +123,9 @@ def test_nested_batches_arrive_whole(pin: bool) -> None:
         ]
         assert type(batch["pair"]) is Pair
         assert batch["sample"].name == "name"
-        for there, here in pairs:
-            assert there.is_cuda
-            assert torch.equal(there.cpu(), here)
+        for moved, plain_tensor in pairs:
+            assert moved.is_cuda
+            assert torch.equal(moved.cpu(), plain_tensor)
 
 
 def test_objects_that_move_themselves_do() -> None:
@@ -144,8 +144,8 @@ def test_an_iteration_left_early_gives_its_memory_back() -> None:
     before = torch.cuda.memory_allocated()
     source = [torch.zeros(1 << 20) for _ in range(8)]
     batch: Any = None
-    for at, batch in enumerate(DevicePrefetcher(source, ahead=3)):  # noqa: B007 - looked at below
-        if at == 2:
+    for index, batch in enumerate(DevicePrefetcher(source, ahead=3)):  # noqa: B007 - looked at below
+        if index == 2:
             break
     assert batch.is_cuda
     del batch

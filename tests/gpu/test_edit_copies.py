@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from gapless.model.edit import Wrap
-from tests.payload.laying import laid
+from tests.payload.laying import apply_edits
 
 pytestmark = pytest.mark.gpu
 LOADER = "torch.utils.data.DataLoader"
@@ -30,39 +30,39 @@ def train(loader: DataLoader[Any]) -> tuple[list[float], list[bool]]:
     weight = torch.ones(1, device="cuda", requires_grad=True)
     optimizer = torch.optim.SGD([weight], 0.0)
     firsts: list[torch.Tensor] = []
-    there: list[bool] = []
+    on_device: list[bool] = []
     for x, _ in loader:
-        there.append(x.is_cuda)
+        on_device.append(x.is_cuda)
         batch = x.to("cuda", non_blocking=True)
         firsts.append(batch[0, 0].detach().clone())
         (batch.mean() * weight).sum().backward()
         optimizer.step()
-    return [one.item() for one in firsts], there
+    return [first_value.item() for first_value in firsts], on_device
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_are_copied_ahead(workers: int) -> None:
     loader = DataLoader(Numbers(), 4, num_workers=workers, pin_memory=True)
-    expected = [float(at) for at in range(0, 32, 4)]
-    with laid(Wrap(LOADER, "device-prefetcher")) as told:
+    expected = [float(index) for index in range(0, 32, 4)]
+    with apply_edits(Wrap(LOADER, "device-prefetcher")) as counters:
         assert train(loader) == (expected, [False] + [True] * 7)
         assert train(loader) == (expected, [True] * 8)
-        assert told.times() == 15
-        assert not told.unseen
+        assert counters.times() == 15
+        assert not counters.unobserved
     assert train(loader) == (expected, [False] * 8)
 
 
 def test_the_first_batch_stays_on_the_device() -> None:
     loader = DataLoader(Numbers(), 4, num_workers=2, pin_memory=True)
-    with laid(Wrap(LOADER, "cached-batch", {"device": True})) as told:
+    with apply_edits(Wrap(LOADER, "cached-batch", {"device": True})) as counters:
         assert train(loader) == ([0.0] * 8, [False] + [True] * 7)
         assert train(loader) == ([0.0] * 8, [True] * 8)
-        assert told.times() == 15
-    assert train(loader)[0] == [float(at) for at in range(0, 32, 4)]
+        assert counters.times() == 15
+    assert train(loader)[0] == [float(index) for index in range(0, 32, 4)]
 
 
 def test_the_first_batch_stays_pinned_where_it_is() -> None:
-    with laid(Wrap(LOADER, "cached-batch", {"device": False})):
+    with apply_edits(Wrap(LOADER, "cached-batch", {"device": False})):
         pinned = []
         weight = torch.ones(1, device="cuda", requires_grad=True)
         for x, _ in DataLoader(Numbers(), 4, num_workers=1, pin_memory=True):
@@ -85,19 +85,19 @@ def returns_early(source: torch.Tensor) -> bool:
 def test_copies_of_pinned_tensors_do_not_block() -> None:
     pinned, pageable = torch.rand(1 << 20).pin_memory(), torch.rand(1 << 20)
     assert not returns_early(pinned)
-    with laid(Wrap("torch.Tensor.to", "non-blocking")) as told:
+    with apply_edits(Wrap("torch.Tensor.to", "non-blocking")) as counters:
         assert returns_early(pinned)
-        assert told.times() == 1
+        assert counters.times() == 1
         assert not returns_early(pageable)
-        assert told.unseen == ["non-blocking copy: the source is not pinned"]
+        assert counters.unobserved == ["non-blocking copy: the source is not pinned"]
         assert pinned.cuda().is_cuda
-        assert told.times() == 2
+        assert counters.times() == 2
 
-        def moved(x: torch.Tensor) -> torch.Tensor:
+        def move(x: torch.Tensor) -> torch.Tensor:
             return x.to("cuda") * 2
 
         torch.compiler.reset()
-        compiled: Any = torch.compile(moved, backend="aot_eager", fullgraph=True)
+        compiled: Any = torch.compile(move, backend="aot_eager", fullgraph=True)
         assert torch.equal(compiled(pinned).cpu(), pinned * 2)
     torch.compiler.reset()
     assert not returns_early(pinned)

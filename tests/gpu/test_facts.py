@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gapless.catalogue import listing
-from gapless.catalogue.declare import spoken
-from tests.study.test_facts import recorded
+from gapless.catalogue.declare import describe_proposal
+from tests.study.test_facts import record_facts
 
 TRAINING = """
 from torch import nn
@@ -34,23 +34,23 @@ main()
 
 @pytest.mark.gpu
 def test_the_device_is_told_and_the_fixes_speak_of_it(tmp_path: Path) -> None:
-    found = recorded(tmp_path, TRAINING)
-    machine = found.machine
+    facts = record_facts(tmp_path, TRAINING)
+    machine = facts.machine
     assert machine.device
     assert machine.capability is not None
     assert machine.capability >= (7, 0)
     assert machine.devices
-    assert [one.device for one in found.optimizers] == ["cuda:0"]
-    assert found.calls["empty_cache"] > 0
-    assert found.calls["synchronize"] > 0
-    said = {one.fix: spoken(one) for fix in listing.FIXES for one in fix(found)}
-    assert said["pin-memory"].startswith("same: ")
-    assert said["fused"].startswith("equivalent: AdamW")
-    assert said["foreach"].endswith("uses foreach on CUDA by itself")
-    assert said["no-empty-cache"].startswith("same: ")
-    assert said["no-synchronize"].startswith("risky: ")
-    assert said["channels-last"].startswith("equivalent: ")
-    assert said["compile-reduce-overhead"].startswith("risky: ")
+    assert [optimizer.device for optimizer in facts.optimizers] == ["cuda:0"]
+    assert facts.calls["empty_cache"] > 0
+    assert facts.calls["synchronize"] > 0
+    text_by_fix = {proposal.fix: describe_proposal(proposal) for fix in listing.FIXES for proposal in fix(facts)}
+    assert text_by_fix["pin-memory"].startswith("same: ")
+    assert text_by_fix["fused"].startswith("equivalent: AdamW")
+    assert text_by_fix["foreach"].endswith("uses foreach on CUDA by itself")
+    assert text_by_fix["no-empty-cache"].startswith("same: ")
+    assert text_by_fix["no-synchronize"].startswith("risky: ")
+    assert text_by_fix["channels-last"].startswith("equivalent: ")
+    assert text_by_fix["compile-reduce-overhead"].startswith("risky: ")
     if machine.capability >= (8, 0):
-        assert said["tf32"].startswith("risky: ")
-        assert said["bf16"].startswith("risky: ")
+        assert text_by_fix["tf32"].startswith("risky: ")
+        assert text_by_fix["bf16"].startswith("risky: ")

@@ -12,10 +12,10 @@ from gapless import wire
 from gapless.store import recordings
 
 pytestmark = pytest.mark.gpu
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
-def finished(command: list[str]) -> subprocess.CompletedProcess[str]:
+def run_to_end(command: list[str]) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
@@ -29,14 +29,14 @@ def test_a_trainer_is_recorded_as_it_is(
 ) -> None:
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
-    training = [sys.executable, str(HERE / script)]
-    plain = finished(training)
-    seen = finished([sys.executable, "-m", "gapless", "run", "--out", str(tmp_path), *training])
-    assert (seen.returncode, plain.returncode) == (0, 0), seen.stderr
-    assert seen.stdout.splitlines()[-1].split()[1] == plain.stdout.splitlines()[-1].split()[1]
-    (run,) = (one for one in tmp_path.iterdir() if one.is_dir())
+    training = [sys.executable, str(FOLDER / script)]
+    plain = run_to_end(training)
+    recorded = run_to_end([sys.executable, "-m", "gapless", "run", "--out", str(tmp_path), *training])
+    assert (recorded.returncode, plain.returncode) == (0, 0), recorded.stderr
+    assert recorded.stdout.splitlines()[-1].split()[1] == plain.stdout.splitlines()[-1].split()[1]
+    (run,) = (path for path in tmp_path.iterdir() if path.is_dir())
     recording = recordings.load(run)
-    kinds = [one.marks.kind for one in recording.processes if one.role == "training"]
+    kinds = [process.marks.kind for process in recording.processes if process.role == "training"]
     assert max(int((kind == wire.STEP).sum()) for kind in kinds) == steps
 
 
@@ -60,8 +60,8 @@ def test_the_hooks_add_no_synchronising_call(tmp_path: Path) -> None:
         "            loss.item()\n"
         "print(len(seen))\n"
     )
-    plain = finished([sys.executable, str(script)])
+    plain = run_to_end([sys.executable, str(script)])
     command = [sys.executable, "-m", "gapless", "run", "--no-windows", "--out", str(tmp_path)]
-    seen = finished([*command, sys.executable, str(script)])
+    recorded = run_to_end([*command, sys.executable, str(script)])
     assert plain.stdout == "3\n"
-    assert seen.stdout == plain.stdout
+    assert recorded.stdout == plain.stdout

@@ -53,12 +53,12 @@ def test_a_training_on_the_gpu_runs_in_a_view_and_leaves_nothing(
     plain = subprocess.run(training, cwd=tmp_path, capture_output=True, check=True, timeout=300)
     (tmp_path / "model.pt").unlink()
     words = (*confined, sys.executable, "-c", _IN_A_VIEW, *training)
-    done = subprocess.run(
+    process = subprocess.run(
         words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
-    if done.stdout.startswith("no view:"):
-        pytest.skip(done.stdout.strip())
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == json.loads(plain.stdout)
-    assert json.loads(done.stdout)[1:] == [True, True, True]
+    if process.stdout.startswith("no view:"):
+        pytest.skip(process.stdout.strip())
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout) == json.loads(plain.stdout)
+    assert json.loads(process.stdout)[1:] == [True, True, True]
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]

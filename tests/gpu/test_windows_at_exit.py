@@ -33,22 +33,22 @@ if sys.argv[3] == "_exit":
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("how", ["exit", "_exit"])
+@pytest.mark.parametrize("exit_kind", ["exit", "_exit"])
 @pytest.mark.parametrize("device", ["idle", "busy"])
-@pytest.mark.parametrize("last", [16, 17, 18])
+@pytest.mark.parametrize("n_steps", [16, 17, 18])
 def test_a_training_that_ends_inside_a_window_ends(
-    tmp_path: Path, last: int, device: str, how: str
+    tmp_path: Path, n_steps: int, device: str, exit_kind: str
 ) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     runs = tmp_path / "runs"
     line = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(runs)]
     ranks = {**os.environ, "WORLD_SIZE": "2", "RANK": "0"}  # these open at numbers: after step 12
-    command = [*line, sys.executable, "train.py", str(last), device, how]
+    command = [*line, sys.executable, "train.py", str(n_steps), device, exit_kind]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60, env=ranks)
-    (found,) = (one.parent for one in runs.glob("*/run.json"))
-    study = gapless.open(found)
+    (run,) = (path.parent for path in runs.glob("*/run.json"))
+    study = gapless.open(run)
     assert study.recorded is not None
-    if device == "idle" and how == "exit":
+    if device == "idle" and exit_kind == "exit":
         assert study.recorded.windows == 1
         assert study.recorded.account is not None
         assert study.recorded.account.on_device

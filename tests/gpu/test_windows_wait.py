@@ -32,8 +32,8 @@ def test_a_window_waits_for_its_device(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     line = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(runs)]
     subprocess.run([*line, sys.executable, "train.py"], cwd=tmp_path, check=True)
-    (found,) = (one.parent for one in runs.glob("*/run.json"))
-    recorded = gapless.open(found).recorded
+    (run,) = (path.parent for path in runs.glob("*/run.json"))
+    recorded = gapless.open(run).recorded
     assert recorded is not None
     assert recorded.steps is not None
     assert recorded.account is not None

@@ -21,7 +21,7 @@ ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted(
     path
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/**/README.md")]
-    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    if not any(component.startswith(".") for component in path.relative_to(ROOT).parts)
 )
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -97,14 +97,14 @@ def test_public_names_are_documented() -> None:
 
 
 def test_generated_parts_are_fresh() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tools.docs", "--check"],
         cwd=ROOT,
         capture_output=True,
         check=False,
         text=True,
     )
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (process.returncode, process.stdout) == (0, "")
 
 
 def test_a_block_that_the_page_lacks_is_refused() -> None:

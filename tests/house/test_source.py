@@ -14,7 +14,7 @@ LONGEST_FUNCTION: Final = 30  # statements
 LARGEST_FILE: Final = 2 << 20  # bytes
 EMPTY_NAMES: Final = {"utils", "util", "common", "helpers", "base", "manager", "handler", "core"}
 BASES: Final = {"Exception", "GaplessError", "StrEnum", "IntEnum", "Protocol", "NamedTuple"}
-BASES_OF_LIBRARIES: Final = {"Action", "Struct", "FileIO", "Standing"}  # Standing: for another
+BASES_OF_LIBRARIES: Final = {"Action", "Struct", "FileIO", "FunctionProxy"}  # FunctionProxy: for another
 CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {
     "src/gapless/cli.py",
@@ -32,12 +32,12 @@ LEAKS: Final = re.compile(
 BINARY: Final = {".gz", ".zst", ".npy", ".png", ".log"}
 
 
-def named(path: Path) -> str:
+def relative_name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 SOURCES: Final = {
-    named(path): path.read_text(encoding="utf-8")
+    relative_name(path): path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "src").rglob("*.py"))
     if "demo" not in path.parts  # a training as its users write theirs
 }
@@ -46,7 +46,7 @@ NODES: Final = [
 ]
 
 
-def tracked() -> dict[str, Path]:
+def tracked_files() -> dict[str, Path]:
     listed = subprocess.run(
         ["git", "ls-files", "-z"],  # noqa: S607  git is where its user has it
         cwd=ROOT,
@@ -60,7 +60,7 @@ def tracked() -> dict[str, Path]:
 
 def test_no_file_is_longer_than_300_lines() -> None:
     lengths = {name: len(text.splitlines()) for name, text in SOURCES.items()}
-    assert {name: many for name, many in lengths.items() if many > LONGEST_FILE} == {}
+    assert {name: count for name, count in lengths.items() if count > LONGEST_FILE} == {}
 
 
 def test_no_function_has_more_than_30_statements() -> None:
@@ -109,8 +109,8 @@ def test_only_the_command_line_catches_everything() -> None:
 
 
 def swallows_everything(handler: ast.ExceptHandler) -> bool:
-    last = handler.body[-1]
-    if isinstance(last, ast.Raise) and last.exc is None:
+    last_statement = handler.body[-1]
+    if isinstance(last_statement, ast.Raise) and last_statement.exc is None:
         return False  # cleans up and passes it on
     return handler.type is None or ast.unparse(handler.type) in CATCH_ALL
 
@@ -131,17 +131,17 @@ def test_handlers_that_swallow_are_recognised(handler: str, swallows: bool) -> N
 
 
 def test_nothing_of_one_machine_leaks_into_the_repository() -> None:
-    found = {
+    leaks = {
         name: leak.group()
-        for name, path in tracked().items()
+        for name, path in tracked_files().items()
         if path.suffix not in BINARY and path != Path(__file__)
         for leak in LEAKS.finditer(path.read_text(encoding="utf-8"))
     }
-    assert found == {}
+    assert leaks == {}
 
 
 def test_no_tracked_file_is_large() -> None:
-    sizes = {name: path.stat().st_size for name, path in tracked().items()}
+    sizes = {name: path.stat().st_size for name, path in tracked_files().items()}
     assert {name: size for name, size in sizes.items() if size > LARGEST_FILE} == {}
 
 

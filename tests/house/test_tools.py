@@ -4,21 +4,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gapless.model.edit import Applicability, SetArgument, Where
-from gapless.model.trial import Arm, Side, Trial, Verdict
+from gapless.model.edit import Applicability, SetArgument, Location
+from gapless.model.trial import Arm, Side, Trial, TrialVerdict
 from gapless.store import trials
 from tools import costs, cover, trial
 
 
 def test_a_kept_trial_names_no_folder_of_its_machine() -> None:
     arm = Arm("A", 0, "/tmp/x/arms/1", 0, 9, 1, None, None, None, None, None)  # noqa: S108
-    edit = SetArgument("torch.optim.SGD", "fused", value=True, where=Where("/tmp/x/train.py", 3))  # noqa: S108
-    side = Side("B", ("f",), "", (edit,), Applicability.SAME, Verdict.NOTHING, None, None)
+    edit = SetArgument("torch.optim.SGD", "fused", value=True, where=Location("/tmp/x/train.py", 3))  # noqa: S108
+    side = Side("B", ("f",), "", (edit,), Applicability.IDENTICAL, TrialVerdict.NOTHING, None, None)
     command = ("/opt/venv/bin/python", "train.py", "--n", "3")
-    made = Trial("01", command, "/tmp/x", (arm,), "A", (side,), None, None, None, "warm", 1.0)  # noqa: S108
-    kept = trial.plain(made)
-    assert kept.command == ("python", "train.py", "--n", "3")
-    assert "/" not in json.dumps(trials.document(kept)["trial"])
+    recorded_trial = Trial("01", command, "/tmp/x", (arm,), "A", (side,), None, None, None, "warm", 1.0)  # noqa: S108
+    stripped = trial.strip_machine(recorded_trial)
+    assert stripped.command == ("python", "train.py", "--n", "3")
+    assert "/" not in json.dumps(trials.trial_object(stripped)["trial"])
 
 
 def test_shortfalls_name_lines_and_branches_of_the_demanded_rooms_only() -> None:
@@ -41,9 +41,9 @@ def test_shortfalls_name_lines_and_branches_of_the_demanded_rooms_only() -> None
 
 
 def test_costs_are_medians_by_input_and_reader(tmp_path: Path) -> None:
-    def row(what: str, subject: str, wall: float | None, peak: float | None) -> dict[str, Any]:
+    def row(input_name: str, subject: str, wall: float | None, peak: float | None) -> dict[str, Any]:
         return {
-            "what": what,
+            "what": input_name,
             "subject": subject,
             "wall_s": None if wall is None else {"median": wall},
             "peak_bytes": None if peak is None else {"median": peak},
@@ -60,7 +60,7 @@ def test_costs_are_medians_by_input_and_reader(tmp_path: Path) -> None:
     result = tmp_path / "reading.json"
     about = {"machine": {"cores": 2, "processor": "EPYC"}, "date": "2026-11-21", "summary": rows}
     result.write_text(json.dumps(about))
-    assert costs.table(result).splitlines()[2:] == [
+    assert costs.reading_table(result).splitlines()[2:] == [
         "| 1 GB with stacks, shapes and memory events | `gapless open` | 7.8 | 0.64 |",
         "|  | again, from the cache | 0.3 | 0.12 |",
         "|  | Python's `json.load` alone | 33.0 | – |",
@@ -70,4 +70,4 @@ def test_costs_are_medians_by_input_and_reader(tmp_path: Path) -> None:
 
 
 def test_costs_that_were_not_measured_are_not_claimed(tmp_path: Path) -> None:
-    assert "not been measured" in costs.table(tmp_path / "none.json")
+    assert "not been measured" in costs.reading_table(tmp_path / "none.json")

@@ -4,10 +4,10 @@ import json
 import sys
 from pathlib import Path
 
-from gapless.launch.apart import Apart, run
-from gapless.launch.environment import Settings
-from gapless.launch.order import Order
+from gapless.launch.apart import IsolatedRun, run
+from gapless.launch.environment import RecorderSettings
+from gapless.launch.order import RunSpec
 
 folder, plan = Path(sys.argv[1]), json.loads(sys.argv[2])
-settings = Settings(windows=False, trial=plan)
-run(Apart(Order(tuple(sys.argv[3:]), folder / "runs", settings), folder / "output", 60.0))
+settings = RecorderSettings(windows=False, trial=plan)
+run(IsolatedRun(RunSpec(tuple(sys.argv[3:]), folder / "runs", settings), folder / "output", 60.0))

@@ -9,7 +9,7 @@ import sys
 _UNSHARE = {"x86_64": 272, "aarch64": 97}  # its number, by machine
 _DENIED = 0x00050000 | 1  # SECCOMP_RET_ERRNO, EPERM
 _ALLOWED = 0x7FFF0000
-_LOAD, _IF_EQUAL, _GIVE = 0x20, 0x15, 0x06  # of a filter's instructions
+_LOAD, _IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # of a filter's instructions
 _DROP_BOUNDING, _NO_NEW_RIGHTS, _SECCOMP = 24, 38, 22  # of prctl
 _SYS_ADMIN = 21
 
@@ -19,8 +19,8 @@ def no_namespaces() -> None:
     steps = (
         (_LOAD, 0, 0, 0),
         (_IF_EQUAL, 0, 1, _UNSHARE[platform.machine()]),
-        (_GIVE, 0, 0, _DENIED),
-        (_GIVE, 0, 0, _ALLOWED),
+        (_RETURN, 0, 0, _DENIED),
+        (_RETURN, 0, 0, _ALLOWED),
     )
     code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *step) for step in steps))
     program = struct.pack("@HP", len(steps), ctypes.addressof(code))

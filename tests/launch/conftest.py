@@ -8,7 +8,7 @@ from gapless.launch import sandbox
 
 
 @pytest.fixture(autouse=True)
-def _spools_beside_the_test(  # pyright: ignore[reportUnusedFunction]
+def _spools_in_the_test_folder(  # pyright: ignore[reportUnusedFunction]
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("spools")))
@@ -17,17 +17,17 @@ def _spools_beside_the_test(  # pyright: ignore[reportUnusedFunction]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A working folder of which there is a private view."""
-    made = tmp_path / "work, with: odd name"
-    made.mkdir()
-    (made / "model.pt").write_text("precious")
-    (made / "old").mkdir()
-    (made / "old" / "log").write_text("kept")
-    return made
+    work = tmp_path / "work, with: odd name"
+    work.mkdir()
+    (work / "model.pt").write_text("precious")
+    (work / "old").mkdir()
+    (work / "old" / "log").write_text("kept")
+    return work
 
 
 @pytest.fixture
-def private(folder: Path) -> Path:
-    why = sandbox.available(folder)
+def workdir(folder: Path) -> Path:
+    why = sandbox.explain_unavailable(folder)
     if why is not None:
         pytest.skip(f"no private view on this machine: {why}")
     return folder

@@ -13,16 +13,16 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 batches = DataLoader(TensorDataset(torch.randn(480, 16), torch.randn(480, 1)), batch_size=16)
 
 
-def train(some: Iterator[Any]) -> Iterator[int]:
+def train(loaded_batches: Iterator[Any]) -> Iterator[int]:
     """Train on each batch, and say so after it."""
-    for at, (images, wanted) in enumerate(some):
+    for step, (images, targets) in enumerate(loaded_batches):
         optimizer.zero_grad()
-        (model(images) - wanted).pow(2).mean().backward()
+        (model(images) - targets).pow(2).mean().backward()
         optimizer.step()
-        yield at
+        yield step
 
 
-def scheduled() -> None:
+def profile_on_schedule() -> None:
     schedule = profilers.schedule(wait=2, warmup=2, active=4, repeat=2)
     handler = profilers.tensorboard_trace_handler("traces", use_gzip=True)
     with profilers.profile(
@@ -36,7 +36,7 @@ def scheduled() -> None:
             profiler.step()
 
 
-def exported() -> None:
+def profile_and_export() -> None:
     steps = train(iter(batches))
     with profilers.profile(activities=[profilers.ProfilerActivity.CPU]) as profiler:
         for _ in range(6):
@@ -48,4 +48,4 @@ def exported() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"schedule": scheduled, "export": exported}[sys.argv[1]]()
+    {"schedule": profile_on_schedule, "export": profile_and_export}[sys.argv[1]]()

@@ -11,32 +11,32 @@ from typing import Any
 from gapless import wire
 from tests import waiting
 
-PATIENCE_S, until = waiting.PATIENCE_S, waiting.until
+PATIENCE_S, wait_until = waiting.PATIENCE_S, waiting.wait_until
 GAPLESS = (sys.executable, "-m", "gapless")
 # A program that goes on until gapless has looked around twice. Its argument: what `LOOKS` is.
-SEEN = """import os, sys, time
+SAMPLED_PROGRAM = """import os, sys, time
 def looks():
     return open(sys.argv[1], 'rb').read().count(b'"values"') if os.path.exists(sys.argv[1]) else 0
 enough = looks() + 2
 while looks() < enough:
     time.sleep(0.02)
 """
-LOOKS = '"$GAPLESS_SPOOL/samples.log"'
-_OURS = re.compile(rb"gapless(?:: | \xc2\xb7 )")  # how what we print begins
+SAMPLES_LOG = '"$GAPLESS_SPOOL/samples.log"'
+_REPORT_START = re.compile(rb"gapless(?:: | \xc2\xb7 )")  # how what we print begins
 
 
-def plain(
+def run_plainly(
     command: Sequence[str],
     cwd: Path,
     env: Mapping[str, str] | None = None,
-    given: bytes = b"",
+    stdin: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command as it is, in a process group of its own."""
     return subprocess.run(
         command,
         cwd=cwd,
         env=env,
-        input=given,
+        input=stdin,
         capture_output=True,
         process_group=0,
         timeout=PATIENCE_S,
@@ -47,12 +47,12 @@ def plain(
 def run(
     command: Sequence[str],
     cwd: Path,
-    *own: str,
+    *options: str,
     env: Mapping[str, str] | None = None,
-    given: bytes = b"",
+    stdin: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command under ``gapless run``."""
-    return plain((*GAPLESS, "run", *own, *command), cwd, env, given)
+    return run_plainly((*GAPLESS, "run", *options, *command), cwd, env, stdin)
 
 
 def start(
@@ -69,15 +69,15 @@ def start(
     )
 
 
-def theirs(stderr: bytes) -> bytes:
+def strip_report(stderr: bytes) -> bytes:
     """Give what the command wrote to standard error, without our report at its end."""
-    return _OURS.split(stderr)[0]
+    return _REPORT_START.split(stderr)[0]
 
 
-def folder(cwd: Path) -> Path:
+def run_folder(cwd: Path) -> Path:
     """Give the one run folder."""
-    (found,) = (cwd / ".gapless" / "runs").iterdir()
-    return found
+    (run_folder,) = (cwd / ".gapless" / "runs").iterdir()
+    return run_folder
 
 
 def samples(path: Path) -> list[dict[str, Any]]:
@@ -86,19 +86,19 @@ def samples(path: Path) -> list[dict[str, Any]]:
     return [frame.text()["values"] for frame in frames if frame.kind == wire.SAMPLE]
 
 
-def unseen(path: Path) -> dict[str, str]:
+def read_unobserved(path: Path) -> dict[str, str]:
     """Give what the launcher could not observe, and why."""
     frames, _ = wire.frames((path / "logs" / "samples.log").read_bytes())
-    told = [frame.text() for frame in frames if frame.kind == wire.UNSEEN]
-    return {one["what"]: one["why"] for one in told}
+    bodies = [frame.text() for frame in frames if frame.kind == wire.UNOBSERVED]
+    return {body["what"]: body["why"] for body in bodies}
 
 
-def text(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Give what a file holds; nothing if it is not there yet."""
     return path.read_text() if path.exists() else ""
 
 
-def content(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """Give what a file holds; nothing if it is gone."""
     try:
         return path.read_bytes()
@@ -106,7 +106,7 @@ def content(path: Path) -> bytes:
         return b""
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Tell whether a process lives."""
     try:
         os.kill(pid, 0)

@@ -33,52 +33,52 @@ def check(
 ) -> subprocess.CompletedProcess[bytes]:
     """Check a program; a check that does not end by itself is an error."""
     command = [*starting.GAPLESS, "check", "--seconds", seconds, sys.executable, "-c", program]
-    return starting.plain([*command, *words], tmp_path)
+    return starting.run_plainly([*command, *words], tmp_path)
 
 
-def manifest(tmp_path: Path) -> dict[str, object]:
-    return json.loads((starting.folder(tmp_path) / "run.json").read_text())
+def read_manifest(tmp_path: Path) -> dict[str, object]:
+    return json.loads((starting.run_folder(tmp_path) / "run.json").read_text())
 
 
 def test_a_training_that_leaves_by_itself_is_well(tmp_path: Path) -> None:
-    done = check(tmp_path, TRAINS, "window", "end")
-    assert done.returncode == 0
-    told = manifest(tmp_path)
-    assert (told["status"], told["stopped_by"], told["exit_code"]) == ("finished", "check", 0)
+    process = check(tmp_path, TRAINS, "window", "end")
+    assert process.returncode == 0
+    manifest = read_manifest(tmp_path)
+    assert (manifest["status"], manifest["stopped_by"], manifest["exit_code"]) == ("finished", "check", 0)
 
 
 def test_a_training_that_comes_to_its_own_end_is_let_end(tmp_path: Path) -> None:
     program = TRAINS.replace("'how': 'check'", "'how': 'exit'") + "time.sleep(1.5)\nsys.exit(0)\n"
-    done = check(tmp_path, program, "window", "end")
-    assert done.returncode == 0
-    told = manifest(tmp_path)
-    assert (told["status"], told["stopped_by"], told["exit_code"]) == ("finished", None, 0)
+    process = check(tmp_path, program, "window", "end")
+    assert process.returncode == 0
+    manifest = read_manifest(tmp_path)
+    assert (manifest["status"], manifest["stopped_by"], manifest["exit_code"]) == ("finished", None, 0)
 
 
 def test_a_script_that_goes_on_after_its_training_is_ended(tmp_path: Path) -> None:
     (tmp_path / "trains.py").write_text(TRAINS)
     script = f"{sys.executable} trains.py window end; sleep 300; echo never"
-    done = starting.plain([*starting.GAPLESS, "check", "bash", "-c", script], tmp_path)
-    assert done.returncode == 0
-    assert b"never" not in done.stdout
-    assert manifest(tmp_path)["stopped_by"] == "check"
+    process = starting.run_plainly([*starting.GAPLESS, "check", "bash", "-c", script], tmp_path)
+    assert process.returncode == 0
+    assert b"never" not in process.stdout
+    assert read_manifest(tmp_path)["stopped_by"] == "check"
 
 
 def test_without_a_window_the_time_ends_it(tmp_path: Path) -> None:
-    done = check(tmp_path, GOES_ON, seconds="2")
-    assert done.returncode == 0  # it stepped
-    assert not starting.alive(int(done.stdout))
+    process = check(tmp_path, GOES_ON, seconds="2")
+    assert process.returncode == 0  # it stepped
+    assert not starting.is_alive(int(process.stdout))
 
 
 def test_a_command_in_which_nothing_is_seen_ends_with_2(tmp_path: Path) -> None:
-    done = check(tmp_path, "import time; time.sleep(300)", seconds="1")
-    assert done.returncode == 2
-    assert b"nothing was recorded: no Python process was seen to load PyTorch" in done.stderr
+    process = check(tmp_path, "import time; time.sleep(300)", seconds="1")
+    assert process.returncode == 2
+    assert b"nothing was recorded: no Python process was seen to load PyTorch" in process.stderr
 
 
 def test_a_command_that_fails_before_keeps_its_code(tmp_path: Path) -> None:
-    done = check(tmp_path, "raise SystemExit(7)")
-    assert done.returncode == 7
+    process = check(tmp_path, "raise SystemExit(7)")
+    assert process.returncode == 7
     assert check(tmp_path, "pass").returncode == 2
 
 
@@ -86,9 +86,9 @@ def test_what_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(checking, "_GRACE_S", 0.3)
     spool = tmp_path / "gapless-spool"
     spool.mkdir()
-    given = {**os.environ, wire.SPOOL: str(spool)}
+    env = {**os.environ, wire.SPOOL: str(spool)}
     script = "trap '' TERM; echo up; while :; do sleep 0.1; done"
-    stubborn = subprocess.Popen(["/bin/bash", "-c", script], env=given, stdout=subprocess.PIPE)
+    stubborn = subprocess.Popen(["/bin/bash", "-c", script], env=env, stdout=subprocess.PIPE)
     assert stubborn.stdout is not None
     stubborn.stdout.readline()
     hidden = subprocess.Popen(["/bin/sleep", "300"], env={})
@@ -106,9 +106,9 @@ def test_workers_are_left_to_their_training(tmp_path: Path) -> None:
     """A worker that is told to end makes its training print an error."""
     spool = tmp_path / "gapless-spool"
     spool.mkdir()
-    given = {**os.environ, wire.SPOOL: str(spool)}
-    told = "trap 'echo told; exit' TERM; echo up; while :; do sleep 0.05; done"
-    worker = subprocess.Popen(["/bin/bash", "-c", told], env=given, stdout=subprocess.PIPE)
+    env = {**os.environ, wire.SPOOL: str(spool)}
+    script = "trap 'echo told; exit' TERM; echo up; while :; do sleep 0.05; done"
+    worker = subprocess.Popen(["/bin/bash", "-c", script], env=env, stdout=subprocess.PIPE)
     assert worker.stdout is not None
     worker.stdout.readline()
     line = wire.text_frame(wire.PROCESS, {"pid": worker.pid, "role": "worker"})
@@ -122,7 +122,7 @@ def test_workers_are_left_to_their_training(tmp_path: Path) -> None:
 
 
 def test_a_half_written_frame_is_read_once_it_is_whole(tmp_path: Path) -> None:
-    progress = checking.Progress()
+    progress = checking.CheckProgress()
     frame = wire.text_frame(wire.WINDOW, {"number": 0})
     log = tmp_path / "rank0.log"
     log.write_bytes(frame + frame[:9])

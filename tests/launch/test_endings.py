@@ -38,18 +38,18 @@ ENDINGS = {
 @pytest.mark.parametrize("command", ENDINGS.values(), ids=ENDINGS.keys())
 def test_a_command_ends_as_it_would_have(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "fails.py").write_text(FAILS)
-    expected = starting.plain(command, tmp_path)
-    done = starting.run(command, tmp_path)
-    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
-    assert starting.theirs(done.stderr) == expected.stderr
-    told = json.loads((starting.folder(tmp_path) / "run.json").read_text())
-    assert told["exit_code"] == expected.returncode
-    assert told["command"] == command
-    assert told["spool"] is None
+    expected = starting.run_plainly(command, tmp_path)
+    process = starting.run(command, tmp_path)
+    assert (process.returncode, process.stdout) == (expected.returncode, expected.stdout)
+    assert starting.strip_report(process.stderr) == expected.stderr
+    manifest = json.loads((starting.run_folder(tmp_path) / "run.json").read_text())
+    assert manifest["exit_code"] == expected.returncode
+    assert manifest["command"] == command
+    assert manifest["spool"] is None
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "said"),
+    ("command", "code", "message"),
     [
         (["no-such-command"], 127, b"gapless: no-such-command: command not found\n"),
         (["plain.py"], 127, b"not found; a script needs its interpreter: python plain.py\n"),
@@ -62,16 +62,16 @@ def test_a_command_ends_as_it_would_have(command: list[str], tmp_path: Path) -> 
     ],
 )
 def test_what_cannot_start_is_said_in_one_line(
-    command: list[str], code: int, said: bytes, tmp_path: Path
+    command: list[str], code: int, message: bytes, tmp_path: Path
 ) -> None:
     (tmp_path / "plain.txt").write_text("text")
     (tmp_path / "plain.py").write_text("text")
     spools = tmp_path / "spools"
     spools.mkdir()
-    done = starting.run(command, tmp_path, env={**os.environ, "TMPDIR": str(spools)})
-    assert (done.returncode, done.stdout) == (code, b"")
-    assert said in done.stderr
-    assert done.stderr.count(b"\n") == 1
+    process = starting.run(command, tmp_path, env={**os.environ, "TMPDIR": str(spools)})
+    assert (process.returncode, process.stdout) == (code, b"")
+    assert message in process.stderr
+    assert process.stderr.count(b"\n") == 1
     assert not list(spools.iterdir())
     assert not (tmp_path / ".gapless").exists()
 
@@ -80,8 +80,8 @@ def test_a_script_without_a_first_line_is_run_by_the_shell(tmp_path: Path) -> No
     script = tmp_path / "train.sh"
     script.write_text("echo $1\nexit 4\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    done = starting.run(["./train.sh", "hi"], tmp_path)
-    assert (done.returncode, done.stdout) == (4, b"hi\n")
+    process = starting.run(["./train.sh", "hi"], tmp_path)
+    assert (process.returncode, process.stdout) == (4, b"hi\n")
 
 
 # What a process inherits, each shown by a command that prints it.
@@ -100,14 +100,14 @@ INHERITED = {
 
 
 @pytest.mark.parametrize("command", INHERITED.values(), ids=INHERITED.keys())
-@pytest.mark.parametrize("before", ["", "trap '' HUP INT USR1; "], ids=["", "ignored"])
+@pytest.mark.parametrize("trap", ["", "trap '' HUP INT USR1; "], ids=["", "ignored"])
 def test_a_command_inherits_what_it_would_have(
-    command: list[str], before: str, tmp_path: Path
+    command: list[str], trap: str, tmp_path: Path
 ) -> None:
     """Also descriptors that the shell opened, and signals that it ignores (``nohup``)."""
-    script = before + 'exec 7</dev/null; export LEADER=$$; "$@"'
+    script = trap + 'exec 7</dev/null; export LEADER=$$; "$@"'
     outputs = {
-        starting.plain(["bash", "-c", script, "-", *prefix, *command], tmp_path).stdout
+        starting.run_plainly(["bash", "-c", script, "-", *prefix, *command], tmp_path).stdout
         for prefix in ((), (*starting.GAPLESS, "run", "--quiet"))
     }
     assert len(outputs) == 1
@@ -116,11 +116,11 @@ def test_a_command_inherits_what_it_would_have(
 
 def test_only_the_way_to_the_recorder_is_added_to_the_environment(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import os, json; print(json.dumps(dict(os.environ)))"]
-    given = {**os.environ, "PYTHONPATH": "a::b", "KINETO_LOG_LEVEL": "3"}
-    before = json.loads(starting.plain(command, tmp_path, env=given).stdout)
-    after = json.loads(starting.run(command, tmp_path, env=given).stdout)
-    site, _, kept = after.pop("PYTHONPATH").partition(":")
-    assert (kept, before.pop("PYTHONPATH")) == ("a::b", "a::b")
+    env = {**os.environ, "PYTHONPATH": "a::b", "KINETO_LOG_LEVEL": "3"}
+    before = json.loads(starting.run_plainly(command, tmp_path, env=env).stdout)
+    after = json.loads(starting.run(command, tmp_path, env=env).stdout)
+    site, _, user_path = after.pop("PYTHONPATH").partition(":")
+    assert (user_path, before.pop("PYTHONPATH")) == ("a::b", "a::b")
     assert site.endswith("gapless/payload/site")
     assert json.loads(after.pop("GAPLESS_OPTIONS"))["window_steps"] == 6
     assert not Path(after.pop("GAPLESS_SPOOL")).exists()  # once the run is over
@@ -128,21 +128,21 @@ def test_only_the_way_to_the_recorder_is_added_to_the_environment(tmp_path: Path
 
 
 def test_kineto_is_silenced_where_the_user_said_nothing(tmp_path: Path) -> None:
-    given = {name: value for name, value in os.environ.items() if name != "KINETO_LOG_LEVEL"}
+    env = {name: value for name, value in os.environ.items() if name != "KINETO_LOG_LEVEL"}
     command = ["bash", "-c", "echo $KINETO_LOG_LEVEL"]
-    assert starting.run(command, tmp_path, env=given).stdout == b"99\n"
+    assert starting.run(command, tmp_path, env=env).stdout == b"99\n"
 
 
 def test_standard_input_is_the_commands(tmp_path: Path) -> None:
-    done = starting.run(["cat"], tmp_path, given=b"through\x00")
-    assert done.stdout == b"through\x00"
+    process = starting.run(["cat"], tmp_path, stdin=b"through\x00")
+    assert process.stdout == b"through\x00"
 
 
 def test_a_closed_output_stays_closed(tmp_path: Path) -> None:
     script = 'exec >&- 2>&-; "$@"'
     command = ["bash", "-c", "test ! -e /proc/$$/fd/1 && test ! -e /proc/$$/fd/2"]
     words = ["bash", "-c", script, "-", *starting.GAPLESS, "run", *command]
-    assert starting.plain(words, tmp_path).returncode == 0
+    assert starting.run_plainly(words, tmp_path).returncode == 0
 
 
 def test_output_that_outlives_the_command_is_not_waited_for(tmp_path: Path) -> None:
@@ -151,13 +151,13 @@ def test_output_that_outlives_the_command_is_not_waited_for(tmp_path: Path) -> N
         assert process.stdout is not None
         sleeper = int(process.stdout.readline())
         assert process.wait(starting.PATIENCE_S) == 0
-        assert starting.alive(sleeper)
+        assert starting.is_alive(sleeper)
         os.kill(sleeper, signal.SIGKILL)
 
 
 def test_quiet_prints_nothing(tmp_path: Path) -> None:
-    done = starting.run(["bash", "-c", "echo x >&2"], tmp_path, "--quiet")
-    assert done.stderr == b"x\n"
+    process = starting.run(["bash", "-c", "echo x >&2"], tmp_path, "--quiet")
+    assert process.stderr == b"x\n"
 
 
 def test_the_folder_is_hidden_from_version_control(tmp_path: Path) -> None:
@@ -165,13 +165,13 @@ def test_the_folder_is_hidden_from_version_control(tmp_path: Path) -> None:
     assert (tmp_path / ".gapless" / ".gitignore").read_text() == "*\n"
     elsewhere = tmp_path / "elsewhere"
     starting.run(["true"], tmp_path, "--out", str(elsewhere))
-    (found,) = elsewhere.iterdir()
-    assert (found / "run.json").exists()
+    (run_folder,) = elsewhere.iterdir()
+    assert (run_folder / "run.json").exists()
 
 
 def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
-    both = [starting.start(["sleep", "0.5"], tmp_path) for _ in range(2)]
-    for process in both:
+    processes = [starting.start(["sleep", "0.5"], tmp_path) for _ in range(2)]
+    for process in processes:
         process.communicate(timeout=starting.PATIENCE_S)
         assert process.returncode == 0
     runs = list((tmp_path / ".gapless" / "runs").iterdir())
@@ -190,10 +190,10 @@ def test_a_fault_of_ours_after_the_end_changes_no_exit_code(tmp_path: Path) -> N
     )
     for error in ("ValueError('ours')", "KeyboardInterrupt", "MemoryError"):
         command = [sys.executable, "-c", program.format(error)]
-        done = starting.plain(command, tmp_path)
-        assert done.returncode == 9
-        assert b"Traceback" not in done.stderr
-        assert done.stderr.startswith(b"gapless: ")
+        process = starting.run_plainly(command, tmp_path)
+        assert process.returncode == 9
+        assert b"Traceback" not in process.stderr
+        assert process.stderr.startswith(b"gapless: ")
 
 
 def test_threads_that_cannot_be_started_change_nothing(tmp_path: Path) -> None:
@@ -205,14 +205,14 @@ def test_threads_that_cannot_be_started_change_nothing(tmp_path: Path) -> None:
         "threading.Thread.start = refuse\n"
         "sys.exit(cli.main(['run', 'bash', '-c', 'echo x; exit 9']))\n"
     )
-    done = starting.plain([sys.executable, "-c", program], tmp_path)
-    assert (done.returncode, done.stdout) == (9, b"x\n")
-    assert "can't start" in starting.unseen(starting.folder(tmp_path))["samplers"]
+    process = starting.run_plainly([sys.executable, "-c", program], tmp_path)
+    assert (process.returncode, process.stdout) == (9, b"x\n")
+    assert "can't start" in starting.read_unobserved(starting.run_folder(tmp_path))["samplers"]
 
 
 def test_help_teaches(tmp_path: Path) -> None:
     for command in ("run", "check"):
-        done = subprocess.run(
+        process = subprocess.run(
             [*starting.GAPLESS, command, "--help"], cwd=tmp_path, capture_output=True, check=True
         )
-        assert f"gapless {command} torchrun --nproc-per-node 8".encode() in done.stdout
+        assert f"gapless {command} torchrun --nproc-per-node 8".encode() in process.stdout

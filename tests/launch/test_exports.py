@@ -17,28 +17,28 @@ from gapless.model.study import Study
 from gapless.store.recordings import load
 from gapless.study import open_run
 from tests.launch import starting
-from tests.payload.loop_shapes import DATA, over  # pyright: ignore[reportUnknownVariableType]
+from tests.payload.loop_shapes import DATA, train_over  # pyright: ignore[reportUnknownVariableType]
 
 SCRIPT = Path(__file__).with_name("profiling.py")
 
 
-def profiled(how: str, cwd: Path) -> tuple[Study, str]:
+def run_profiled(mode: str, cwd: Path) -> tuple[Study, str]:
     """Run a training that profiles itself; give the study of the run and the page at its end."""
-    ran = starting.run((sys.executable, str(SCRIPT), how), cwd)
-    assert ran.returncode == 0, ran.stderr
-    folder = starting.folder(cwd)
-    told = starting.plain((*starting.GAPLESS, "report", "--full", str(folder)), cwd)
-    assert told.returncode == 0, told.stderr
-    return open_run(folder), " ".join(told.stdout.decode().split())
+    process = starting.run((sys.executable, str(SCRIPT), mode), cwd)
+    assert process.returncode == 0, process.stderr
+    folder = starting.run_folder(cwd)
+    report = starting.run_plainly((*starting.GAPLESS, "report", "--full", str(folder)), cwd)
+    assert report.returncode == 0, report.stderr
+    return open_run(folder), " ".join(report.stdout.decode().split())
 
 
 def test_a_scheduled_profiler_for_tensorboard_gives_the_account_of_the_run(tmp_path: Path) -> None:
-    study, page = profiled("schedule", tmp_path)
+    study, page = run_profiled("schedule", tmp_path)
     recorded = study.recorded
     assert recorded is not None
-    written = {str(one) for one in (tmp_path / "traces").iterdir()}
-    assert set(recorded.adopted) == written
-    assert len(written) == 2
+    trace_paths = {str(path) for path in (tmp_path / "traces").iterdir()}
+    assert set(recorded.adopted) == trace_paths
+    assert len(trace_paths) == 2
     assert recorded.account is not None
     assert recorded.account.refined_by == 6  # two captures of four steps, each without its first
     assert any(row.name == "aten::addmm" for row in study.tables.operators)
@@ -51,40 +51,40 @@ def test_a_scheduled_profiler_for_tensorboard_gives_the_account_of_the_run(tmp_p
 def test_an_exported_trace_gives_the_account_and_the_users_file_is_only_read(
     tmp_path: Path,
 ) -> None:
-    study, page = profiled("export", tmp_path)
-    own = tmp_path / "trace.json"
+    study, page = run_profiled("export", tmp_path)
+    trace_path = tmp_path / "trace.json"
     recorded = study.recorded
     assert recorded is not None
-    assert recorded.adopted == (str(own),)
+    assert recorded.adopted == (str(trace_path),)
     assert recorded.account is not None
     assert recorded.account.refined_by > 0
     assert "from the trace that the training's own profiler wrote: trace.json" in page
-    (copy,) = (starting.folder(tmp_path) / "windows").iterdir()
+    (copy,) = (starting.run_folder(tmp_path) / "windows").iterdir()
     assert copy.name == "rank0-profiler1-trace.json.gz"
-    assert gzip.decompress(copy.read_bytes()) == own.read_bytes()
-    (adopted,) = load(starting.folder(tmp_path)).manifest.adopted
-    assert (adopted.source, adopted.path) == (str(own), f"windows/{copy.name}")
+    assert gzip.decompress(copy.read_bytes()) == trace_path.read_bytes()
+    (adopted,) = load(starting.run_folder(tmp_path)).manifest.adopted
+    assert (adopted.source, adopted.path) == (str(trace_path), f"windows/{copy.name}")
     broken = b'{"traceEvents": [1, 2, ' + b"nothing of it" * 10
     copy.write_bytes(gzip.compress(broken))
-    found = open_run(starting.folder(tmp_path)).recorded
-    assert found is not None
-    assert found.adopted == ()
-    assert [note for note in found.notes if copy.name in note]
+    recorded_without = open_run(starting.run_folder(tmp_path)).recorded
+    assert recorded_without is not None
+    assert recorded_without.adopted == ()
+    assert [note for note in recorded_without.notes if copy.name in note]
 
 
 # ── What cannot be adopted ──────────────────────────────────────────────────────────────────────
 
 
-def spool_of(folder: Path, *logs: list[object]) -> Path:
+def make_spool(folder: Path, *logs: list[object]) -> Path:
     """Make a spool whose processes, one a rank, exported these files."""
     spool = folder / "spool"
     spool.mkdir()
     for rank, paths in enumerate(logs):
         frames = [wire.text_frame(wire.PROCESS, {"rank": rank})]
         frames += [wire.frame(wire.MARKS, bytes(wire.MARK.size))]
-        written = {"written": [str(one) for one in paths], "kind": "trace"}
+        body = {"written": [str(path) for path in paths], "kind": "trace"}
         frames += [wire.text_frame(wire.FILES, {"read": {}, "written": ["model.pt"]})]
-        frames += [wire.text_frame(wire.FILES, written)]
+        frames += [wire.text_frame(wire.FILES, body)]
         (spool / f"rank{rank}.log").write_bytes(b"".join(frames))
     return spool
 
@@ -92,12 +92,12 @@ def spool_of(folder: Path, *logs: list[object]) -> Path:
 def adopt(spool: Path, folder: Path) -> tuple[list[str], dict[str, str]]:
     """Give the copies and what was noted."""
     journal = Journal(spool)
-    found = exports.adopt(spool, folder, journal, lambda _: None)
-    noted = {one.what.partition(",")[0].rpartition("/")[2]: one.why for one in journal.noted()}
-    assert {one.path for one in found} == {
+    adopted = exports.adopt(spool, folder, journal, lambda _: None)
+    reasons = {gap.what.partition(",")[0].rpartition("/")[2]: gap.why for gap in journal.list_unobserved()}
+    assert {trace.path for trace in adopted} == {
         str(path.relative_to(folder)) for path in folder.glob("windows/*")
     }
-    return [one.path for one in found], noted
+    return [trace.path for trace in adopted], reasons
 
 
 def test_what_is_no_trace_is_told_in_a_line_each(tmp_path: Path) -> None:
@@ -111,13 +111,13 @@ def test_what_is_no_trace_is_told_in_a_line_each(tmp_path: Path) -> None:
     (tmp_path / "folder.json").mkdir()
     os.mkfifo(tmp_path / "pipe.json")
     names = ("good one.json", "packed.pt.trace.json.gz", "text.json", "text.json.gz", "cut.json.gz")
-    paths = [tmp_path / one for one in (*names, "empty.json", "folder.json", "pipe.json", "gone")]
-    found, noted = adopt(spool_of(tmp_path, [*paths]), tmp_path / "run")
-    assert found == [
+    paths = [tmp_path / name for name in (*names, "empty.json", "folder.json", "pipe.json", "gone")]
+    copies, reasons = adopt(make_spool(tmp_path, [*paths]), tmp_path / "run")
+    assert copies == [
         "windows/rank0-profiler1-good_one.json.gz",
         "windows/rank0-profiler2-packed.json.gz",
     ]
-    assert noted == {
+    assert reasons == {
         **dict.fromkeys(
             ("text.json", "text.json.gz", "cut.json.gz", "empty.json"), "it is no trace"
         ),
@@ -134,23 +134,23 @@ def test_there_is_a_limit_to_what_is_copied(
         (tmp_path / name).write_text("{" + " " * (100 if name == "small" else 1200))
     (tmp_path / "packed.gz").write_bytes(gzip.compress(os.urandom(600)))
     (tmp_path / "packed.gz").write_bytes(gzip.compress(b"[" + os.urandom(600)))
-    paths = [tmp_path / one for one in ("one", "two", "three", "packed.gz", "small")]
-    found, noted = adopt(spool_of(tmp_path, [*paths]), tmp_path / "run")
-    assert [Path(one).name.partition("-")[2] for one in found] == [
+    paths = [tmp_path / name for name in ("one", "two", "three", "packed.gz", "small")]
+    copies, reasons = adopt(make_spool(tmp_path, [*paths]), tmp_path / "run")
+    assert [Path(copy).name.partition("-")[2] for copy in copies] == [
         "profiler1-one.json.gz",
         "profiler2-two.json.gz",
         "profiler3-small.json.gz",
     ]
-    assert set(noted) == {"three", "packed.gz"}
-    assert all("limit" in why for why in noted.values())
+    assert set(reasons) == {"three", "packed.gz"}
+    assert all("limit" in why for why in reasons.values())
 
 
 def test_many_that_are_missing_are_told_shortly(tmp_path: Path) -> None:
-    spool = spool_of(tmp_path, [tmp_path / f"gone{at}" for at in range(20)])
-    found, noted = adopt(spool, tmp_path / "run")
-    assert found == []
-    assert len(noted) == 9
-    assert noted["traces of the training's own profiler"] == "12 more were not adopted"
+    spool = make_spool(tmp_path, [tmp_path / f"gone{number}" for number in range(20)])
+    copies, reasons = adopt(spool, tmp_path / "run")
+    assert copies == []
+    assert len(reasons) == 9
+    assert reasons["traces of the training's own profiler"] == "12 more were not adopted"
 
 
 def test_a_file_that_several_ranks_wrote_is_copied_once_and_named_after_none(
@@ -158,23 +158,23 @@ def test_a_file_that_several_ranks_wrote_is_copied_once_and_named_after_none(
 ) -> None:
     (tmp_path / "trace.json").write_text("{}")
     (tmp_path / "other.json").write_text("{}")
-    both, own = tmp_path / "trace.json", tmp_path / "other.json"
-    found, noted = adopt(spool_of(tmp_path, [both], [both, own]), tmp_path / "run")
-    assert found == [
+    shared_path, own_path = tmp_path / "trace.json", tmp_path / "other.json"
+    copies, reasons = adopt(make_spool(tmp_path, [shared_path], [shared_path, own_path]), tmp_path / "run")
+    assert copies == [
         "windows/ranks-profiler1-trace.json.gz",
         "windows/rank1-profiler2-other.json.gz",
     ]
-    assert noted == {}
+    assert reasons == {}
 
 
 def test_a_block_that_profiles_itself_is_adopted_too(tmp_path: Path) -> None:
-    own = tmp_path / "own.json"
+    trace_path = tmp_path / "own.json"
     with gapless.record(tmp_path / "runs") as run:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-            over(torch.utils.data.DataLoader(DATA, 6), epochs=2)
-        profiler.export_chrome_trace(str(own))
+            train_over(torch.utils.data.DataLoader(DATA, 6), epochs=2)
+        profiler.export_chrome_trace(str(trace_path))
     recorded = open_run(run).recorded
     assert recorded is not None
-    assert recorded.adopted == (str(own),)
+    assert recorded.adopted == (str(trace_path),)
     assert recorded.account is not None
     assert recorded.account.refined_by > 0

@@ -71,15 +71,15 @@ class Nvml:
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
-    standing_in = Nvml()
-    monkeypatch.setitem(sys.modules, "pynvml", standing_in)  # type: ignore[arg-type]
-    return standing_in
+    stand_in = Nvml()
+    monkeypatch.setitem(sys.modules, "pynvml", stand_in)  # type: ignore[arg-type]
+    return stand_in
 
 
 def gpu_sampler(visible: str | None, notes: dict[str, str]) -> Callable[[int], Any]:
-    looked = tree.Tree(os.getpid(), Path("/nowhere"))
-    looked.look()
-    return gpu.open_sampler(looked, notes.__setitem__, visible)
+    run_tree = tree.Tree(os.getpid(), Path("/nowhere"))
+    run_tree.look()
+    return gpu.open_sampler(run_tree, notes.__setitem__, visible)
 
 
 @pytest.mark.usefixtures("nvml")
@@ -145,10 +145,10 @@ def test_a_driver_that_hangs_does_not_hold_the_end(tmp_path: Path) -> None:
     (tmp_path / "pynvml.py").write_text(
         "import time\nclass NVMLError(Exception): pass\ndef nvmlInit(): time.sleep(300)\n"
     )
-    done = starting.run(
+    process = starting.run(
         ["bash", "-c", "sleep 1; exit 4"],
         tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
-    assert done.returncode == 4
-    assert starting.samples(starting.folder(tmp_path))
+    assert process.returncode == 4
+    assert starting.samples(starting.run_folder(tmp_path))

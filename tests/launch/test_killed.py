@@ -9,33 +9,33 @@ from pathlib import Path
 from gapless.launch import keeper
 from tests.waiting import PATIENCE_S
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parent
 
 
 def test_the_spool_of_an_arm_goes_with_its_launcher(tmp_path: Path) -> None:
-    places = tmp_path / "temporary"
-    places.mkdir()
-    words = (sys.executable, str(HERE / "apart.py"), str(tmp_path), "{}", "sh", "-c")
-    wait = f"echo >{tmp_path}/begun; exec sleep 1000"
-    with subprocess.Popen((*words, wait), env={**os.environ, "TMPDIR": str(places)}) as launcher:
-        until = time.monotonic() + PATIENCE_S
-        while not (tmp_path / "begun").exists() and time.monotonic() < until:
+    temp_folder = tmp_path / "temporary"
+    temp_folder.mkdir()
+    words = (sys.executable, str(TESTS / "apart.py"), str(tmp_path), "{}", "sh", "-c")
+    script = f"echo >{tmp_path}/begun; exec sleep 1000"
+    with subprocess.Popen((*words, script), env={**os.environ, "TMPDIR": str(temp_folder)}) as launcher:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert [one.name.startswith("gapless-spool-") for one in places.iterdir()] == [True]
+        assert [path.name.startswith("gapless-spool-") for path in temp_folder.iterdir()] == [True]
         launcher.kill()
-    until = time.monotonic() + PATIENCE_S
-    while list(places.iterdir()) and time.monotonic() < until:
+    deadline = time.monotonic() + PATIENCE_S
+    while list(temp_folder.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert list(places.iterdir()) == []
+    assert list(temp_folder.iterdir()) == []
 
 
 def test_folders_without_rights_are_removed_and_what_links_point_to_stays(tmp_path: Path) -> None:
-    kept, gone = tmp_path / "kept", tmp_path / "gone"
-    (gone / "work" / "work").mkdir(parents=True)
-    (gone / "work" / "work" / "file").touch()
-    kept.mkdir(mode=0o700)
-    (gone / "link").symlink_to(kept)
-    (gone / "work" / "work").chmod(0)
-    keeper.remove(str(gone))
-    assert not gone.exists()
-    assert kept.stat().st_mode & 0o777 == 0o700
+    linked_folder, removed_folder = tmp_path / "kept", tmp_path / "gone"
+    (removed_folder / "work" / "work").mkdir(parents=True)
+    (removed_folder / "work" / "work" / "file").touch()
+    linked_folder.mkdir(mode=0o700)
+    (removed_folder / "link").symlink_to(linked_folder)
+    (removed_folder / "work" / "work").chmod(0)
+    keeper.remove(str(removed_folder))
+    assert not removed_folder.exists()
+    assert linked_folder.stat().st_mode & 0o777 == 0o700

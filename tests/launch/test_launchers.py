@@ -14,41 +14,41 @@ DDP = str(Path(__file__).with_name("ddp.py"))
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
-def steps(log: Path) -> int:
+def count_steps(log: Path) -> int:
     """Count the calls of an optimizer's step that a log holds."""
     frames, _ = wire.frames(log.read_bytes())
-    marks = (frame.body for frame in frames if frame.kind == wire.MARKS)
-    return sum(one[0] == wire.STEP for body in marks for one in wire.MARK.iter_unpack(body))
+    bodies = (frame.body for frame in frames if frame.kind == wire.MARKS)
+    return sum(mark[0] == wire.STEP for body in bodies for mark in wire.MARK.iter_unpack(body))
 
 
 @pytest.mark.slow
 def test_each_rank_of_torchrun_is_recorded(tmp_path: Path) -> None:
-    plain, recorded = tmp_path / "plain", tmp_path / "recorded"
-    plain.mkdir()
-    recorded.mkdir()
-    expected = starting.plain([*TORCHRUN, DDP, "40"], plain)
-    done = starting.run([*TORCHRUN, DDP, "40"], recorded, "--no-windows")
-    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout) == (0, b"")
+    plain_folder, recorded_folder = tmp_path / "plain", tmp_path / "recorded"
+    plain_folder.mkdir()
+    recorded_folder.mkdir()
+    expected = starting.run_plainly([*TORCHRUN, DDP, "40"], plain_folder)
+    process = starting.run([*TORCHRUN, DDP, "40"], recorded_folder, "--no-windows")
+    assert (process.returncode, process.stdout) == (expected.returncode, expected.stdout) == (0, b"")
     for rank in (0, 1):
         name = f"rank{rank}.txt"
-        assert (recorded / name).read_text() == (plain / name).read_text()
-        assert steps(starting.folder(recorded) / "logs" / f"rank{rank}.log") == 40
+        assert (recorded_folder / name).read_text() == (plain_folder / name).read_text()
+        assert count_steps(starting.run_folder(recorded_folder) / "logs" / f"rank{rank}.log") == 40
 
 
 @pytest.mark.slow
 def test_torchrun_is_checked_and_leaves_nothing(tmp_path: Path) -> None:
     command = [*starting.GAPLESS, "check", *TORCHRUN, DDP, "1000000"]
-    done = starting.plain(command, tmp_path)
-    assert done.returncode == 0, done.stderr.decode()
-    told = json.loads((starting.folder(tmp_path) / "run.json").read_text())
-    assert told["stopped_by"] == "check"
-    assert list((starting.folder(tmp_path) / "windows").iterdir())
-    left = [
+    process = starting.run_plainly(command, tmp_path)
+    assert process.returncode == 0, process.stderr.decode()
+    manifest = json.loads((starting.run_folder(tmp_path) / "run.json").read_text())
+    assert manifest["stopped_by"] == "check"
+    assert list((starting.run_folder(tmp_path) / "windows").iterdir())
+    survivors = [
         path
         for path in Path("/proc").glob("[0-9]*/cmdline")
-        if DDP.encode() in starting.content(path)
+        if DDP.encode() in starting.read_bytes(path)
     ]
-    assert not left
+    assert not survivors
 
 
 @pytest.mark.slow
@@ -64,10 +64,10 @@ def test_a_shell_script_of_two_trainings_is_recorded(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text(
         f"set -e\n{sys.executable} train.py\n{sys.executable} train.py\n"
     )
-    done = starting.run(["bash", "run.sh"], tmp_path, "--no-windows")
-    assert done.returncode == 0
-    logs = (starting.folder(tmp_path) / "logs").glob("rank*.log")
-    assert sum(steps(log) for log in logs) == 60
+    process = starting.run(["bash", "run.sh"], tmp_path, "--no-windows")
+    assert process.returncode == 0
+    logs = (starting.run_folder(tmp_path) / "logs").glob("rank*.log")
+    assert sum(count_steps(log) for log in logs) == 60
 
 
 @pytest.mark.slow
@@ -85,11 +85,11 @@ def test_a_first_verdict_comes_before_the_end(tmp_path: Path) -> None:
     command = (*starting.GAPLESS, "run", "--early", sys.executable, "train.py")
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        first = process.stderr.readline()
+        first_page = process.stderr.readline()
         assert process.poll() is None
         (tmp_path / "enough").touch()
-        rest = process.stderr.read()
-    assert first.startswith("gapless · ".encode())
-    assert b"so far" in first
-    assert rest.startswith("gapless · ".encode())
+        last_page = process.stderr.read()
+    assert first_page.startswith("gapless · ".encode())
+    assert b"so far" in first_page
+    assert last_page.startswith("gapless · ".encode())
     assert process.returncode == 0

@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 
 from gapless.launch import outside, sandbox
-from gapless.model.recording import Host, Recording, Samples, Unseen
+from gapless.model.recording import Host, Recording, Samples, Unobserved
 from tests.study.recording import Log, recording
 
 WANDB = Host("34.120.0.9", 443, "wandb-core", 5)
 ODD = Host("2001:db8::2", 1234, None, 6)
 
 
-def run(folder: Path, written: tuple[str, ...], hosts: tuple[Host, ...] | None = ()) -> Recording:
-    made = recording(Log(), folder=str(folder), path=str(folder / ".gapless" / "runs" / "1"))
-    process = replace(made.processes[0], written=written)
-    return replace(made, processes=(process,), samples=Samples({}, (), hosts))
+def make_recording(folder: Path, written_paths: tuple[str, ...], hosts: tuple[Host, ...] | None = ()) -> Recording:
+    base = recording(Log(), folder=str(folder), path=str(folder / ".gapless" / "runs" / "1"))
+    process = replace(base.processes[0], written=written_paths)
+    return replace(base, processes=(process,), samples=Samples({}, (), hosts))
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def machine_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine: a working folder, a disk for checkpoints, a folder for temporary files."""
     for name in ("work", "disk", "home", "tmp"):
         (tmp_path / name).mkdir()
@@ -31,61 +31,61 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_parts_what_was_written_by_where_it_is(place: Path) -> None:
-    (place / "work" / "out").symlink_to(place / "disk")
-    found = outside.touched(
-        run(
-            place / "work",
+def test_parts_what_was_written_by_where_it_is(machine_root: Path) -> None:
+    (machine_root / "work" / "out").symlink_to(machine_root / "disk")
+    effects = outside.find_side_effects(
+        make_recording(
+            machine_root / "work",
             (
-                str(place / "work" / "last.pt"),
-                str(place / "disk" / "abs.pt"),
-                str(place / "work" / "out" / "linked.pt"),
-                str(place / "tmp" / "x"),
-                str(place / "home" / ".cache" / "torch" / "y"),
+                str(machine_root / "work" / "last.pt"),
+                str(machine_root / "disk" / "abs.pt"),
+                str(machine_root / "work" / "out" / "linked.pt"),
+                str(machine_root / "tmp" / "x"),
+                str(machine_root / "home" / ".cache" / "torch" / "y"),
                 "/dev/shm/z",  # noqa: S108
                 "s3://bucket/a/b.pt",
-                str(place / "work" / "gs:/other/c.pt"),  # a URL that was taken for a path
+                str(machine_root / "work" / "gs:/other/c.pt"),  # a URL that was taken for a path
             ),
         )
     )
-    assert found.inside == (str(place / "work" / "last.pt"),)
-    assert found.paths == (str(place / "disk" / "abs.pt"), str(place / "disk" / "linked.pt"))
-    assert found.stores == ("s3://bucket/a/b.pt", "gs://other/c.pt")
-    assert found.unknown == ()
+    assert effects.inside == (str(machine_root / "work" / "last.pt"),)
+    assert effects.paths == (str(machine_root / "disk" / "abs.pt"), str(machine_root / "disk" / "linked.pt"))
+    assert effects.stores == ("s3://bucket/a/b.pt", "gs://other/c.pt")
+    assert effects.unobserved == ()
 
 
 def test_what_lies_on_a_file_system_inside_the_folder_is_not_covered(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    machine_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def mounts(folder: Path) -> tuple[Path, ...]:
+    def find_mounts(folder: Path) -> tuple[Path, ...]:
         return (folder / "nfs",)
 
-    monkeypatch.setattr(sandbox, "uncovered", mounts)
-    found = outside.touched(run(place / "work", (str(place / "work" / "nfs" / "a.pt"),)))
-    assert (found.inside, found.paths) == ((), (str(place / "work" / "nfs" / "a.pt"),))
+    monkeypatch.setattr(sandbox, "find_uncovered", find_mounts)
+    effects = outside.find_side_effects(make_recording(machine_root / "work", (str(machine_root / "work" / "nfs" / "a.pt"),)))
+    assert (effects.inside, effects.paths) == ((), (str(machine_root / "work" / "nfs" / "a.pt"),))
 
 
-def test_needs_nothing_where_the_view_covers_all(place: Path) -> None:
-    found = outside.touched(run(place / "work", (str(place / "work" / "last.pt"),)))
-    assert outside.needs_permission(found, (), sandboxed=True) == ()
+def test_needs_nothing_where_the_view_covers_all(machine_root: Path) -> None:
+    effects = outside.find_side_effects(make_recording(machine_root / "work", (str(machine_root / "work" / "last.pt"),)))
+    assert outside.find_unpermitted(effects, (), sandboxed=True) == ()
     assert outside.refusal(()) == ()
 
 
-def test_without_a_view_the_working_folder_itself_needs_permission(place: Path) -> None:
-    work = place / "work"
-    found = outside.touched(run(work, ()))
-    assert outside.needs_permission(found, (), sandboxed=False) == (str(work),)
-    assert outside.needs_permission(found, (work,), sandboxed=False) == ()
-    assert outside.needs_permission(found, (place,), sandboxed=False) == ()
-    assert outside.needs_permission(found, (place / "wor",), sandboxed=False) == (str(work),)
+def test_without_a_view_the_working_folder_itself_needs_permission(machine_root: Path) -> None:
+    work = machine_root / "work"
+    effects = outside.find_side_effects(make_recording(work, ()))
+    assert outside.find_unpermitted(effects, (), sandboxed=False) == (str(work),)
+    assert outside.find_unpermitted(effects, (work,), sandboxed=False) == ()
+    assert outside.find_unpermitted(effects, (machine_root,), sandboxed=False) == ()
+    assert outside.find_unpermitted(effects, (machine_root / "wor",), sandboxed=False) == (str(work),)
 
 
-def test_each_thing_outside_is_permitted_for_itself(place: Path) -> None:
-    disk = place / "disk"
+def test_each_thing_outside_is_permitted_for_itself(machine_root: Path) -> None:
+    disk = machine_root / "disk"
     written = (str(disk / "a" / "1.pt"), str(disk / "b" / "2.pt"), "s3://bucket/run/x.pt")
-    found = outside.touched(run(place / "work", written, (WANDB, ODD)))
-    needed = outside.needs_permission(found, (), sandboxed=True)
-    assert needed == (
+    effects = outside.find_side_effects(make_recording(machine_root / "work", written, (WANDB, ODD)))
+    permissions = outside.find_unpermitted(effects, (), sandboxed=True)
+    assert permissions == (
         str(disk / "a"),
         str(disk / "b"),
         "s3://bucket/run/x.pt",
@@ -93,42 +93,42 @@ def test_each_thing_outside_is_permitted_for_itself(place: Path) -> None:
         "[2001:db8::2]:1234 (a port of no usual meaning)",
     )
     allowed = (disk / "a", Path("s3://bucket"), Path("34.120.0.9"), Path("[2001:db8::2]:1234"))
-    assert outside.needs_permission(found, allowed, sandboxed=True) == (str(disk / "b"),)
+    assert outside.find_unpermitted(effects, allowed, sandboxed=True) == (str(disk / "b"),)
     assert outside.refusal((str(disk / "b"), "s3://bucket/x"))[1] == (
         f"allow it with --allow-writes {disk / 'b'}, or all of it with --yes"
     )
 
 
-def test_what_was_not_observed_is_no_permission(place: Path) -> None:
-    work = place / "work"
-    old = outside.touched(run(work, (), None))
-    assert old.unknown == ("whom it talks to",)
-    assert outside.needs_permission(old, (place,), sandboxed=True) == old.unknown
-    some = run(work, (), (WANDB,))
-    denied = replace(some.samples, unseen=(Unseen("hosts", "no rights"),))
-    blind = outside.touched(replace(some, processes=(), samples=denied))
-    assert blind.unknown == (
+def test_what_was_not_observed_is_no_permission(machine_root: Path) -> None:
+    work = machine_root / "work"
+    silent_effects = outside.find_side_effects(make_recording(work, (), None))
+    assert silent_effects.unobserved == ("whom it talks to",)
+    assert outside.find_unpermitted(silent_effects, (machine_root,), sandboxed=True) == silent_effects.unobserved
+    observed_run = make_recording(work, (), (WANDB,))
+    denied_samples = replace(observed_run.samples, unobserved=(Unobserved("hosts", "no rights"),))
+    blind_effects = outside.find_side_effects(replace(observed_run, processes=(), samples=denied_samples))
+    assert blind_effects.unobserved == (
         "what it writes (no process was recorded)",
         "whom it talks to (no rights)",
     )
-    never = outside.nothing_known(work)
-    assert "files and hosts" in never.unknown[0]
-    assert outside.needs_permission(never, (place,), sandboxed=True) == never.unknown
+    unobserved_effects = outside.assume_unobserved(work)
+    assert "files and hosts" in unobserved_effects.unobserved[0]
+    assert outside.find_unpermitted(unobserved_effects, (machine_root,), sandboxed=True) == unobserved_effects.unobserved
 
 
-def test_tells_all_of_it_before_the_first_arm(place: Path) -> None:
-    disk = place / "disk"
-    found = outside.touched(
-        run(place / "work", (str(disk / "1.pt"), str(disk / "2.pt"), "gs://b/x"), (WANDB,))
+def test_tells_all_of_it_before_the_first_arm(machine_root: Path) -> None:
+    disk = machine_root / "disk"
+    effects = outside.find_side_effects(
+        make_recording(machine_root / "work", (str(disk / "1.pt"), str(disk / "2.pt"), "gs://b/x"), (WANDB,))
     )
-    said = outside.told(found, why_no_view=None)
-    assert said[0] == (f"Arms write to a private copy of {place / 'work'}, which is thrown away.")
-    assert f"{disk} (2)" in said[1]
-    assert "gs://b/x" in said[2]
-    assert "34.120.0.9:443 (https, by wandb-core)" in said[3]
-    bare = outside.told(found, why_no_view="no namespaces")
-    assert bare[0] == (
-        f"Arms write to {place / 'work'} itself: there is no private view of it (no namespaces)."
+    lines = outside.describe_side_effects(effects, why_no_view=None)
+    assert lines[0] == (f"Arms write to a private copy of {machine_root / 'work'}, which is thrown away.")
+    assert f"{disk} (2)" in lines[1]
+    assert "gs://b/x" in lines[2]
+    assert "34.120.0.9:443 (https, by wandb-core)" in lines[3]
+    lines_without_view = outside.describe_side_effects(effects, why_no_view="no namespaces")
+    assert lines_without_view[0] == (
+        f"Arms write to {machine_root / 'work'} itself: there is no private view of it (no namespaces)."
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gapless import wire
-from gapless.launch.pacing import LONGEST_S, USUAL_S, Pace, Patience
+from gapless.launch.pacing import LONGEST_S, USUAL_S, StepPace, Patience
 
 S = 1_000_000_000
 
@@ -12,26 +12,26 @@ def marks(*ends: float, subject: int = 0, kind: int = wire.STEP, flags: int = 0)
     return b"".join(wire.MARK.pack(kind, flags, subject, 1, 0, round(end * S), -1) for end in ends)
 
 
-def pace(*ends: float) -> Pace:
-    made = Pace()
-    made.take("rank0.log", marks(*ends))
-    return made
+def make_pace(*ends: float) -> StepPace:
+    pace = StepPace()
+    pace.take_marks("rank0.log", marks(*ends))
+    return pace
 
 
 def test_a_step_lasts_from_one_end_to_the_next() -> None:
-    made = pace(9)
-    assert made.step_s() is None
-    made.take("rank0.log", marks(1, 2, 3, kind=wire.NEXT) + marks(11, flags=wire.RAISED))
-    made.take("rank0.log", marks(10, subject=1))
-    assert made.step_s() is None
-    made.take("rank0.log", marks(13, 18))
-    assert made.step_s() == pytest.approx(4.5)
+    pace = make_pace(9)
+    assert pace.step_s() is None
+    pace.take_marks("rank0.log", marks(1, 2, 3, kind=wire.NEXT) + marks(11, flags=wire.RAISED))
+    pace.take_marks("rank0.log", marks(10, subject=1))
+    assert pace.step_s() is None
+    pace.take_marks("rank0.log", marks(13, 18))
+    assert pace.step_s() == pytest.approx(4.5)
 
 
 def test_many_steps_are_not_counted_for_ever() -> None:
-    made = pace(*range(100))
-    made.take("rank0.log", marks(1000))
-    assert made.step_s() == 1
+    pace = make_pace(*range(100))
+    pace.take_marks("rank0.log", marks(1000))
+    assert pace.step_s() == 1
 
 
 @pytest.mark.parametrize(
@@ -41,17 +41,17 @@ def test_many_steps_are_not_counted_for_ever() -> None:
 def test_it_waits_as_long_as_windows_of_such_steps_need(
     step: float, several: bool, waits: float
 ) -> None:
-    assert Patience(None).before_window(pace(0, step), several=several) == pytest.approx(waits)
-    assert Patience(7).before_window(pace(0, step), several=several) == 7
-    assert Patience(None).before_window(pace(0, 500), several=several) == LONGEST_S
+    assert Patience(None).before_window(make_pace(0, step), several=several) == pytest.approx(waits)
+    assert Patience(7).before_window(make_pace(0, step), several=several) == 7
+    assert Patience(None).before_window(make_pace(0, 500), several=several) == LONGEST_S
 
 
 def test_it_says_how_long_it_takes_once_and_again_if_it_is_longer() -> None:
-    told = list[str]()
-    patience = Patience(None, told.append)
+    messages = list[str]()
+    patience = Patience(None, messages.append)
     for step in (0.2, 4, 4.1, 20, 300):
-        patience.before_window(pace(0, step), several=False)
-    assert told == [
+        patience.before_window(make_pace(0, step), several=False)
+    assert messages == [
         "a step takes 4.0 s: the check takes about 60 s",
         "a step takes 20 s: the check takes about 5 min",
         "a step takes 5 min: 15 min are too few for a window; --seconds 6600 would do",

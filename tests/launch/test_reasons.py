@@ -13,7 +13,7 @@ from tests.launch import starting
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "options"),
     [
         ("python train.py -I", ""),
         ("python -I train.py", "I"),
@@ -27,20 +27,20 @@ from tests.launch import starting
         ("python - -I", ""),
     ],
 )
-def test_options_that_keep_the_recorder_out_are_known(line: str, found: str) -> None:
-    assert reasons.shut_out(line.split()) == set(found)
+def test_options_that_keep_the_recorder_out_are_known(line: str, options: str) -> None:
+    assert reasons.find_shutting_options(line.split()) == set(options)
 
 
-SEEN = reasons.Sightings(python=True)
+PYTHON_SIGHTING = reasons.Sightings(python=True)
 
 
 @pytest.mark.parametrize(
-    ("command", "seen", "said"),
+    ("command", "sightings", "reason"),
     [
         (["python", "-I", "x.py"], reasons.Sightings(), "-I (isolated)"),
-        (["bash", "x.sh"], reasons.Sightings(python=True, shut={"E"}), "-E"),
+        (["bash", "x.sh"], reasons.Sightings(python=True, shutting_options={"E"}), "-E"),
         (["env", "-i", "python"], reasons.Sightings(), "without the environment"),
-        (["bash"], reasons.Sightings(python=True, without={"python"}), "without the environment"),
+        (["bash"], reasons.Sightings(python=True, without_variables={"python"}), "without the environment"),
         (["bash"], reasons.Sightings(python=True, torch=True), "no optimizer stepped"),
         (["bash"], reasons.Sightings(python=True), "to load PyTorch"),
         (["/usr/bin/python3", "x.py"], reasons.Sightings(), "to load PyTorch"),
@@ -48,13 +48,13 @@ SEEN = reasons.Sightings(python=True)
     ],
 )
 def test_what_was_seen_becomes_one_sentence(
-    command: list[str], seen: reasons.Sightings, said: str
+    command: list[str], sightings: reasons.Sightings, reason: str
 ) -> None:
-    assert said in reasons.why_nothing(command, seen)
+    assert reason in reasons.explain_nothing(command, sightings)
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "reason"),
     [
         ("exec {} -I seen.py {}", "-I (isolated)"),
         ("env -i {} seen.py {}", "without the environment"),
@@ -62,19 +62,19 @@ def test_what_was_seen_becomes_one_sentence(
         ("sleep 0.5", "no Python process"),
     ],
 )
-def test_it_is_seen_through_a_shell_script(script: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "seen.py").write_text(starting.SEEN)
-    (tmp_path / "run.sh").write_text(script.format(sys.executable, starting.LOOKS))
-    done = starting.run(["bash", "run.sh"], tmp_path, env={**os.environ, "HOME": str(tmp_path)})
-    assert said in done.stderr.decode()
-    assert said in starting.unseen(starting.folder(tmp_path))["training"]
+def test_it_is_seen_through_a_shell_script(script: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "seen.py").write_text(starting.SAMPLED_PROGRAM)
+    (tmp_path / "run.sh").write_text(script.format(sys.executable, starting.SAMPLES_LOG))
+    process = starting.run(["bash", "run.sh"], tmp_path, env={**os.environ, "HOME": str(tmp_path)})
+    assert reason in process.stderr.decode()
+    assert reason in starting.read_unobserved(starting.run_folder(tmp_path))["training"]
 
 
 @pytest.mark.parametrize(
-    ("script", "found"), [("enter_view.py", (False, set[str]())), ("x.py", (True, {"I", "S", "B"}))]
+    ("script", "expected"), [("enter_view.py", (False, set[str]())), ("x.py", (True, {"I", "S", "B"}))]
 )
 def test_our_own_way_into_a_view_is_no_python_of_the_commands(
-    tmp_path: Path, script: str, found: tuple[bool, set[str]]
+    tmp_path: Path, script: str, expected: tuple[bool, set[str]]
 ) -> None:
     path = Path(reasons.__file__).with_name(script)
     words = [sys.executable, "-I", "-S", "-B", str(path), "/folder", "/place", "train"]
@@ -83,6 +83,6 @@ def test_our_own_way_into_a_view_is_no_python_of_the_commands(
     (tmp_path / "7" / "environ").write_bytes(b"")
     (tmp_path / "7" / "maps").write_bytes(b"")
     members: object = SimpleNamespace(members=[7], proc=tmp_path)
-    seen = reasons.Sightings()
-    seen.look(cast("tree.Tree", members))
-    assert (seen.python, seen.shut) == (found[0], found[1] & {"I", "S"})
+    sightings = reasons.Sightings()
+    sightings.look(cast("process_tree.Tree", members))
+    assert (sightings.python, sightings.shutting_options) == (expected[0], expected[1] & {"I", "S"})

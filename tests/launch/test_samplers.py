@@ -22,22 +22,22 @@ from gapless.launch.samplers import (
     memory,
     network,
     pressure,
-    shortened,
+    round_value,
 )
 from gapless.launch.unseen import Journal
 from tests.launch import starting
 
 S = 10**9
-OURS = tree.Tree(os.getpid(), Path("/nowhere"))
-KERNELS = {
-    "cpu": lambda: cpu.open_sampler(OURS),
+OWN_TREE = tree.Tree(os.getpid(), Path("/nowhere"))
+OPENERS = {
+    "cpu": lambda: cpu.open_sampler(OWN_TREE),
     "memory": memory.open_sampler,
     "disk": disk.open_sampler,
     "network": network.open_sampler,
 }
 
 
-def twice(open_sampler: Callable[[], Callable[[int], Any]]) -> dict[str, float]:
+def sample_twice(open_sampler: Callable[[], Callable[[int], Any]]) -> dict[str, float]:
     """Give what a sampler says a tenth of a second of work after its first look."""
     sampler = open_sampler()
     sampler(time.monotonic_ns())
@@ -47,16 +47,16 @@ def twice(open_sampler: Callable[[], Callable[[int], Any]]) -> dict[str, float]:
     return sampler(time.monotonic_ns())
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", OPENERS)
 def test_this_kernels_files_are_read(name: str) -> None:
-    values = twice(KERNELS[name])
+    values = sample_twice(OPENERS[name])
     assert values
     assert all(key.startswith((f"{name}.", "process.")) for key in values)
     assert all(value >= 0 for value in values.values())
 
 
 def test_processors_are_parted_into_ours_and_others() -> None:
-    values = twice(KERNELS["cpu"])
+    values = sample_twice(OPENERS["cpu"])
     assert 0 < values["cpu.tree"] <= 130  # a tick is 10 ms; others may want the processor, too
     assert values["cpu.foreign"] >= 0
     assert values["cpu.total"] <= 100 * (os.cpu_count() or 1) + 30
@@ -65,37 +65,37 @@ def test_processors_are_parted_into_ours_and_others() -> None:
 def test_of_a_run_that_is_bound_what_others_take_of_its_processors_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    mine = os.sched_getaffinity(0)
-    monkeypatch.setattr(os, "cpu_count", lambda: len(mine))
-    assert "cpu.allowed" not in twice(KERNELS["cpu"])
-    monkeypatch.setattr(os, "cpu_count", lambda: len(mine) + 8)
-    values = twice(KERNELS["cpu"])
-    assert values["cpu.allowed"] == 100 * len(mine)
+    allowed = os.sched_getaffinity(0)
+    monkeypatch.setattr(os, "cpu_count", lambda: len(allowed))
+    assert "cpu.allowed" not in sample_twice(OPENERS["cpu"])
+    monkeypatch.setattr(os, "cpu_count", lambda: len(allowed) + 8)
+    values = sample_twice(OPENERS["cpu"])
+    assert values["cpu.allowed"] == 100 * len(allowed)
     assert values["cpu.contending"] >= 0
     assert values["cpu.contending"] <= values["cpu.foreign"] + 100  # a part of all; ticks are 10 ms
     monkeypatch.setattr(os, "cpu_count", lambda: 1 << 20)
-    elsewhere = {(1 << 16) + number for number in mine}  # /proc/stat of a container has no such
-    monkeypatch.setattr(os, "sched_getaffinity", Mock(return_value=elsewhere))
-    assert "cpu.contending" not in twice(KERNELS["cpu"])
+    other_processors = {(1 << 16) + number for number in allowed}  # /proc/stat of a container has no such
+    monkeypatch.setattr(os, "sched_getaffinity", Mock(return_value=other_processors))
+    assert "cpu.contending" not in sample_twice(OPENERS["cpu"])
 
 
 def test_processes_that_live_for_less_than_a_look_are_ours() -> None:
-    sampler = KERNELS["cpu"]()
+    sampler = OPENERS["cpu"]()
     sampler(time.monotonic_ns())
-    spent = os.times()
+    before = os.times()
     command = [sys.executable, "-S", "-c", "sum(range(3_000_000))"]
     for _ in range(2):
         subprocess.run(command, check=True)
-    theirs = os.times().children_user - spent.children_user
-    begun, now = spent.elapsed, os.times().elapsed
+    children_s = os.times().children_user - before.children_user
+    start_s, now_s = before.elapsed, os.times().elapsed
     values = sampler(time.monotonic_ns())
-    assert theirs > 0
+    assert children_s > 0
     ticks = 0.05  # of 10 ms, four of them
-    assert values["cpu.tree"] >= 100 * (theirs - ticks) / (now - begun)
+    assert values["cpu.tree"] >= 100 * (children_s - ticks) / (now_s - start_s)
 
 
 def test_a_process_is_described_now_and_then() -> None:
-    sampler = cpu.open_sampler(OURS)
+    sampler = cpu.open_sampler(OWN_TREE)
     looks = [sampler(time.monotonic_ns()) for _ in range(5)]
     name = f"process.{os.getpid()}"
     assert [f"{name}.threads" in look for look in looks] == [True, False, False, False, True]
@@ -110,7 +110,7 @@ def test_memory_is_in_bytes() -> None:
 
 def test_pressure_is_in_per_cent_or_absent() -> None:
     try:
-        values = twice(pressure.open_sampler)
+        values = sample_twice(pressure.open_sampler)
     except AbsentError as error:
         assert "/proc/pressure" in str(error)  # noqa: PT017 - a kernel without it
     else:
@@ -120,34 +120,34 @@ def test_pressure_is_in_per_cent_or_absent() -> None:
 
 def test_the_first_reading_of_a_counter_and_one_that_began_anew_say_nothing() -> None:
     growth = Growth()
-    told = [growth.rate("x", at * S, value) for at, value in enumerate((5, 25, 3, 4))]
-    assert told == [None, 20.0, None, 1.0]
+    rates = [growth.rate("x", second * S, value) for second, value in enumerate((5, 25, 3, 4))]
+    assert rates == [None, 20.0, None, 1.0]
 
 
 @pytest.mark.parametrize(
-    ("value", "written"), [(2.0, 2), (1 / 3, 0.333), (123456.7, 123456), (0.0, 0)]
+    ("value", "rounded"), [(2.0, 2), (1 / 3, 0.333), (123456.7, 123456), (0.0, 0)]
 )
-def test_values_have_the_digits_that_they_are_worth(value: float, written: float) -> None:
-    assert shortened(value) == written
+def test_values_have_the_digits_that_they_are_worth(value: float, rounded: float) -> None:
+    assert round_value(value) == rounded
 
 
 def test_a_day_makes_no_more_than_15_000_samples() -> None:
-    at, samples = 0.0, 0
-    while at < 86_400:
-        at += sampling.period_s(at, 0.001)
+    elapsed_s, samples = 0.0, 0
+    while elapsed_s < 86_400:
+        elapsed_s += sampling.period_s(elapsed_s, 0.001)
         samples += 1
     assert 10_000 < samples < 15_000
     assert sampling.period_s(600, 0.001) == 0.5
     assert sampling.period_s(0, 0.02) == 5.0  # what costs 20 ms comes seldom
 
 
-def frames(journal: Journal, kind: int) -> list[dict[str, Any]]:
+def read_frames(journal: Journal, kind: int) -> list[dict[str, Any]]:
     log = (journal.spool / "samples.log").read_bytes()
     return [frame.text() for frame in wire.frames(log)[0] if frame.kind == kind]
 
 
-def sampled(
-    opened: dict[str, sampling.Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def sample_six_times(
+    factories: dict[str, sampling.SamplerFactory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Journal:
     """Give the journal of six samples."""
     journal, stop = Journal(tmp_path), threading.Event()
@@ -161,7 +161,7 @@ def sampled(
         return 0.0
 
     monkeypatch.setattr(sampling, "period_s", count)
-    sampling.sample_until(stop, opened, journal)
+    sampling.sample_until(stop, factories, journal)
     return journal
 
 
@@ -170,36 +170,36 @@ def test_a_sampler_that_is_absent_or_fails_leaves_the_others(
 ) -> None:
     calls: list[int] = []
 
-    def absent() -> sampling.Sampler:
+    def open_absent() -> sampling.Sampler:
         raise AbsentError("not here")
 
-    def broken() -> sampling.Sampler:
+    def open_broken() -> sampling.Sampler:
         raise ValueError("at the start")
 
-    def fails(now: int) -> dict[str, float]:
-        calls.append(now)
+    def sample_and_fail(now_ns: int) -> dict[str, float]:
+        calls.append(now_ns)
         if len(calls) > 2:
             raise OSError(5, "gone")
         return {"fails.x": 1}
 
-    journal = sampled(
-        {"absent": absent, "broken": broken, "fails": lambda: fails, "good": lambda: steady},
+    journal = sample_six_times(
+        {"absent": open_absent, "broken": open_broken, "fails": lambda: sample_and_fail, "good": lambda: sample_steadily},
         tmp_path,
         monkeypatch,
     )
-    assert {note.what: note.why for note in journal.noted()} == {
+    assert {note.what: note.why for note in journal.list_unobserved()} == {
         "absent": "not here",
         "broken": "ValueError: at the start",
         "fails": "gave up: OSError: gone",
     }
-    values = [frame["values"] for frame in frames(journal, wire.SAMPLE)]
+    values = [frame["values"] for frame in read_frames(journal, wire.SAMPLE)]
     assert len(values) == 6
     assert all(value["good.x"] == 2 for value in values)
     assert [("fails.x" in value) for value in values] == [True, True, False, False, False, False]
     assert len(calls) == 5  # and then no more
 
 
-def steady(_: int) -> dict[str, float]:
+def sample_steadily(_: int) -> dict[str, float]:
     return {"good.x": 2}
 
 
@@ -207,15 +207,15 @@ def steady(_: int) -> dict[str, float]:
 
 
 def test_samples_are_in_the_run_folder(tmp_path: Path) -> None:
-    (tmp_path / "seen.py").write_text(starting.SEEN)
-    script = f"{sys.executable} seen.py {starting.LOOKS} & wait"
+    (tmp_path / "seen.py").write_text(starting.SAMPLED_PROGRAM)
+    script = f"{sys.executable} seen.py {starting.SAMPLES_LOG} & wait"
     starting.run(["bash", "-c", script], tmp_path)
-    home = starting.folder(tmp_path)
-    found = starting.samples(home)
-    assert len(found) >= 2
-    names = {name for values in found for name in values}
+    home = starting.run_folder(tmp_path)
+    samples = starting.samples(home)
+    assert len(samples) >= 2
+    names = {name for values in samples for name in values}
     assert {"cpu.total", "cpu.tree", "cpu.launcher", "memory.available"} <= names
     processes = {name.split(".")[1] for name in names if name.startswith("process.")}
     assert len(processes) == 2  # bash and Python, not the launcher
     if not any(name.startswith("gpu") for name in names):
-        assert starting.unseen(home)["gpu"].startswith("NVML: ")
+        assert starting.read_unobserved(home)["gpu"].startswith("NVML: ")

@@ -12,7 +12,7 @@ import pytest
 
 from gapless.launch import enter_view, sandbox
 
-_WRITING = {
+_WRITERS = {
     "emergency save": """
 try:
     raise KeyboardInterrupt
@@ -25,63 +25,63 @@ except BaseException:
 }
 
 
-def within(
+def run_in_view(
     folder: Path, command: Sequence[str], env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a private view of the folder, in it."""
-    with sandbox.view(folder) as view:
+    with sandbox.open_view(folder) as view:
         words = (*sandbox.prefix(view), *command)
-        done = subprocess.run(
+        process = subprocess.run(
             words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=240
         )
-    assert not view.place.exists()
-    return done
+    assert not view.layers.exists()
+    return process
 
 
-def content(folder: Path) -> dict[str, str | None]:
+def read_folder(folder: Path) -> dict[str, str | None]:
     return {
         str(path.relative_to(folder)): path.read_text() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
     }
 
 
-def python(text: str) -> tuple[str, ...]:
+def python_command(text: str) -> tuple[str, ...]:
     return (sys.executable, "-c", text)
 
 
-def test_a_command_sees_its_writes_and_the_folder_does_not(private: Path) -> None:
-    before = content(private)
+def test_a_command_sees_its_writes_and_the_folder_does_not(workdir: Path) -> None:
+    before = read_folder(workdir)
     script = """
 import os, shutil
 open("model.pt", "w").write("overwritten"); open("new.pt", "w").write("new")
 shutil.rmtree("old"); os.mkdir("old"); os.rename("new.pt", "old/moved.pt")
 print(sorted(os.listdir(".")), os.listdir("old"), open("model.pt").read())
 """
-    done = within(private, python(script))
-    assert done.stdout == "['model.pt', 'old'] ['moved.pt'] overwritten\n"
-    assert content(private) == before
+    process = run_in_view(workdir, python_command(script))
+    assert process.stdout == "['model.pt', 'old'] ['moved.pt'] overwritten\n"
+    assert read_folder(workdir) == before
 
 
 def test_absolute_paths_into_the_folder_are_private_and_others_are_not(
-    private: Path, tmp_path: Path
+    workdir: Path, tmp_path: Path
 ) -> None:
-    script = f"open({str(private / 'a.pt')!r}, 'w'); open({str(tmp_path / 'b.pt')!r}, 'w')"
-    assert within(private, python(script)).returncode == 0
-    assert not (private / "a.pt").exists()
+    script = f"open({str(workdir / 'a.pt')!r}, 'w'); open({str(tmp_path / 'b.pt')!r}, 'w')"
+    assert run_in_view(workdir, python_command(script)).returncode == 0
+    assert not (workdir / "a.pt").exists()
     assert (tmp_path / "b.pt").exists()  # what `launch.outside` is for
 
 
-@pytest.mark.parametrize("how", ["emergency save", "at exit", "subprocess", "fork"])
-def test_no_way_of_writing_into_the_folder_gets_out(private: Path, how: str) -> None:
-    before = content(private)
-    with sandbox.view(private) as view:
-        words = (*sandbox.prefix(view), *python(_WRITING[how]))
-        subprocess.run(words, cwd=private, capture_output=True, check=False, timeout=240)
-        assert (view.place / "upper" / "last.pt").exists()
-    assert content(private) == before
+@pytest.mark.parametrize("way", ["emergency save", "at exit", "subprocess", "fork"])
+def test_no_way_of_writing_into_the_folder_gets_out(workdir: Path, way: str) -> None:
+    before = read_folder(workdir)
+    with sandbox.open_view(workdir) as view:
+        words = (*sandbox.prefix(view), *python_command(_WRITERS[way]))
+        subprocess.run(words, cwd=workdir, capture_output=True, check=False, timeout=240)
+        assert (view.layers / "upper" / "last.pt").exists()
+    assert read_folder(workdir) == before
 
 
-def test_a_command_is_started_as_it_would_be_without(private: Path) -> None:
+def test_a_command_is_started_as_it_would_be_without(workdir: Path) -> None:
     script = """
 import os, json, signal
 status = open("/proc/self/status").read()
@@ -92,18 +92,18 @@ print(json.dumps([os.getcwd(), sorted(os.environ.items()), os.getppid(), os.getu
     for env in (None, {"PATH": os.environ["PATH"], "LANG": "C", "ODD": "a=b\n"}):
         command = (sys.executable, "-I", "-S", "-X", "utf8", "-c", script)
         plain = subprocess.run(
-            command, cwd=private, env=env, capture_output=True, text=True, check=True
+            command, cwd=workdir, env=env, capture_output=True, text=True, check=True
         )
-        assert within(private, command, env).stdout == plain.stdout
+        assert run_in_view(workdir, command, env).stdout == plain.stdout
         assert plain.stdout
 
 
-def test_the_process_is_the_command_itself(private: Path) -> None:
-    with sandbox.view(private) as view:
+def test_the_process_is_the_command_itself(workdir: Path) -> None:
+    with sandbox.open_view(workdir) as view:
         words = (*sandbox.prefix(view), "sh", "-c", "echo $$; kill -TERM $$")
-        child = subprocess.Popen(words, cwd=private, stdout=subprocess.PIPE, text=True)
-        told, _ = child.communicate(timeout=240)
-        assert int(told) == child.pid
+        child = subprocess.Popen(words, cwd=workdir, stdout=subprocess.PIPE, text=True)
+        output, _ = child.communicate(timeout=240)
+        assert int(output) == child.pid
         assert child.returncode == -signal.SIGTERM
 
 
@@ -112,27 +112,27 @@ def test_the_process_is_the_command_itself(private: Path) -> None:
     [(("sh", "-c", "exit 7"), 7), (("./no-such",), 127), (("./model.pt",), 126)],
 )
 def test_exit_codes_are_those_of_a_shell(
-    private: Path, command: tuple[str, ...], code: int
+    workdir: Path, command: tuple[str, ...], code: int
 ) -> None:
-    assert within(private, command).returncode == code
+    assert run_in_view(workdir, command).returncode == code
 
 
-def test_a_script_without_an_interpreter_line_runs_as_in_a_shell(private: Path) -> None:
-    script = private / "run"
+def test_a_script_without_an_interpreter_line_runs_as_in_a_shell(workdir: Path) -> None:
+    script = workdir / "run"
     script.write_text("echo ran\n")
     script.chmod(0o755)
-    assert within(private, ("./run",)).stdout == "ran\n"
+    assert run_in_view(workdir, ("./run",)).stdout == "ran\n"
 
 
-def test_the_recorders_spool_and_shared_memory_are_the_real_ones(private: Path) -> None:
-    spool = private / "tmp" / "spool"
+def test_the_recorders_spool_and_shared_memory_are_the_real_ones(workdir: Path) -> None:
+    spool = workdir / "tmp" / "spool"
     spool.mkdir(parents=True)
     env = {**os.environ, "GAPLESS_SPOOL": str(spool)}
     name = f"gapless-test-{os.getpid()}"
     shared = Path("/dev/shm") / name  # noqa: S108
     script = f"open('tmp/spool/rank0.log', 'w'); open('tmp/x', 'w'); open({str(shared)!r}, 'w')"
-    assert within(private, python(script), env).returncode == 0
-    assert sorted(content(private / "tmp")) == ["spool", "spool/rank0.log"]
+    assert run_in_view(workdir, python_command(script), env).returncode == 0
+    assert sorted(read_folder(workdir / "tmp")) == ["spool", "spool/rank0.log"]
     assert shared.exists()
     shared.unlink()
 
@@ -140,34 +140,34 @@ def test_the_recorders_spool_and_shared_memory_are_the_real_ones(private: Path) 
 def test_there_is_none_of_everything_and_none_where_nothing_can_lie(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sandbox.available(Path("/")) == "the working folder is the root of everything"
+    assert sandbox.explain_unavailable(Path("/")) == "the working folder is the root of everything"
 
-    def places(_: Path) -> list[Path]:
+    def list_folders(_: Path) -> list[Path]:
         return [folder / "no-such"]
 
-    monkeypatch.setattr(sandbox, "_places", places)
-    sandbox._tried.cache_clear()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    assert sandbox.available(folder) == f"{folder / 'no-such'}: No such file or directory"
+    monkeypatch.setattr(sandbox, "_places", list_folders)
+    sandbox._test_support.cache_clear()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert sandbox.explain_unavailable(folder) == f"{folder / 'no-such'}: No such file or directory"
     with pytest.raises(OSError, match="no private view of"):
         sandbox.make(folder)
-    sandbox._tried.cache_clear()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    sandbox._test_support.cache_clear()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def test_what_was_written_is_removed_whatever_its_rights(tmp_path: Path) -> None:
-    made = tmp_path / "place"
-    (made / "upper" / "closed" / "deep").mkdir(parents=True)
-    (made / "upper" / "link").symlink_to(tmp_path / "kept")
+    layers = tmp_path / "place"
+    (layers / "upper" / "closed" / "deep").mkdir(parents=True)
+    (layers / "upper" / "link").symlink_to(tmp_path / "kept")
     (tmp_path / "kept").mkdir(mode=0o700)
-    (made / "upper" / "closed" / "deep" / "file").touch()
-    (made / "upper" / "closed" / "deep").chmod(0o500)
-    (made / "upper" / "closed").chmod(0)
+    (layers / "upper" / "closed" / "deep" / "file").touch()
+    (layers / "upper" / "closed" / "deep").chmod(0o500)
+    (layers / "upper" / "closed").chmod(0)
     (tmp_path / "kept").chmod(0o500)
-    sandbox.remove(sandbox.View(tmp_path, made))
-    assert not made.exists()
+    sandbox.remove(sandbox.PrivateView(tmp_path, layers))
+    assert not layers.exists()
     assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o500
 
 
-def test_what_a_killed_process_wrote_through_a_view_is_removed_by_the_next(private: Path) -> None:
+def test_what_a_killed_process_wrote_through_a_view_is_removed_by_the_next(workdir: Path) -> None:
     script = """
 import os, signal, sys
 from pathlib import Path
@@ -177,15 +177,15 @@ print(view.place, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     env = {**os.environ, "TMPDIR": tempfile.gettempdir()}  # which it has found out before
-    words = (*python(script), str(private))
-    killed = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
-    left = Path(killed.stdout.strip())
-    assert left.is_dir()
-    with sandbox.view(private) as mine, sandbox.view(private) as other:
-        assert not left.exists()
-        assert mine.place.is_dir()  # as long as its maker lives
-        assert other.place.is_dir()
-    assert not mine.place.exists()
+    words = (*python_command(script), str(workdir))
+    killed_process = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    leftover = Path(killed_process.stdout.strip())
+    assert leftover.is_dir()
+    with sandbox.open_view(workdir) as first_view, sandbox.open_view(workdir) as second_view:
+        assert not leftover.exists()
+        assert first_view.layers.is_dir()  # as long as its maker lives
+        assert second_view.layers.is_dir()
+    assert not first_view.layers.exists()
 
 
 def test_names_of_mounts_are_read_whatever_they_hold(
@@ -194,8 +194,8 @@ def test_names_of_mounts_are_read_whatever_they_hold(
     lines = (rb"1 0 0:1 / /a\040b/c rw - x x", rb"2 0 0:1 / /a\040b/c/d rw - x x")
     text = b"\n".join((*lines, "3 0 0:1 / /a\\040b/ü rw - x x".encode()))
 
-    def read(_: Path) -> bytes:
+    def read_mounts(_: Path) -> bytes:
         return text
 
-    monkeypatch.setattr(Path, "read_bytes", read)
+    monkeypatch.setattr(Path, "read_bytes", read_mounts)
     assert list(enter_view.mounts_below(Path("/a b"))) == [Path("/a b/c"), Path("/a b/ü")]

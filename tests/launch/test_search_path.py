@@ -37,12 +37,12 @@ def compare(folder: Path, *command: str, path: str = "") -> str:
     (folder / "t.py").write_text(SHOW)
     (folder / "x").mkdir()
     env = variables(folder, path)
-    plain = starting.plain(command, folder, env)
-    done = starting.run(command, folder, env=env)
-    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), done.stderr
-    assert starting.theirs(done.stderr) == plain.stderr
+    plain = starting.run_plainly(command, folder, env)
+    process = starting.run(command, folder, env=env)
+    assert (process.returncode, process.stdout) == (plain.returncode, plain.stdout), process.stderr
+    assert starting.strip_report(process.stderr) == plain.stderr
     assert not list((folder / ".gapless" / "runs").glob("*/programs"))
-    return starting.text(folder / "seen")
+    return starting.read_text(folder / "seen")
 
 
 SCRIPTS = {
@@ -85,12 +85,12 @@ def test_commands_that_set_it_do_likewise(command: tuple[str, ...], tmp_path: Pa
 
 
 def test_programs_that_python_reads_are_followed_too(tmp_path: Path) -> None:
-    own = tmp_path / "bin"
-    own.mkdir()
-    (own / "tool").write_text(f"#!{sys.executable}\n" + SHOW)
-    (own / "tool").chmod(0o755)
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (bin_folder / "tool").write_text(f"#!{sys.executable}\n" + SHOW)
+    (bin_folder / "tool").chmod(0o755)
     (tmp_path / "train.sh").write_text("PYTHONPATH=x tool --fast\n")
-    path = f"{own}:{os.environ['PATH']}"
+    path = f"{bin_folder}:{os.environ['PATH']}"
     assert compare(tmp_path, "bash", "train.sh", path=path) == "1"
 
 
@@ -107,21 +107,21 @@ def test_what_does_not_speak_of_it_is_left_as_it_is(
 ) -> None:
     (tmp_path / "t.py").write_text("import os")
     (tmp_path / "plain.sh").write_text("python t.py")
-    given = {"PATH": os.environ["PATH"]}
-    assert search_path.kept(command, given, tmp_path, tmp_path) == (command, given)
+    env = {"PATH": os.environ["PATH"]}
+    assert search_path.keep_entry(command, env, tmp_path, tmp_path) == (command, env)
 
 
 def test_where_it_cannot_be_kept_the_report_says_so(tmp_path: Path) -> None:
-    (tmp_path / "seen.py").write_text(starting.SEEN)
-    script = f"PYTHONPATH=x {sys.executable} seen.py {starting.LOOKS}"
+    (tmp_path / "seen.py").write_text(starting.SAMPLED_PROGRAM)
+    script = f"PYTHONPATH=x {sys.executable} seen.py {starting.SAMPLES_LOG}"
     (tmp_path / "train.sh").write_text(script)
-    done = starting.run(("bash", "train.sh"), tmp_path, env=variables(tmp_path))
-    assert b"starts Python with PYTHONPATH='x' of its own" in done.stderr
-    assert str(SITE).encode() not in done.stderr
+    process = starting.run(("bash", "train.sh"), tmp_path, env=variables(tmp_path))
+    assert b"starts Python with PYTHONPATH='x' of its own" in process.stderr
+    assert str(SITE).encode() not in process.stderr
 
 
 def test_a_command_that_does_not_start_leaves_no_programs(tmp_path: Path) -> None:
     env = {**variables(tmp_path), "TMPDIR": str(tmp_path)}
-    done = starting.run(("nothing-there", "PYTHONPATH=x"), tmp_path, env=env)
-    assert done.returncode == 127
+    process = starting.run(("nothing-there", "PYTHONPATH=x"), tmp_path, env=env)
+    assert process.returncode == 127
     assert not list(tmp_path.glob("gapless-spool-*"))

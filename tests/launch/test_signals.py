@@ -25,7 +25,7 @@ time.sleep(0.5)
 print(*heard)
 sys.exit(5)
 """
-GOES = "while test ! -e go; do sleep 0.05; done"  # waits for a file
+WAITS_FOR_GO = "while test ! -e go; do sleep 0.05; done"  # waits for a file
 SIGNALS = [
     signal.SIGHUP,
     signal.SIGINT,
@@ -38,15 +38,15 @@ SIGNALS = [
 ]
 
 
-def counting(tmp_path: Path) -> subprocess.Popen[bytes]:
+def start_counting(tmp_path: Path) -> subprocess.Popen[bytes]:
     process = starting.start([sys.executable, "-c", COUNTS], tmp_path)
-    starting.until((tmp_path / "ready").exists)
+    starting.wait_until((tmp_path / "ready").exists)
     return process
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_to_us_alone_is_passed_on(number: int, tmp_path: Path) -> None:
-    with counting(tmp_path) as process:
+    with start_counting(tmp_path) as process:
         process.send_signal(number)
         output, _ = process.communicate(timeout=starting.PATIENCE_S)
     assert output.split() == [str(int(number)).encode()]
@@ -56,7 +56,7 @@ def test_a_signal_to_us_alone_is_passed_on(number: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_to_the_group_comes_once(number: int, tmp_path: Path) -> None:
     """A second SIGUSR1 would have a training requeue twice."""
-    with counting(tmp_path) as process:
+    with start_counting(tmp_path) as process:
         os.killpg(process.pid, number)
         output, _ = process.communicate(timeout=starting.PATIENCE_S)
     assert output.split() == [str(int(number)).encode()]
@@ -65,7 +65,7 @@ def test_a_signal_to_the_group_comes_once(number: int, tmp_path: Path) -> None:
 
 def test_a_signal_that_ends_the_command_ends_us(tmp_path: Path) -> None:
     with starting.start(["sleep", "300"], tmp_path) as process:
-        starting.until(lambda: list(tmp_path.glob(".gapless/runs/*/run.json")))
+        starting.wait_until(lambda: list(tmp_path.glob(".gapless/runs/*/run.json")))
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=starting.PATIENCE_S)
     assert process.returncode == -signal.SIGTERM
@@ -77,7 +77,7 @@ def test_a_signal_of_the_commands_own_is_not_sent_back(tmp_path: Path) -> None:
 
 
 def test_a_command_that_stands_still_does_not_stop_us_unasked(tmp_path: Path) -> None:
-    with starting.start(["bash", "-c", f"echo $$; {GOES}; exit 6"], tmp_path) as process:
+    with starting.start(["bash", "-c", f"echo $$; {WAITS_FOR_GO}; exit 6"], tmp_path) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
         os.kill(child, signal.SIGSTOP)
@@ -90,20 +90,20 @@ def test_a_command_that_stands_still_does_not_stop_us_unasked(tmp_path: Path) ->
 
 
 def test_we_stop_and_go_on_with_the_command(tmp_path: Path) -> None:
-    alone = (  # a child of its own would be stopped with it, and nobody told to go on
+    program = (  # a child of its own would be stopped with it, and nobody told to go on
         "import os, sys, time\n"
         "os.write(1, b'%d\\n' % os.getpid())\n"
         "while not os.path.exists('go'): time.sleep(0.05)\n"
         "sys.exit(6)"
     )
-    with starting.start([sys.executable, "-c", alone], tmp_path) as process:
+    with starting.start([sys.executable, "-c", program], tmp_path) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
         stats = [Path(f"/proc/{number}/stat") for number in (child, process.pid)]
         os.killpg(process.pid, signal.SIGTSTP)
-        starting.until(lambda: all(b") T " in stat.read_bytes() for stat in stats))
+        starting.wait_until(lambda: all(b") T " in stat.read_bytes() for stat in stats))
         process.send_signal(signal.SIGCONT)  # to us alone
-        starting.until(lambda: all(b") T " not in stat.read_bytes() for stat in stats))
+        starting.wait_until(lambda: all(b") T " not in stat.read_bytes() for stat in stats))
         (tmp_path / "go").touch()
         process.communicate(timeout=starting.PATIENCE_S)
     assert process.returncode == 6
@@ -112,21 +112,21 @@ def test_we_stop_and_go_on_with_the_command(tmp_path: Path) -> None:
 def test_the_training_goes_on_when_we_are_killed(tmp_path: Path) -> None:
     spools = tmp_path / "spools"
     spools.mkdir()
-    script = f'echo $PPID $$; printf kept > "$GAPLESS_SPOOL/rank0.log"; {GOES}; echo done > ended'
-    given = {**os.environ, "TMPDIR": str(spools)}
-    with starting.start(["bash", "-c", script], tmp_path, env=given) as process:
+    script = f'echo $PPID $$; printf kept > "$GAPLESS_SPOOL/rank0.log"; {WAITS_FOR_GO}; echo done > ended'
+    env = {**os.environ, "TMPDIR": str(spools)}
+    with starting.start(["bash", "-c", script], tmp_path, env=env) as process:
         assert process.stdout is not None
         launcher, child = map(int, process.stdout.readline().split())
         assert launcher == process.pid
-        starting.until(lambda: list(tmp_path.glob(".gapless/runs/*/logs/rank0.log")))
+        starting.wait_until(lambda: list(tmp_path.glob(".gapless/runs/*/logs/rank0.log")))
         process.kill()
         process.wait(starting.PATIENCE_S)
-        assert starting.alive(child)
+        assert starting.is_alive(child)
         (tmp_path / "go").touch()
-        starting.until(lambda: starting.text(tmp_path / "ended"))
-    starting.until(lambda: not _in_group(launcher))
+        starting.wait_until(lambda: starting.read_text(tmp_path / "ended"))
+    starting.wait_until(lambda: not _find_group_members(launcher))
     (spool,) = spools.iterdir()
-    manifest = (starting.folder(tmp_path) / "run.json").read_text()
+    manifest = (starting.run_folder(tmp_path) / "run.json").read_text()
     assert f'"spool": "{spool}"' in manifest
     assert (spool / "rank0.log").read_text() == "kept"
 
@@ -134,12 +134,12 @@ def test_the_training_goes_on_when_we_are_killed(tmp_path: Path) -> None:
 def test_nothing_of_ours_is_left_running(tmp_path: Path) -> None:
     with starting.start(["sleep", "0.5"], tmp_path) as process:
         process.communicate(timeout=starting.PATIENCE_S)
-    starting.until(lambda: not _in_group(process.pid))
+    starting.wait_until(lambda: not _find_group_members(process.pid))
 
 
-def _in_group(group: int) -> list[Path]:
+def _find_group_members(group: int) -> list[Path]:
     return [
         path
         for path in Path("/proc").glob("[0-9]*/stat")
-        if starting.content(path).rpartition(b")")[2].split()[2:3] == [str(group).encode()]
+        if starting.read_bytes(path).rpartition(b")")[2].split()[2:3] == [str(group).encode()]
     ]

@@ -26,7 +26,7 @@ class Terminal:
 
     pid: int
     screen: int
-    seen: str = ""
+    unread_text: str = ""
 
     def type(self, keys: str) -> None:
         os.write(self.screen, keys.encode())
@@ -38,12 +38,12 @@ class Terminal:
     def expect(self, pattern: str, seconds: float = starting.PATIENCE_S) -> re.Match[str]:
         """Read on until a pattern shows; what was before it is gone."""
         end = time.monotonic() + seconds
-        while (found := re.search(pattern, self.seen)) is None:
-            assert time.monotonic() < end, f"no {pattern!r} in {self.seen!r}"
+        while (match := re.search(pattern, self.unread_text)) is None:
+            assert time.monotonic() < end, f"no {pattern!r} in {self.unread_text!r}"
             if select.select([self.screen], [], [], 0.1)[0]:
-                self.seen += os.read(self.screen, 4096).decode(errors="replace")
-        self.seen = self.seen[found.end() :]
-        return found
+                self.unread_text += os.read(self.screen, 4096).decode(errors="replace")
+        self.unread_text = self.unread_text[match.end() :]
+        return match
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_ctrl_z_stops_and_fg_goes_on(terminal: Terminal, tmp_path: Path) -> None
     terminal.expect(r"\$ ")
     terminal.type("fg\n")
     terminal.expect(r"reads.py\r")
-    starting.until(terminal.reads_lines)
+    starting.wait_until(terminal.reads_lines)
     terminal.type("words\n")
     terminal.expect(r"got words\r")
     terminal.expect(r"gapless: what was seen is in")
@@ -114,13 +114,13 @@ def test_in_the_background_it_goes_on_and_may_not_read(terminal: Terminal) -> No
     terminal.type(f"{GAPLESS} cat &\n")
     launcher = int(terminal.expect(r"\[1\] (\d+)\r")[1])
     stat = Path(f"/proc/{launcher}/stat")
-    starting.until(lambda: b") T " in stat.read_bytes())
+    starting.wait_until(lambda: b") T " in stat.read_bytes())
     terminal.type("\n")
     terminal.expect(r"Stopped.*cat\r")
     terminal.expect(r"\$ ")
     terminal.type("fg\n")
     terminal.expect(r"cat\r")
-    starting.until(terminal.reads_lines)
+    starting.wait_until(terminal.reads_lines)
     terminal.type("through\n\x04")
     terminal.expect(r"through\r\nthrough\r")
     terminal.expect(r"gapless: what was seen is in")
@@ -142,14 +142,14 @@ def test_a_terminal_that_is_closed_ends_the_command_and_us(
     (tmp_path / "waits.py").write_text(WAITS)
     terminal.type(f"{GAPLESS} {sys.executable} waits.py\n")
     terminal.expect(r"\nup\r")
-    starting.until(lambda: list(tmp_path.glob(".gapless/runs/*/run.json")))
+    starting.wait_until(lambda: list(tmp_path.glob(".gapless/runs/*/run.json")))
     os.close(terminal.screen)
     terminal.screen = os.open(os.devnull, os.O_RDONLY)
     (manifest,) = tmp_path.glob(".gapless/runs/*/run.json")
-    starting.until(lambda: json.loads(manifest.read_text())["spool"] is None)
-    told = json.loads(manifest.read_text())
-    assert (told["status"], told["exit_code"]) == ("killed", -signal.SIGHUP)
-    starting.until(lambda: not starting.alive(told["launcher"]))
+    starting.wait_until(lambda: json.loads(manifest.read_text())["spool"] is None)
+    document = json.loads(manifest.read_text())
+    assert (document["status"], document["exit_code"]) == ("killed", -signal.SIGHUP)
+    starting.wait_until(lambda: not starting.is_alive(document["launcher"]))
 
 
 def test_the_command_is_on_the_terminal_and_learns_its_size(

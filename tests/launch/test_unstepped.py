@@ -13,8 +13,8 @@ from tests.launch import starting
 S = 1_000_000_000
 
 
-def write(spool: Path, pid: int, **more: object) -> None:
-    text = {
+def write_report(spool: Path, pid: int, **changes: object) -> None:
+    report = {
         "pid": pid,
         "argv": ["/code/simulate.py", "--big"],
         "loaded": 5 * S,
@@ -29,45 +29,45 @@ def write(spool: Path, pid: int, **more: object) -> None:
             [38, [["/code/simulate.py", 22, "main"]]],
             [2, [["/code/simulate.py", 3, "read"]]],
         ],
-        **more,
+        **changes,
     }
-    (spool / f"unstepped-{pid}.json").write_text(json.dumps(text))
+    (spool / f"unstepped-{pid}.json").write_text(json.dumps(report))
 
 
 def test_lines_and_the_loop_are_named(tmp_path: Path) -> None:
-    write(tmp_path, 7)
-    (name, sentence), advice = unstepped.sentences(unstepped.reports(tmp_path))
+    write_report(tmp_path, 7)
+    (name, sentence), advice = unstepped.describe_reports(unstepped.read_reports(tmp_path))
     assert name == "process 7 (simulate.py)"
-    life, where = sentence.split("; ")
+    life, stood_at = sentence.split("; ")
     assert life == "with PyTorch for 40 s, 1.0 processors busy"
     lines = "field.py:8 relax 60 % · simulate.py:22 main 38 % (100 samples)"
-    assert where == f"its main thread stood at {lines}"
-    what = "call gapless.step() where a round ends, in or around main (simulate.py:20–22)"
-    assert advice == ("to see its steps", what)
+    assert stood_at == f"its main thread stood at {lines}"
+    step_hint = "call gapless.step() where a round ends, in or around main (simulate.py:20–22)"
+    assert advice == ("to see its steps", step_hint)
 
 
 def test_what_was_made_is_counted_and_the_busiest_come_first(tmp_path: Path) -> None:
-    things = {"optimizer": 2, "loader": 1, "model": 3}
-    write(tmp_path, 7, cpu_ns=1, stacks=[], looks=0)
-    write(tmp_path, 8, things=things, calls=2, stacks=[], looks=0)
+    object_counts = {"optimizer": 2, "loader": 1, "model": 3}
+    write_report(tmp_path, 7, cpu_ns=1, stacks=[], looks=0)
+    write_report(tmp_path, 8, things=object_counts, calls=2, stacks=[], looks=0)
     for pid in (9, 10):
-        write(tmp_path, pid, cpu_ns=0)
+        write_report(tmp_path, pid, cpu_ns=0)
     (tmp_path / "unstepped-11.json").write_text('{"pid": 11, "argv"')
-    every = list(unstepped.sentences(unstepped.reports(tmp_path)))
+    sentences = list(unstepped.describe_reports(unstepped.read_reports(tmp_path)))
     counts = "2 optimizers made, 1 DataLoader used, 2 calls of modules"
     life = f"with PyTorch for 40 s, 1.0 processors busy, {counts}"
-    assert every[0] == ("process 8 (simulate.py)", life)
-    assert every[1] == ("process 7 (simulate.py)", "with PyTorch for 40 s, idle")
-    assert every[3:] == [("more processes", "1 that loaded PyTorch")]
+    assert sentences[0] == ("process 8 (simulate.py)", life)
+    assert sentences[1] == ("process 7 (simulate.py)", "with PyTorch for 40 s, idle")
+    assert sentences[3:] == [("more processes", "1 that loaded PyTorch")]
 
 
 def test_nothing_is_said_where_no_process_had_torch(tmp_path: Path) -> None:
     assert unstepped.newest_load_s(tmp_path) is None
-    assert list(unstepped.sentences(())) == []
+    assert list(unstepped.describe_reports(())) == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "loaded", "waits"),
+    ("seconds", "loaded_s", "wait_s"),
     [
         (None, None, USUAL_S + 20),
         (None, 104.0, USUAL_S + 4),
@@ -78,18 +78,18 @@ def test_nothing_is_said_where_no_process_had_torch(tmp_path: Path) -> None:
     ],
 )
 def test_a_check_waits_a_minute_after_torch_was_loaded(
-    asked: float | None, loaded: float | None, waits: float
+    seconds: float | None, loaded_s: float | None, wait_s: float
 ) -> None:
-    told = list[str]()
-    patience = Patience(asked, told.append)
-    assert [patience.before_any(100.0, loaded) for _ in range(2)] == [waits, waits]
-    assert len(told) == (loaded is not None)
+    messages = list[str]()
+    patience = Patience(seconds, messages.append)
+    assert [patience.before_any(100.0, loaded_s) for _ in range(2)] == [wait_s, wait_s]
+    assert len(messages) == (loaded_s is not None)
 
 
 def test_a_process_that_ended_gives_the_next_its_time(tmp_path: Path) -> None:
-    write(tmp_path, 7)
+    write_report(tmp_path, 7)
     assert unstepped.newest_load_s(tmp_path) == 5
-    write(tmp_path, 7, last=True)
+    write_report(tmp_path, 7, last=True)
     assert unstepped.newest_load_s(tmp_path) == 45
 
 
@@ -110,11 +110,11 @@ time.sleep(300)
 def test_a_check_ends_where_nothing_steps_and_says_what_it_saw(tmp_path: Path) -> None:
     (tmp_path / "sim.py").write_text(SIMULATES)
     command = [*starting.GAPLESS, "check", "--seconds", "2", sys.executable, "sim.py"]
-    done = starting.plain(command, tmp_path)
-    assert done.returncode == 2
-    said = done.stderr.decode()
-    assert "nothing has ended a step yet; the check ends 2 s after PyTorch was loaded" in said
-    assert "nothing was recorded: PyTorch was loaded, but no optimizer stepped" in said
-    assert "(sim.py): with PyTorch for 40 s, 1.0 processors busy; its main thread stood at" in said
-    assert "in or around relax (sim.py:8)" in said
-    assert starting.unseen(starting.folder(tmp_path))["to see its steps"]
+    process = starting.run_plainly(command, tmp_path)
+    assert process.returncode == 2
+    output = process.stderr.decode()
+    assert "nothing has ended a step yet; the check ends 2 s after PyTorch was loaded" in output
+    assert "nothing was recorded: PyTorch was loaded, but no optimizer stepped" in output
+    assert "(sim.py): with PyTorch for 40 s, 1.0 processors busy; its main thread stood at" in output
+    assert "in or around relax (sim.py:8)" in output
+    assert starting.read_unobserved(starting.run_folder(tmp_path))["to see its steps"]

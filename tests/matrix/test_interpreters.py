@@ -20,8 +20,8 @@ OUTSIDE = {"torch", "numpy", "_gapless", "sitecustomize"}  # there, or looked fo
 @pytest.mark.parametrize("path", ENTERING, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_it_is_written_in_the_grammar_of_python_3_9(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
-    asked = {name for node in ast.walk(tree) for name in _imported(node)}
-    assert asked - OUTSIDE <= sys.stdlib_module_names
+    imported = {name for node in ast.walk(tree) for name in _imported_packages(node)}
+    assert imported - OUTSIDE <= sys.stdlib_module_names
 
 
 def test_the_grammar_of_later_versions_is_refused() -> None:
@@ -29,7 +29,7 @@ def test_the_grammar_of_later_versions_is_refused() -> None:
         ast.parse("match 1:\n    case _: pass\n", feature_version=(3, 9))
 
 
-def _imported(node: ast.AST) -> list[str]:
+def _imported_packages(node: ast.AST) -> list[str]:
     """Give the packages that a statement imports, but for its neighbours."""
     if isinstance(node, ast.Import):
         return [alias.name.partition(".")[0] for alias in node.names]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.comparing import differences, lacks
+from tests.matrix.comparing import find_differences, find_missing
 from tests.matrix.launchers import PYTHON
 from tests.matrix.rows import ROWS, Row
-from tests.matrix.running import both
+from tests.matrix.running import run_both
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ def test_nothing_differs_and_all_is_seen(
     ):
         pytest.skip(f"{row.needs} is not installed")
     shared = tmp_path_factory.getbasetemp() / "shared"
-    plain, recorded, seen = both(row, tmp_path / "1", shared)
-    for again in range(2, row.tries + 1):
-        if differences(row, plain, recorded):
-            plain, recorded, seen = both(row, tmp_path / str(again), shared)
-    assert differences(row, plain, recorded) == []
-    assert lacks(row, seen) == []
+    plain, recorded, counts = run_both(row, tmp_path / "1", shared)
+    for attempt in range(2, row.tries + 1):
+        if find_differences(row, plain, recorded):
+            plain, recorded, counts = run_both(row, tmp_path / str(attempt), shared)
+    assert find_differences(row, plain, recorded) == []
+    assert find_missing(row, counts) == []
     if row.why:
         assert row.why.encode() in recorded.err
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from gapless.model.edit import Where
-from gapless.model.finding import SAME_LINE, Loss
+from gapless.model.edit import Location
+from gapless.model.finding import SAME_LINE, Detection
 
-LINE = Loss("G219", "costly-line", "", (), Where("train.py", 34, "train"), unless=SAME_LINE)
-CLIPPED = Loss("G206", "clip-loop", "", (), Where("train.py", 36, "train"))
+LINE = Detection("G219", "costly-line", "", (), Location("train.py", 34, "train"), unless=SAME_LINE)
+CLIPPED = Detection("G206", "clip-loop", "", (), Location("train.py", 36, "train"))
 
 
 def test_a_line_yields_to_a_cause_that_is_named_there() -> None:
@@ -15,9 +15,9 @@ def test_a_line_yields_to_a_cause_that_is_named_there() -> None:
 
 
 def test_a_line_stands_beside_causes_elsewhere_and_those_of_no_line() -> None:
-    assert not LINE.yields_to(replace(CLIPPED, where=Where("train.py", 38, "train")))
-    assert not LINE.yields_to(replace(CLIPPED, where=Where("model.py", 34, "forward")))
-    assert not LINE.yields_to(replace(CLIPPED, where=None))
+    assert not LINE.yields_to(replace(CLIPPED, location=Location("train.py", 38, "train")))
+    assert not LINE.yields_to(replace(CLIPPED, location=Location("model.py", 34, "forward")))
+    assert not LINE.yields_to(replace(CLIPPED, location=None))
     assert not LINE.yields_to(LINE)
 
 

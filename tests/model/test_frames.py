@@ -10,31 +10,31 @@ import pytest
 from gapless.errors import NotFoundError
 from gapless.model import frame
 from gapless.model.account import Account, RowAccount
-from gapless.model.comparison import Change, Matched
+from gapless.model.comparison import ChargeDelta, OperationDelta
 from gapless.model.ledger import Row
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
 
 
 def account(steps: int | None = 1) -> Account:
-    kept = RowAccount(
+    kept_row = RowAccount(
         Row(0, 0, 3, 0, 1000, left_out=False),
         {"busy.math": 700, "idle.data.main": 300},
         {"compute": 700, "data": 300},
     )
-    out = RowAccount(Row(0, 0, 2, 0, 50, left_out=True), {"busy.math": 50}, {"compute": 50})
+    left_out_row = RowAccount(Row(0, 0, 2, 0, 50, left_out=True), {"busy.math": 50}, {"compute": 50})
     leaves, groups = {"busy.math": 700, "idle.data.main": 300}, {"compute": 700, "data": 300}
-    return Account(1000, steps, leaves, groups, {}, (kept,), (out,))
+    return Account(1000, steps, leaves, groups, {}, (kept_row,), (left_out_row,))
 
 
 def test_a_frame_sums_to_the_account() -> None:
-    found = account().to_frame()
-    assert isinstance(found, pd.DataFrame)
-    rows = cast("list[dict[str, Any]]", found.to_dict("records"))
-    counted = {row["leaf"]: row["ns"] for row in rows if not row["left_out"]}
-    assert counted == {"busy.math": 700, "idle.data.main": 300}
+    frame_rows = account().to_frame()
+    assert isinstance(frame_rows, pd.DataFrame)
+    rows = cast("list[dict[str, Any]]", frame_rows.to_dict("records"))
+    ns_by_leaf = {row["leaf"]: row["ns"] for row in rows if not row["left_out"]}
+    assert ns_by_leaf == {"busy.math": 700, "idle.data.main": 300}
     assert sum(row["ns"] for row in rows) == 1050
-    assert list(found.columns) == [
+    assert list(frame_rows.columns) == [
         "rank",
         "device",
         "step",
@@ -47,21 +47,21 @@ def test_a_frame_sums_to_the_account() -> None:
 
 
 def test_a_frame_by_group_has_groups() -> None:
-    found = account().to_frame(by="group")
-    assert sorted(found["group"].unique()) == ["compute", "data"]
+    grouped_frame = account().to_frame(by="group")
+    assert sorted(grouped_frame["group"].unique()) == ["compute", "data"]
 
 
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    missing = {"polars", "pandas", "pyarrow", "narwhals"}
+    absent_names = {"polars", "pandas", "pyarrow", "narwhals"}
 
     def find(name: str) -> object:
-        return None if name in missing else importlib.util.find_spec(name)
+        return None if name in absent_names else importlib.util.find_spec(name)
 
     monkeypatch.setattr(frame, "find_spec", find)
-    for name in missing:
+    for name in absent_names:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    return missing
+    return absent_names
 
 
 def test_a_frame_without_a_library_says_what_to_install(nothing_installed: set[str]) -> None:
@@ -72,10 +72,10 @@ def test_a_frame_without_a_library_says_what_to_install(nothing_installed: set[s
         account().to_frame()
 
 
-def study(whole: Account) -> Study:
+def study(full_account: Account) -> Study:
     health = StudyHealth("kineto", 1, 0, 0, False, 1, None, 0, (), ())  # noqa: FBT003
     run = RunInfo((), (), None, None, ())
-    return Study(run, health, None, whole, Tables((), (), (), (), (), (), ()))
+    return Study(run, health, None, full_account, Tables((), (), (), (), (), (), ()))
 
 
 def test_a_notebook_shows_the_account() -> None:
@@ -86,8 +86,8 @@ def test_a_notebook_shows_the_account() -> None:
 
 
 def test_a_notebook_shows_a_capture_without_steps_and_an_empty_one() -> None:
-    whole = study(account(steps=None))._repr_html_()  # pyright: ignore[reportPrivateUsage]
-    assert "a step" not in whole
+    page_html = study(account(steps=None))._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert "a step" not in page_html
     empty = study(Account(0, None, {}, {}, {}, ()))._repr_html_()  # pyright: ignore[reportPrivateUsage]
     assert "<td>0.000</td><td>0.0%</td>" in empty
 
@@ -97,7 +97,7 @@ def test_the_devices_work_is_busy_time_alone() -> None:
 
 
 def test_changes_tell_their_difference_and_status() -> None:
-    assert Change("x", 5, 3).delta_ns == -2
-    assert Matched("k", None, None, 1.0, None, 2.0).status == "added"
-    assert Matched("k", None, 1.0, None, 2.0, None).delta_ns == -2.0
-    assert Matched("k", None, 1.0, 1.0, 2.0, 2.0).status == "same"
+    assert ChargeDelta("x", 5, 3).delta_ns == -2
+    assert OperationDelta("k", None, None, 1.0, None, 2.0).status == "added"
+    assert OperationDelta("k", None, 1.0, None, 2.0, None).delta_ns == -2.0
+    assert OperationDelta("k", None, 1.0, 1.0, 2.0, 2.0).status == "same"

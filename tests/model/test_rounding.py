@@ -5,19 +5,19 @@ from hypothesis import strategies as st
 
 from gapless.model.rounding import apportion
 
-PARTS = st.lists(st.integers(0, 10**15), min_size=1, max_size=12)
+WEIGHTS = st.lists(st.integers(0, 10**15), min_size=1, max_size=12)
 
 
-@given(PARTS, st.integers(0, 10**7))
+@given(WEIGHTS, st.integers(0, 10**7))
 def test_parts_sum_to_the_total_and_stay_within_one_of_their_share(
-    parts: list[int], total: int
+    weights: list[int], total: int
 ) -> None:
-    found = apportion(parts, total)
-    whole = sum(parts)
-    assert sum(found) == (total if whole else 0)
-    for part, share in zip(parts, found, strict=True):
-        assert abs(share * whole - part * total) < whole or whole == 0
-        assert share == 0 or part > 0
+    shares = apportion(weights, total)
+    total_weight = sum(weights)
+    assert sum(shares) == (total if total_weight else 0)
+    for weight, share in zip(weights, shares, strict=True):
+        assert abs(share * total_weight - weight * total) < total_weight or total_weight == 0
+        assert share == 0 or weight > 0
 
 
 def test_the_largest_remainders_get_what_is_left() -> None:

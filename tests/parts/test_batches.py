@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
 
-from gapless.parts.batches import convert, tensors_in
+from gapless.parts.batches import convert, find_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ONE = torch.ones(2)
+TENSOR = torch.ones(2)
 
 
 class Pair(NamedTuple):
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Frozen:
+class FrozenSample:
     """A dataclass that is not made twice."""
 
     x: Any
@@ -67,7 +67,7 @@ class Pinnable:
     """What ``pin_memory=True`` knows by its method."""
 
     def __init__(self) -> None:
-        self.x, self.name = ONE, "name"
+        self.x, self.name = TENSOR, "name"
 
     def pin_memory(self) -> Pinnable:
         return self
@@ -77,31 +77,31 @@ class Movable:
     """An object that moves itself."""
 
     def __init__(self) -> None:
-        self.parts = {"x": [ONE]}
+        self.parts = {"x": [TENSOR]}
 
     def to(self, _device: object) -> Movable:
         return self
 
 
-def doubled(batch: Any) -> Any:  # noqa: ANN401
-    return convert(batch, lambda one: one * 2, lambda thing: ("moved", thing))
+def double(batch: Any) -> Any:  # noqa: ANN401
+    return convert(batch, lambda tensor: tensor * 2, lambda obj: ("moved", obj))
 
 
 CASES: list[tuple[Any, Callable[[Any], Any]]] = [
-    (ONE, lambda made: made),
-    ([ONE, 3], lambda made: made[0]),
-    ((ONE, "text"), lambda made: made[0]),
-    (Tuple([ONE]), lambda made: made[0]),
-    (Pair(1, ONE), lambda made: made.y),
-    ({"x": {"y": (ONE,)}}, lambda made: made["x"]["y"][0]),
-    (Words(x=ONE), lambda made: made["x"]),
-    (collections.defaultdict(list, x=ONE), lambda made: made["x"]),
-    (collections.OrderedDict(x=ONE), lambda made: made["x"]),
-    (collections.UserDict(x=ONE), lambda made: made["x"]),
-    (collections.UserList([ONE]), lambda made: made[0]),
-    (Shut({"x": ONE}), lambda made: made["x"]),
-    (Frozen(ONE), lambda made: made.x),
-    (Pinnable(), lambda made: made.x),
+    (TENSOR, lambda batch: batch),
+    ([TENSOR, 3], lambda batch: batch[0]),
+    ((TENSOR, "text"), lambda batch: batch[0]),
+    (Tuple([TENSOR]), lambda batch: batch[0]),
+    (Pair(1, TENSOR), lambda batch: batch.y),
+    ({"x": {"y": (TENSOR,)}}, lambda batch: batch["x"]["y"][0]),
+    (Words(x=TENSOR), lambda batch: batch["x"]),
+    (collections.defaultdict(list, x=TENSOR), lambda batch: batch["x"]),
+    (collections.OrderedDict(x=TENSOR), lambda batch: batch["x"]),
+    (collections.UserDict(x=TENSOR), lambda batch: batch["x"]),
+    (collections.UserList([TENSOR]), lambda batch: batch[0]),
+    (Shut({"x": TENSOR}), lambda batch: batch["x"]),
+    (FrozenSample(TENSOR), lambda batch: batch.x),
+    (Pinnable(), lambda batch: batch.x),
 ]
 
 
@@ -110,15 +110,15 @@ def test_the_tensor_is_changed_and_the_container_is_new_and_of_its_class(
     batch: Any,  # noqa: ANN401
     find: Callable[[Any], Any],
 ) -> None:
-    made = doubled(batch)
-    assert type(made) is type(batch)
-    assert find(made).tolist() == [2, 2]
-    assert find(batch) is ONE
-    assert ONE.tolist() == [1, 1]
+    doubled_batch = double(batch)
+    assert type(doubled_batch) is type(batch)
+    assert find(doubled_batch).tolist() == [2, 2]
+    assert find(batch) is TENSOR
+    assert TENSOR.tolist() == [1, 1]
 
 
 def test_a_mapping_that_cannot_be_made_anew_becomes_a_dict() -> None:
-    assert doubled(MappingProxyType({"x": ONE}))["x"].tolist() == [2, 2]
+    assert double(MappingProxyType({"x": TENSOR}))["x"].tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -126,21 +126,21 @@ def test_a_mapping_that_cannot_be_made_anew_becomes_a_dict() -> None:
     ["text", b"bytes", 3, 2.5, None, [1, "a"], {"a": (1,)}, range(3), object(), torch.Size([2])],
 )
 def test_what_has_no_tensor_stays_the_same_object(batch: Any) -> None:  # noqa: ANN401
-    assert doubled(batch) is batch
+    assert double(batch) is batch
 
 
 def test_objects_that_can_move_themselves_do_so_whole() -> None:
     packed = pack_sequence([torch.ones(2), torch.ones(1)])
-    for thing in (Movable(), packed):
-        assert doubled([thing]) == [("moved", thing)]
+    for obj in (Movable(), packed):
+        assert double([obj]) == [("moved", obj)]
 
 
 def test_a_module_in_a_batch_is_left_alone() -> None:
     module = torch.nn.Linear(1, 1)
-    assert doubled((module,))[0] is module
+    assert double((module,))[0] is module
 
 
 def test_tensors_are_found_in_objects() -> None:
-    assert [one is ONE for one in tensors_in(Movable())] == [True]
-    assert len(list(tensors_in(pack_sequence([torch.ones(2)])))) == 2
-    assert list(tensors_in({"a": "text"})) == []
+    assert [tensor is TENSOR for tensor in find_tensors(Movable())] == [True]
+    assert len(list(find_tensors(pack_sequence([torch.ones(2)])))) == 2
+    assert list(find_tensors({"a": "text"})) == []

@@ -25,32 +25,32 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 
-class Late:
+class LateLane:
     """A lane on which copies are made only when their batch is waited for, in order."""
 
-    made = 0
+    count = 0
 
     def __init__(self, device: object) -> None:
         self.device = device
         self.copies: deque[tuple[int, Any, Any]] = deque()
         self.sent, self.arrived = 0, 0
-        Late.made += 1
+        LateLane.count += 1
 
     def send(self, batch: Any) -> Any:  # noqa: ANN401
         self.sent += 1
 
-        def tensor(one: Any) -> Any:  # noqa: ANN401
-            made = torch.full_like(one, -1)
-            self.copies.append((self.sent, one, made))
-            return made
+        def tensor(source: Any) -> Any:  # noqa: ANN401
+            copy = torch.full_like(source, -1)
+            self.copies.append((self.sent, source, copy))
+            return copy
 
-        return self.sent, convert(batch, tensor, lambda thing: thing)
+        return self.sent, convert(batch, tensor, lambda obj: obj)
 
     def arrive(self, sent: Any) -> Any:  # noqa: ANN401
         number, batch = sent
         while self.copies and self.copies[0][0] <= number:
-            _, source, made = self.copies.popleft()
-            made.copy_(source)
+            _, source, copy = self.copies.popleft()
+            copy.copy_(source)
         self.arrived += 1
         return batch
 
@@ -58,10 +58,10 @@ class Late:
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_prefetcher, "cuda_device", lambda _device: "late")  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    monkeypatch.setattr(device_prefetcher, "Lane", Late)
+    monkeypatch.setattr(device_prefetcher, "CopyLane", LateLane)
 
 
-class Counted:
+class CountingLoader:
     """A loader that tells how many batches were taken from it."""
 
     def __init__(self, size: int, broken: int | None = None) -> None:
@@ -71,26 +71,26 @@ class Counted:
         return self.size
 
     def __iter__(self) -> Iterator[Any]:
-        return Iteration(self)
+        return CountingIterator(self)
 
 
-class Iteration:
+class CountingIterator:
     """One that goes on after an error, as a DataLoader's does."""
 
-    def __init__(self, loader: Counted) -> None:
+    def __init__(self, loader: CountingLoader) -> None:
         self.loader, self.at = loader, 0
 
-    def __iter__(self) -> Iteration:
+    def __iter__(self) -> CountingIterator:
         return self
 
     def __next__(self) -> Any:  # noqa: ANN401
-        at, self.at = self.at, self.at + 1
-        if at >= self.loader.size:
+        index, self.at = self.at, self.at + 1
+        if index >= self.loader.size:
             raise StopIteration
         self.loader.taken += 1
-        if at == self.loader.broken:
-            raise ValueError(f"batch {at}")
-        return {"x": torch.full((2,), at), "at": at}
+        if index == self.loader.broken:
+            raise ValueError(f"batch {index}")
+        return {"x": torch.full((2,), index), "at": index}
 
 
 class Sampler:
@@ -102,12 +102,12 @@ class Sampler:
         self.epoch = epoch
 
 
-def given(batches: Any) -> list[tuple[list[int], int]]:  # noqa: ANN401
+def batch_values(batches: Any) -> list[tuple[list[int], int]]:  # noqa: ANN401
     return [(batch["x"].tolist(), batch["at"]) for batch in batches]
 
 
-def expected(size: int) -> list[tuple[list[int], int]]:
-    return [([at, at], at) for at in range(size)]
+def expected_values(size: int) -> list[tuple[list[int], int]]:
+    return [([index, index], index) for index in range(size)]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -126,16 +126,16 @@ def test_on_the_cpu_nothing_is_copied() -> None:
 @pytest.mark.parametrize("ahead", [1, 2, 5])
 @pytest.mark.parametrize("size", [0, 1, 2, 7])
 def test_all_batches_come_whole_and_in_order(size: int, ahead: int) -> None:
-    prefetcher = DevicePrefetcher(Counted(size), ahead=ahead)
+    prefetcher = DevicePrefetcher(CountingLoader(size), ahead=ahead)
     for _ in range(2):
-        assert given(prefetcher) == expected(size)
+        assert batch_values(prefetcher) == expected_values(size)
     assert len(prefetcher) == size
 
 
 @pytest.mark.usefixtures("late")
 @pytest.mark.parametrize("ahead", [1, 3])
 def test_so_many_batches_are_on_their_way(ahead: int) -> None:
-    loader = Counted(9)
+    loader = CountingLoader(9)
     batches = iter(DevicePrefetcher(loader, ahead=ahead))
     for count in range(1, 9):
         next(batches)
@@ -144,8 +144,8 @@ def test_so_many_batches_are_on_their_way(ahead: int) -> None:
 
 @pytest.mark.usefixtures("late")
 def test_an_ended_iteration_stays_ended() -> None:
-    batches = iter(DevicePrefetcher(Counted(1)))
-    assert len(given(batches)) == 1
+    batches = iter(DevicePrefetcher(CountingLoader(1)))
+    assert len(batch_values(batches)) == 1
     for _ in range(2):
         with pytest.raises(StopIteration):
             next(batches)
@@ -154,15 +154,15 @@ def test_an_ended_iteration_stays_ended() -> None:
 @pytest.mark.usefixtures("late")
 @pytest.mark.parametrize("broken", [0, 1, 3, 4])
 def test_an_error_comes_in_place_of_its_batch_and_the_others_come_too(broken: int) -> None:
-    batches = iter(DevicePrefetcher(Counted(5, broken)))
-    seen: list[int] = []
-    for at in range(5):
-        if at == broken:
+    batches = iter(DevicePrefetcher(CountingLoader(5, broken)))
+    indices: list[int] = []
+    for index in range(5):
+        if index == broken:
             with pytest.raises(ValueError, match=f"batch {broken}"):
                 next(batches)
         else:
-            seen.append(next(batches)["at"])
-    assert seen == [at for at in range(5) if at != broken]
+            indices.append(next(batches)["at"])
+    assert indices == [index for index in range(5) if index != broken]
     with pytest.raises(StopIteration):
         next(batches)
 
@@ -176,33 +176,33 @@ def test_an_interrupt_is_raised_at_once_and_loses_nothing() -> None:
     iteration = iter(DevicePrefetcher(batches()))
     with pytest.raises(KeyboardInterrupt):
         next(iteration)
-    assert given(iteration) == expected(1)
+    assert batch_values(iteration) == expected_values(1)
 
 
 @pytest.mark.usefixtures("late")
 def test_several_iterations_go_on_at_once() -> None:
-    prefetcher = DevicePrefetcher(Counted(6))
+    prefetcher = DevicePrefetcher(CountingLoader(6))
     pairs = list(zip(prefetcher, prefetcher, strict=True))
-    assert given(first for first, _ in pairs) == given(second for _, second in pairs)
-    assert given(first for first, _ in pairs) == expected(6)
+    assert batch_values(first_batch for first_batch, _ in pairs) == batch_values(second for _, second in pairs)
+    assert batch_values(first_batch for first_batch, _ in pairs) == expected_values(6)
 
 
 @pytest.mark.usefixtures("late")
 def test_one_may_be_left_early_and_nothing_of_it_stays() -> None:
-    loader = Counted(6)
+    loader = CountingLoader(6)
     iteration = iter(DevicePrefetcher(loader))
     batch = next(iteration)
-    left = weakref.ref(iteration)
+    iteration_ref = weakref.ref(iteration)
     del iteration
     gc.collect()
-    assert left() is None
-    assert given([batch]) == expected(1)
-    assert given(DevicePrefetcher(loader)) == expected(6)
+    assert iteration_ref() is None
+    assert batch_values([batch]) == expected_values(1)
+    assert batch_values(DevicePrefetcher(loader)) == expected_values(6)
 
 
 @pytest.mark.usefixtures("late")
 def test_attributes_are_the_loaders() -> None:
-    loader = Counted(3)
+    loader = CountingLoader(3)
     prefetcher = DevicePrefetcher(loader)
     prefetcher.sampler.set_epoch(3)
     prefetcher.size = 2
@@ -214,13 +214,13 @@ def test_attributes_are_the_loaders() -> None:
 
 @pytest.mark.usefixtures("late")
 def test_it_keeps_one_stream_and_can_be_pickled() -> None:
-    Late.made = 0
+    LateLane.count = 0
     prefetcher = DevicePrefetcher([{"x": torch.zeros(2), "at": 0}], ahead=2)
     for _ in range(3):
-        assert len(given(prefetcher)) == 1
-    assert Late.made == 1
-    again = pickle.loads(pickle.dumps(prefetcher))  # noqa: S301 - made here
-    assert (len(again), again.ahead) == (1, 2)
+        assert len(batch_values(prefetcher)) == 1
+    assert LateLane.count == 1
+    unpickled = pickle.loads(pickle.dumps(prefetcher))  # noqa: S301 - made here
+    assert (len(unpickled), unpickled.ahead) == (1, 2)
 
 
 def test_ahead_is_at_least_one() -> None:
@@ -233,12 +233,12 @@ def test_ahead_is_at_least_one() -> None:
 def test_100_000_batches_are_equal_to_the_bit() -> None:
     dice = random.Random(3)
     batches = [(torch.rand(dice.randrange(5)), [torch.rand(2, 2)]) for _ in range(100)]
-    repeated = (batches[at % 100] for at in range(100_000))
+    repeated = (batches[index % 100] for index in range(100_000))
     count = 0
-    for at, (x, (y,)) in enumerate(DevicePrefetcher(repeated, ahead=3)):
+    for index, (x, (y,)) in enumerate(DevicePrefetcher(repeated, ahead=3)):
         count += 1
-        assert torch.equal(x, batches[at % 100][0])
-        assert torch.equal(y, batches[at % 100][1][0])
+        assert torch.equal(x, batches[index % 100][0])
+        assert torch.equal(y, batches[index % 100][1][0])
     assert count == 100_000
 
 
@@ -282,16 +282,16 @@ def test_the_users_stream_waits_and_each_tensor_is_marked_as_used_on_it(
 ) -> None:
     marked: list[tuple[int, Stream]] = []
 
-    def note(one: torch.Tensor, stream: Stream) -> None:
-        marked.append((id(one), stream))
+    def note(tensor: torch.Tensor, stream: Stream) -> None:
+        marked.append((id(tensor), stream))
 
     monkeypatch.setattr(torch.Tensor, "record_stream", note)
-    monkeypatch.setattr(device_prefetcher, "_pinned", torch.clone)
-    lane = device_prefetcher.Lane(torch.device("cpu"))
+    monkeypatch.setattr(device_prefetcher, "_pin_tensor", torch.clone)
+    lane = device_prefetcher.CopyLane(torch.device("cpu"))
     sent = lane.send({"x": torch.zeros(1), "y": (torch.ones(2), "text")})
     assert user.waited == []
     batch = lane.arrive(sent)
-    assert user.waited == [sent.done]
+    assert user.waited == [sent.done_event]
     assert marked == [(id(batch["x"]), user), (id(batch["y"][0]), user)]
 
 
@@ -300,22 +300,22 @@ def test_what_is_copied_from_is_kept_until_the_copy_is_done(
 ) -> None:
     pinned: list[Any] = []
 
-    def pin(one: Any) -> Any:  # noqa: ANN401
-        made = one.clone()
-        pinned.append(weakref.ref(made))
-        return made
+    def pin(tensor: Any) -> Any:  # noqa: ANN401
+        copy = tensor.clone()
+        pinned.append(weakref.ref(copy))
+        return copy
 
-    monkeypatch.setattr(device_prefetcher, "_pinned", pin)
-    monkeypatch.setattr(torch.Tensor, "record_stream", lambda _one, _stream: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    lane = device_prefetcher.Lane(torch.device("cpu"))
-    first, second = (lane.send([torch.zeros(1)]) for _ in range(2))
-    events = first.done, second.done
-    lane.arrive(first)
-    del first
+    monkeypatch.setattr(device_prefetcher, "_pin_tensor", pin)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda _tensor, _stream: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    lane = device_prefetcher.CopyLane(torch.device("cpu"))
+    first_batch, second = (lane.send([torch.zeros(1)]) for _ in range(2))
+    events = first_batch.done_event, second.done_event
+    lane.arrive(first_batch)
+    del first_batch
     assert pinned[0]() is not None
     lane.arrive(second)
     del second
     events[0].reached = True
     lane.arrive(lane.send([torch.zeros(1)]))
-    assert [one() is None for one in pinned[:2]] == [True, False]
+    assert [reference() is None for reference in pinned[:2]] == [True, False]
     assert len(user.waited) == 3

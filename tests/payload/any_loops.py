@@ -34,27 +34,27 @@ def by_hand() -> object:
         net.zero_grad()
         loss(net(BATCH), LABELS).backward()
         with torch.no_grad():
-            for one in net.parameters():
-                one.add_(gradient(one), alpha=-0.1)
+            for parameter in net.parameters():
+                parameter.add_(gradient(parameter), alpha=-0.1)
     return net(BATCH).sum().item()
 
 
 def own_optimizer() -> object:
-    class Mine:
+    class PlainDescent:
         def __init__(self, tensors: list[torch.Tensor]) -> None:
             self.tensors = tensors
 
         def step(self) -> None:
-            for one in self.tensors:
-                one.data.sub_(gradient(one), alpha=0.1)
-                one.grad = None
+            for tensor in self.tensors:
+                tensor.data.sub_(gradient(tensor), alpha=0.1)
+                tensor.grad = None
 
     net = model()
-    mine = Mine(list(net.parameters()))
+    optimizer = PlainDescent(list(net.parameters()))
     for _ in range(STEPS):
         for _ in range(2):  # one line: two passes are two steps
             loss(net(BATCH), LABELS).backward()
-        mine.step()
+        optimizer.step()
     return net(BATCH).sum().item()
 
 
@@ -63,18 +63,18 @@ def autograd_grad() -> object:
     for _ in range(STEPS):
         tensors = list(net.parameters())
         gradients = torch.autograd.grad(loss(net(BATCH), LABELS), tensors)
-        for one, gradient in zip(tensors, gradients, strict=True):
-            one.data.sub_(gradient, alpha=0.1)
+        for tensor, gradient in zip(tensors, gradients, strict=True):
+            tensor.data.sub_(gradient, alpha=0.1)
     return net(BATCH).sum().item()
 
 
 def func_grad() -> object:
-    def lost(weights: torch.Tensor) -> torch.Tensor:
+    def compute_loss(weights: torch.Tensor) -> torch.Tensor:
         return loss(BATCH @ weights, LABELS)
 
     weights = torch.randn(4, 2)
     for _ in range(STEPS):
-        weights = weights - 0.1 * torch.func.grad(lost)(weights)
+        weights = weights - 0.1 * torch.func.grad(compute_loss)(weights)
     return weights.sum().item()
 
 
@@ -92,12 +92,12 @@ def nested() -> object:
 
 
 def inference() -> object:
-    net, said = model().eval(), BATCH
+    net, sequence = model().eval(), BATCH
     with torch.no_grad():
         for _ in range(STEPS):
-            said = torch.cat([net(said), said[:, 2:]], dim=1)
+            sequence = torch.cat([net(sequence), sequence[:, 2:]], dim=1)
             time.sleep(0.001)
-    return said.sum().item()
+    return sequence.sum().item()
 
 
 def generation() -> object:
@@ -114,12 +114,12 @@ def generation() -> object:
 
 def marked() -> object:
     gapless = importlib.import_module("gapless")
-    grown = BATCH
+    product = BATCH
     for _ in range(STEPS):
         for _ in range(5):
-            grown = torch.tanh(grown @ grown.T @ grown)
+            product = torch.tanh(product @ product.T @ product)
         gapless.step()
-    return grown.sum().item()
+    return product.sum().item()
 
 
 def trained() -> object:
@@ -137,11 +137,11 @@ def compiled() -> object:
     with torch.no_grad():
         for _ in range(4):
             net(BATCH)
-        fast = torch.compile(net, backend="eager")
-        return sum(fast(BATCH).sum().item() for _ in range(STEPS))
+        compiled_net = torch.compile(net, backend="eager")
+        return sum(compiled_net(BATCH).sum().item() for _ in range(STEPS))
 
 
-def apart(name: str) -> None:
+def run_in_child(name: str) -> None:
     """Run a loop in a child."""
     sys.stdout.flush()
     child = os.fork()
@@ -159,4 +159,4 @@ if names == sys.argv[1:2]:
     print(globals()[names[0]]())
 else:
     for name in names:
-        apart(name)
+        run_in_child(name)

@@ -26,39 +26,39 @@ class Numbers(IterableDataset[Tensor]):
         return (torch.full((FEATURES,), float(number)) for number in range(64))
 
 
-def loader(count: int = 64, **more: object) -> DataLoader[tuple[Tensor, ...]]:
+def make_loader(count: int = 64, **options: object) -> DataLoader[tuple[Tensor, ...]]:
     data = TensorDataset(torch.arange(count * FEATURES, dtype=torch.float32).reshape(count, -1))
-    return DataLoader(data, batch_size=BATCH, shuffle=True, **more)  # pyright: ignore[reportArgumentType]
+    return DataLoader(data, batch_size=BATCH, shuffle=True, **options)  # pyright: ignore[reportArgumentType]
 
 
-def made() -> tuple[nn.Module, torch.optim.Optimizer]:
+def make_training() -> tuple[nn.Module, torch.optim.Optimizer]:
     model = nn.Linear(FEATURES, 1)
     return model, torch.optim.SGD(model.parameters(), 1e-6)
 
 
-def loss_of(model: nn.Module, batch: Tensor) -> Tensor:
+def compute_loss(model: nn.Module, batch: Tensor) -> Tensor:
     return model(batch).square().mean()
 
 
-def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor) -> None:
+def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor) -> None:
     optimizer.zero_grad()
-    loss_of(model, batch).backward()
+    compute_loss(model, batch).backward()
     optimizer.step()
 
 
-def epochs(batches: DataLoader[tuple[Tensor, ...]], many: int = 8) -> Iterator[Tensor]:
-    for _ in range(many):
+def batches_of_epochs(batches: DataLoader[tuple[Tensor, ...]], n_epochs: int = 8) -> Iterator[Tensor]:
+    for _ in range(n_epochs):
         for (batch,) in batches:
             yield batch
 
 
 def plain() -> None:
-    model, optimizer = made()
+    model, optimizer = make_training()
     atexit.register(print, "atexit")
     print("begun")
     try:
-        for batch in epochs(loader()):
-            step(model, optimizer, batch)
+        for batch in batches_of_epochs(make_loader()):
+            train_step(model, optimizer, batch)
     except BaseException:  # noqa: BLE001 - is what must not run
         print("except")
     finally:
@@ -66,63 +66,63 @@ def plain() -> None:
 
 
 def accumulation() -> None:
-    model, optimizer = made()
-    for number, batch in enumerate(epochs(loader(), 20)):
-        loss_of(model, batch).backward()
+    model, optimizer = make_training()
+    for number, batch in enumerate(batches_of_epochs(make_loader(), 20)):
+        compute_loss(model, batch).backward()
         if number % 4 == 3:
             optimizer.step()
             optimizer.zero_grad()
 
 
 def gan() -> None:
-    (one, often), (other, seldom) = made(), made()
-    for number, batch in enumerate(epochs(loader(), 20)):
-        step(one, often, batch)
+    (critic, critic_optimizer), (maker, maker_optimizer) = make_training(), make_training()
+    for number, batch in enumerate(batches_of_epochs(make_loader(), 20)):
+        train_step(critic, critic_optimizer, batch)
         if number % 2:
-            step(other, seldom, batch)
+            train_step(maker, maker_optimizer, batch)
 
 
 def no_optimizer() -> None:
-    for _ in epochs(loader()):
+    for _ in batches_of_epochs(make_loader()):
         pass
 
 
 def workers() -> None:
-    model, optimizer = made()
-    for batch in epochs(loader(num_workers=2, persistent_workers=True)):
-        step(model, optimizer, batch)
+    model, optimizer = make_training()
+    for batch in batches_of_epochs(make_loader(num_workers=2, persistent_workers=True)):
+        train_step(model, optimizer, batch)
 
 
 def repeating() -> None:
-    model, optimizer = made()
+    model, optimizer = make_training()
     for _ in range(4):
         for batch in DataLoader(Numbers(), batch_size=BATCH, num_workers=2):
-            step(model, optimizer, batch)
+            train_step(model, optimizer, batch)
 
 
 def scaled() -> None:
-    model, optimizer = made()
+    model, optimizer = make_training()
     scaler = torch.amp.GradScaler("cpu")
-    for batch in epochs(loader()):
+    for batch in batches_of_epochs(make_loader()):
         optimizer.zero_grad()
-        scaler.scale(loss_of(model, batch)).backward()
+        scaler.scale(compute_loss(model, batch)).backward()
         scaler.step(optimizer)
         scaler.update()
 
 
 def short() -> None:
-    model, optimizer = made()
-    for batch in epochs(loader(), 1):
-        step(model, optimizer, batch)
+    model, optimizer = make_training()
+    for batch in batches_of_epochs(make_loader(), 1):
+        train_step(model, optimizer, batch)
     for _ in range(3):
         optimizer.zero_grad()
     os._exit(3)
 
 
 def raising() -> None:
-    short_model, optimizer = made()
-    for number, batch in enumerate(epochs(loader())):
-        step(short_model, optimizer, batch)
+    short_model, optimizer = make_training()
+    for number, batch in enumerate(batches_of_epochs(make_loader())):
+        train_step(short_model, optimizer, batch)
         if number == 7:
             sys.exit("it gave up")
 

@@ -33,7 +33,7 @@ class Fact(NamedTuple):
     noun: str
     id: int
     values: dict[str, Any]
-    place: tuple[str, int, str] | None
+    location: tuple[str, int, str] | None
 
 
 class Recorder:
@@ -43,13 +43,13 @@ class Recorder:
         self.marks: list[Mark] = []
         self.facts: list[Fact] = []
         self.written: list[tuple[int, dict[str, Any]]] = []
-        self.missing: list[tuple[str, str]] = []
+        self.unobserved: list[tuple[str, str]] = []
         self.actions: list[Callable[[int, int, int], None]] = []
         self.stops: list[Callable[[], None]] = []
         self.children: list[Callable[[], None]] = []
         self.firsts: list[Callable[[], None]] = []
         self.sites: list[tuple[str, int, str]] = []
-        self.things: list[object] = []
+        self.entities: list[object] = []
         self.edges = 0
 
     def now(self) -> int:
@@ -67,21 +67,21 @@ class Recorder:
         self.marks.append(Mark(kind, start, end, subject, value, flags))
 
     def fact(
-        self, noun: str, thing: object, values: dict[str, Any], place: tuple[str, int, str] | None
+        self, noun: str, entity: object, values: dict[str, Any], location: tuple[str, int, str] | None
     ) -> int:
-        if not any(thing is one for one in self.things):
-            self.things.append(thing)
-        number = next(at for at, one in enumerate(self.things) if one is thing)
-        self.facts.append(Fact(noun, number, values, place))
+        if not any(entity is known_entity for known_entity in self.entities):
+            self.entities.append(entity)
+        number = next(index for index, known_entity in enumerate(self.entities) if known_entity is entity)
+        self.facts.append(Fact(noun, number, values, location))
         return number
 
-    def site(self, place: tuple[str, int, str]) -> int:
-        if place not in self.sites:
-            self.sites.append(place)
-        return self.sites.index(place)
+    def site(self, location: tuple[str, int, str]) -> int:
+        if location not in self.sites:
+            self.sites.append(location)
+        return self.sites.index(location)
 
-    def unseen(self, what: str, why: str) -> None:
-        self.missing.append((what, why))
+    def report_unobserved(self, topic: str, why: str) -> None:
+        self.unobserved.append((topic, why))
 
     def write(self, kind: int, value: dict[str, Any]) -> None:
         self.written.append((kind, value))
@@ -109,44 +109,44 @@ class Recorder:
         for action in self.actions:
             action(self.edges, now, now)
 
-    def of(self, kind: int) -> list[Mark]:
+    def marks_of(self, kind: int) -> list[Mark]:
         return [mark for mark in self.marks if mark.kind == kind]
 
-    def about(self, noun: str) -> list[Fact]:
+    def facts_about(self, noun: str) -> list[Fact]:
         return [fact for fact in self.facts if fact.noun == noun]
 
-    def files(self) -> list[str]:
-        found = [value["written"] for kind, value in self.written if kind == wire.FILES]
-        return [path for paths in found for path in paths]
+    def written_paths(self) -> list[str]:
+        path_lists = [value["written"] for kind, value in self.written if kind == wire.FILES]
+        return [path for paths in path_lists for path in paths]
 
 
 @contextlib.contextmanager
-def installed(*names: str) -> Generator[Recorder]:
+def install_hooks(*names: str) -> Generator[Recorder]:
     """Have fresh hooks of these names in place."""
     recorder = Recorder()
-    modules = [hook(name) for name in ("calls", "models", *names)]
+    modules = [hook_module(name) for name in ("calls", "models", *names)]
     for module in dict.fromkeys(modules):
         setattr(importlib.reload(module), "recorder", recorder)  # noqa: B010 - a module's
-    before = len(imports.failed)
-    failures = len(patching.notes)
+    n_failed = len(imports.failed)
+    n_notes = len(patching.notes)
     try:
         for name in names:
-            hook(name).install()
+            hook_module(name).install()
         yield recorder
     finally:
         for action in recorder.stops:
             action()
         patching.restore_all()
         imports.forget_all()
-    assert imports.failed[before:] == []
-    assert patching.notes[failures:] == []
+    assert imports.failed[n_failed:] == []
+    assert patching.notes[n_notes:] == []
 
 
-def hook(name: str) -> Any:  # noqa: ANN401 - a module
+def hook_module(name: str) -> Any:  # noqa: ANN401 - a module
     return importlib.import_module(f"gapless.payload.hooks.{name}")
 
 
-def told(action: Callable[[], object]) -> list[str]:
+def traceback_of(action: Callable[[], object]) -> list[str]:
     """Give the traceback that an action ends with, as the interpreter would print it."""
     try:
         action()
@@ -155,9 +155,9 @@ def told(action: Callable[[], object]) -> list[str]:
     return []
 
 
-def warned(action: Callable[[], object]) -> list[tuple[str, int, str]]:
+def warnings_of(action: Callable[[], object]) -> list[tuple[str, int, str]]:
     """Give the file, line and text of what an action warns of."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         action()
-    return [(one.filename, one.lineno, str(one.message)) for one in caught]
+    return [(warning.filename, warning.lineno, str(warning.message)) for warning in caught_warnings]

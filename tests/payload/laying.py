@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless.model.edit import Edit, as_json
+from gapless.model.edit import Edit, edit_to_json
 from gapless.payload import overlay, recorder
 from gapless.payload.overlay import moments, telling
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-class Told:
+class EditLog:
     """What edits told of."""
 
     def __init__(self) -> None:
-        self.unseen: list[str] = []
+        self.unobserved: list[str] = []
         self.values: dict[int, dict[str, Any]] = {}  # by the edit's number: the latest fact
         self.edges: list[Any] = []
 
-    def fact(self, noun: str, thing: object, values: dict[str, Any], place: object = None) -> int:
+    def fact(self, noun: str, entity: object, values: dict[str, Any], location: object = None) -> int:
         assert noun == "edit"
-        assert thing is not None
-        assert place is None
+        assert entity is not None
+        assert location is None
         self.values[values["edit"]] = values
         return 0
 
-    def note(self, what: str, why: str) -> None:
-        self.unseen.append(f"{what}: {why}")
+    def note(self, topic: str, why: str) -> None:
+        self.unobserved.append(f"{topic}: {why}")
 
     def times(self, number: int = 0) -> int:
         """Give how often an edit took effect so far."""
@@ -48,17 +48,17 @@ class Told:
 
 
 @contextlib.contextmanager
-def laid(*edits: Edit) -> Generator[Told]:
+def apply_edits(*edits: Edit) -> Generator[EditLog]:
     """Have edits laid; what they tell is in what is given."""
-    told = Told()
+    edit_log = EditLog()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recorder, "unseen", told.note)
-        patch.setattr(recorder, "fact", told.fact)
-        patch.setattr(recorder, "on_edge", told.on_edge)
+        patch.setattr(recorder, "report_unobserved", edit_log.note)
+        patch.setattr(recorder, "fact", edit_log.fact)
+        patch.setattr(recorder, "on_edge", edit_log.on_edge)
         patch.setattr(recorder, "on_stop", lambda _action: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         patch.setitem(moments._state, "watching", False)  # noqa: FBT003, SLF001  # pyright: ignore[reportPrivateUsage]
         try:
-            overlay.lay([as_json(edit) for edit in edits])
-            yield told
+            overlay.apply([edit_to_json(edit) for edit in edits])
+            yield edit_log
         finally:
-            overlay.lift()
+            overlay.revert()

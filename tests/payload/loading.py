@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SITE = Path(payload.__file__).parent / "site"
-START = """
+PRELUDE = """
 import os, random, sys, time, warnings
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
@@ -35,65 +35,65 @@ class Numbers(Dataset):
 """
 
 
-class Row(NamedTuple):
+class FetchRow(NamedTuple):
     """One fetch."""
 
     values: Mapping[str, int]
 
-    def of(self, name: str) -> int:
+    def value_of(self, name: str) -> int:
         return self.values[name]
 
     @property
-    def wall(self) -> int:
-        return self.of("end") - self.of("start")
+    def wall_ns(self) -> int:
+        return self.value_of("end") - self.value_of("start")
 
     @property
-    def blocked(self) -> int:
-        return self.wall - self.of("cpu") - max(0, self.of("run_queue"))
+    def blocked_ns(self) -> int:
+        return self.wall_ns - self.value_of("cpu") - max(0, self.value_of("run_queue"))
 
-    def stage(self, part: str = "wall") -> str:
+    def longest_stage(self, measure: str = "wall") -> str:
         """Name the stage that took most."""
-        return max(wire.STAGES, key=lambda stage: self.of(f"{stage}_{part}"))
+        return max(wire.STAGES, key=lambda stage: self.value_of(f"{stage}_{measure}"))
 
 
-class Ran(NamedTuple):
+class RecordedRun(NamedTuple):
     """What a script printed and what was recorded of it."""
 
     out: str
     error: str
-    rows: list[Row]
+    rows: list[FetchRow]
     frames: list[wire.Frame]
 
     def texts(self, kind: int) -> list[dict[str, Any]]:
         return [frame.text() for frame in self.frames if frame.kind == kind]
 
 
-def run(folder: Path, script: str, *, recorded: bool = True, **options: object) -> Ran:
+def run_script(folder: Path, script: str, *, is_recorded: bool = True, **options: object) -> RecordedRun:
     """Run the script below ``START`` in a folder; it must end well."""
     path = folder / "script.py"
-    path.write_text(START + textwrap.dedent(script))
+    path.write_text(PRELUDE + textwrap.dedent(script))
     spool = folder / "spool"
     spool.mkdir(exist_ok=True)
     environment = {**os.environ, "KINETO_LOG_LEVEL": "99", "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONPATH", None)
-    if recorded:
+    if is_recorded:
         environment |= {
             "PYTHONPATH": str(SITE),
             wire.SPOOL: str(spool),
             wire.OPTIONS: json.dumps({"windows": False, **options}),
         }
-    if recorded:
-        done = watching.execute([sys.executable, str(path)], folder, environment)
+    if is_recorded:
+        outcome = watching.run_command([sys.executable, str(path)], folder, environment)
     else:
-        done = preloaded.run([str(path)], folder, environment)
-    assert done.code == 0, done.err
+        outcome = preloaded.run([str(path)], folder, environment)
+    assert outcome.code == 0, outcome.err
     frames: list[wire.Frame] = []
     for log in sorted(spool.glob("*.log")):
         frames += wire.frames(log.read_bytes())[0]
     rows = [
-        Row(dict(zip(wire.BATCH_FIELDS, values, strict=True)))
+        FetchRow(dict(zip(wire.BATCH_FIELDS, values, strict=True)))
         for frame in frames
         if frame.kind == wire.BATCHES
         for values in wire.BATCH.iter_unpack(frame.body)
     ]
-    return Ran(done.out, done.err, rows, frames)
+    return RecordedRun(outcome.out, outcome.err, rows, frames)

@@ -46,12 +46,12 @@ def collate(rows):
 DATA = TensorDataset(torch.arange(96.0).reshape(24, 4) / 96, torch.ones(24, 1))
 
 
-def training():
+def make_training():
     model = nn.Linear(4, 1)
     return model, torch.optim.SGD(model.parameters(), lr=0.01)
 
 
-def step(model, optimizer, batch):
+def train_step(model, optimizer, batch):
     optimizer.zero_grad()
     loss = (model(batch[0]) - batch[1]).pow(2).mean()
     loss.backward()
@@ -59,31 +59,31 @@ def step(model, optimizer, batch):
     return loss
 
 
-def over(loader, epochs=1, stop=None) -> float:
-    model, optimizer = training()
+def train_over(loader, epochs=1, stop=None) -> float:
+    model, optimizer = make_training()
     loss = torch.zeros(())
     for _ in range(epochs):
         for number, batch in enumerate(loader):
             if number == stop:
                 break
-            loss = step(model, optimizer, batch)
+            loss = train_step(model, optimizer, batch)
     return loss.item()
 
 
 def for_loop():
-    return over(DataLoader(DATA, 4, shuffle=True), epochs=2)
+    return train_over(DataLoader(DATA, 4, shuffle=True), epochs=2)
 
 
 def iter_next():
-    model, optimizer = training()
+    model, optimizer = make_training()
     batches = iter(DataLoader(DATA, 4))
     while (batch := next(batches, None)) is not None:
-        loss = step(model, optimizer, batch)
+        loss = train_step(model, optimizer, batch)
     return loss.item()
 
 
 def accumulation():
-    model, optimizer = training()
+    model, optimizer = make_training()
     for number, (x, y) in enumerate(DataLoader(DATA, 2)):
         loss = (model(x) - y).pow(2).mean() / 4
         loss.backward()
@@ -94,11 +94,11 @@ def accumulation():
 
 
 def gan():
-    (judge, judging), (maker, making) = training(), training()
+    (judge, judge_optimizer), (maker, maker_optimizer) = make_training(), make_training()
     for x, y in DataLoader(DATA, 4):
         for _ in range(3):
-            step(judge, judging, (x, y))
-        loss = step(maker, making, (x, y))
+            train_step(judge, judge_optimizer, (x, y))
+        loss = train_step(maker, maker_optimizer, (x, y))
     return loss.item()
 
 
@@ -118,7 +118,7 @@ def lbfgs():
 
 
 def scaled():
-    model, optimizer = training()
+    model, optimizer = make_training()
     scaler = torch.amp.GradScaler("cpu")
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)
     for x, y in DataLoader(DATA, 4):
@@ -137,65 +137,65 @@ def no_optimizer():
         loss = (model(x) - y).pow(2).mean()
         loss.backward()
         with torch.no_grad():
-            for one in model.parameters():
-                one.sub_(one.grad, alpha=0.01)
-                one.grad = None
+            for parameter in model.parameters():
+                parameter.sub_(parameter.grad, alpha=0.01)
+                parameter.grad = None
     return loss.item()
 
 
 def no_loader():
-    model, optimizer = training()
+    model, optimizer = make_training()
     for _ in range(6):
-        loss = step(model, optimizer, (torch.rand(4, 4), torch.ones(4, 1)))
+        loss = train_step(model, optimizer, (torch.rand(4, 4), torch.ones(4, 1)))
     return loss.item()
 
 
 def iterable():
-    return over(DataLoader(Stream(), 4))
+    return train_over(DataLoader(Stream(), 4))
 
 
 def several():
-    return [over(DataLoader(DATA, 4)), over(DataLoader(Images(), 6))]
+    return [train_over(DataLoader(DATA, 4)), train_over(DataLoader(Images(), 6))]
 
 
 def unbatched():
-    return over(DataLoader(DATA, batch_size=None))
+    return train_over(DataLoader(DATA, batch_size=None))
 
 
 def custom():
-    return over(DataLoader(DATA, 4, sampler=EveryOther(DATA), collate_fn=collate))
+    return train_over(DataLoader(DATA, 4, sampler=EveryOther(DATA), collate_fn=collate))
 
 
 def early_break():
-    return over(DataLoader(DATA, 4), epochs=3, stop=2)
+    return train_over(DataLoader(DATA, 4), epochs=3, stop=2)
 
 
 def workers():
-    return over(DataLoader(Images(), 4, shuffle=True, num_workers=2), epochs=2)
+    return train_over(DataLoader(Images(), 4, shuffle=True, num_workers=2), epochs=2)
 
 
 def persistent():
     loader = DataLoader(Images(), 4, num_workers=2, persistent_workers=True)
-    return [over(loader, epochs=2), over(loader, stop=2)]
+    return [train_over(loader, epochs=2), train_over(loader, stop=2)]
 
 
 def iterable_workers():
-    return over(DataLoader(Stream(), 4, num_workers=2))
+    return train_over(DataLoader(Stream(), 4, num_workers=2))
 
 
 def broken_off():
-    return over(DataLoader(Images(), 2, num_workers=2), epochs=2, stop=1)
+    return train_over(DataLoader(Images(), 2, num_workers=2), epochs=2, stop=1)
 
 
 def spawned():
-    return over(DataLoader(Images(), 8, num_workers=1, multiprocessing_context="spawn"))
+    return train_over(DataLoader(Images(), 8, num_workers=1, multiprocessing_context="spawn"))
 
 
 def served():
     context = "forkserver"
     return [
-        over(DataLoader(Images(), 8, num_workers=1, multiprocessing_context=context)),
-        over(DataLoader(DATA, 8, num_workers=1, multiprocessing_context=context)),
+        train_over(DataLoader(Images(), 8, num_workers=1, multiprocessing_context=context)),
+        train_over(DataLoader(DATA, 8, num_workers=1, multiprocessing_context=context)),
     ]
 
 
@@ -204,20 +204,20 @@ def compiled():
     from torch._dynamo.utils import counters
 
     logging.disable(logging.WARNING)  # torch's own lines bear the time
-    model, optimizer = training()
-    quick = torch.compile(model, backend="eager", fullgraph=True)
-    found = [over(DataLoader(DATA, 4))]
+    model, optimizer = make_training()
+    compiled_model = torch.compile(model, backend="eager", fullgraph=True)
+    losses = [train_over(DataLoader(DATA, 4))]
     for x, y in DataLoader(DATA, 4):
-        found.append(step(quick, optimizer, (x, y)).item())
+        losses.append(train_step(compiled_model, optimizer, (x, y)).item())
 
     @torch.compile(backend="eager")
-    def whole(x, y):
-        return step(model, optimizer, (x, y))
+    def compiled_step(x, y):
+        return train_step(model, optimizer, (x, y))
 
     for _ in range(10):
         for x, y in DataLoader(DATA, 4):
-            found.append(whole(x, y).item())
-    return found[-1], sum(counters["graph_break"].values()), dict(counters["stats"])
+            losses.append(compiled_step(x, y).item())
+    return losses[-1], sum(counters["graph_break"].values()), dict(counters["stats"])
 
 
 if __name__ == "__main__":

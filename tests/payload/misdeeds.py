@@ -15,7 +15,7 @@ import time
 import traceback
 
 import torch
-from loop_shapes import DATA, Images, over, step, training
+from loop_shapes import DATA, Images, train_over, train_step, make_training
 from torch.utils.data import DataLoader, IterableDataset
 
 torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.5  # s: so long are workers waited for
@@ -31,9 +31,9 @@ RECORDED = [
     ("recorder", "edge"),
     ("recorder", "now"),
     ("recorder", "batch"),
-    ("stepping", "stepped"),
-    ("stepping", "handed_over"),
-    ("fullness", "wanted"),
+    ("stepping", "note_step"),
+    ("stepping", "note_batch"),
+    ("fullness", "is_look_due"),
     ("loaderfacts", "values"),
     ("places", "users_line"),
     ("process", "description"),
@@ -42,29 +42,29 @@ RECORDED = [
 ]
 
 
-def ours(name):
+def recorder_module(name):
     return sys.modules.get(f"_gapless.payload.{name}")
 
 
-def broken(*_, **__):
+def raise_broken(*_, **__):
     raise RuntimeError("a hook of ours is broken")
 
 
 def broken_recorder():
     """Break one function of the recorder's after another, and train."""
-    found = []
+    losses = []
     for name, attribute in RECORDED:
-        module = ours(name)
-        kept = getattr(module, attribute, None)
+        module = recorder_module(name)
+        original = getattr(module, attribute, None)
         if module is not None:
-            for hook in (*ours("patching")._guards, *ours("patching")._patches):
+            for hook in (*recorder_module("patching")._guards, *recorder_module("patching")._patches):
                 hook.on, hook.failures = True, 0
-            setattr(module, attribute, broken)
-        found.append(over(DataLoader(DATA, 8, shuffle=True)))
+            setattr(module, attribute, raise_broken)
+        losses.append(train_over(DataLoader(DATA, 8, shuffle=True)))
         if module is not None:
-            setattr(module, attribute, kept)
-    found.append(over(DataLoader(Images(), 8, num_workers=1)))
-    return found
+            setattr(module, attribute, original)
+    losses.append(train_over(DataLoader(Images(), 8, num_workers=1)))
+    return losses
 
 
 class Short(IterableDataset):
@@ -87,7 +87,7 @@ class Bad(Images):
         return super().__getitem__(index)
 
 
-def told(action):
+def print_error(action):
     try:
         action()
     except BaseException:
@@ -96,12 +96,12 @@ def told(action):
 
 def errors():
     """Raise everywhere; print every traceback."""
-    told(lambda: over(DataLoader(Bad(), 4)))
-    told(lambda: over(DataLoader(Bad(), 4, num_workers=1)))
-    told(lambda: DataLoader(DATA, -3, num_workers=-1))
-    told(lambda: torch.optim.SGD([], lr=0.1))
-    told(lambda: next(iter(DataLoader(DATA, 4, sampler=5))))
-    told(lambda: training()[1].step(broken))
+    print_error(lambda: train_over(DataLoader(Bad(), 4)))
+    print_error(lambda: train_over(DataLoader(Bad(), 4, num_workers=1)))
+    print_error(lambda: DataLoader(DATA, -3, num_workers=-1))
+    print_error(lambda: torch.optim.SGD([], lr=0.1))
+    print_error(lambda: next(iter(DataLoader(DATA, 4, sampler=5))))
+    print_error(lambda: make_training()[1].step(raise_broken))
     loader = DataLoader(Short(), 1)
     len(loader)
     for _ in loader:
@@ -113,100 +113,100 @@ def errors():
 def vandal():
     """Replace and clear what belongs to everybody."""
     gc.callbacks.clear()
-    before, out = DataLoader.__iter__, sys.stdout
-    DataLoader.__iter__ = lambda self: before(self)
+    original_iter, out = DataLoader.__iter__, sys.stdout
+    DataLoader.__iter__ = lambda self: original_iter(self)
     sys.stdout = open(os.devnull, "w")
-    over(DataLoader(DATA, 4))
+    train_over(DataLoader(DATA, 4))
     sys.stdout.close()
-    DataLoader.__iter__, sys.stdout = before, out
+    DataLoader.__iter__, sys.stdout = original_iter, out
     DataLoader.__iter__ = lambda self: self._get_iterator()
-    found = over(DataLoader(DATA, 4))
-    DataLoader.__iter__ = before
-    return found
+    loss = train_over(DataLoader(DATA, 4))
+    DataLoader.__iter__ = original_iter
+    return loss
 
 
 def closed():
     """Close every descriptor, and give the recorder's number to a file of ours."""
-    over(DataLoader(DATA, 4))
-    sink = ours("sink")
+    train_over(DataLoader(DATA, 4))
+    sink = recorder_module("sink")
     time.sleep(0.12)
-    over(DataLoader(DATA, 4))
-    number = 300 if sink is None else sink._fd
+    train_over(DataLoader(DATA, 4))
+    recorder_fd = 300 if sink is None else sink._fd
     os.closerange(3, 1000)
-    mine = os.open("mine", os.O_RDWR | os.O_CREAT)
-    os.dup2(mine, number)
+    own_fd = os.open("mine", os.O_RDWR | os.O_CREAT)
+    os.dup2(own_fd, recorder_fd)
     for _ in range(3):
         time.sleep(0.12)
-        found = over(DataLoader(DATA, 4))
-    return found, os.path.getsize("mine"), os.fstat(number).st_size
+        loss = train_over(DataLoader(DATA, 4))
+    return loss, os.path.getsize("mine"), os.fstat(recorder_fd).st_size
 
 
 def full():
     """Let no file grow for a while: the disk is full, and then it is not."""
     if SPOOL:
         resource.setrlimit(resource.RLIMIT_FSIZE, (15_000, resource.RLIM_INFINITY))
-    found = []
+    losses = []
     for round_ in range(6):
         if round_ == 4:
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-        found.append(over(DataLoader(DATA, 1), epochs=4))
+        losses.append(train_over(DataLoader(DATA, 1), epochs=4))
         time.sleep(0.12)
-    return found
+    return losses
 
 
 def vanished():
     """Remove the folder that the recorder writes into."""
-    found = [over(DataLoader(DATA, 4))]
+    losses = [train_over(DataLoader(DATA, 4))]
     if SPOOL:
         shutil.rmtree(SPOOL)
     time.sleep(0.12)
-    found += [over(DataLoader(DATA, 4)), over(DataLoader(Images(), 8, num_workers=1))]
-    return found
+    losses += [train_over(DataLoader(DATA, 4)), train_over(DataLoader(Images(), 8, num_workers=1))]
+    return losses
 
 
 def threads():
     """Step in two threads at once."""
-    model, optimizer = training()
-    other, another = training()
+    model, optimizer = make_training()
+    second_model, second_optimizer = make_training()
 
-    def work(model, optimizer):
+    def train_loop(model, optimizer):
         for _ in range(20):
-            step(model, optimizer, DATA[:4])
+            train_step(model, optimizer, DATA[:4])
 
-    both = [
-        threading.Thread(target=work, args=pair) for pair in ((model, optimizer), (other, another))
+    trainers = [
+        threading.Thread(target=train_loop, args=pair) for pair in ((model, optimizer), (second_model, second_optimizer))
     ]
-    for one in both:
-        one.start()
-    for one in both:
-        one.join()
-    return threading.active_count(), [type(one).__name__ for one in threading.enumerate()]
+    for thread in trainers:
+        thread.start()
+    for thread in trainers:
+        thread.join()
+    return threading.active_count(), [type(thread).__name__ for thread in threading.enumerate()]
 
 
 def forks():
     """Train in a child made by fork."""
-    found = over(DataLoader(DATA, 4))
+    loss = train_over(DataLoader(DATA, 4))
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        over(DataLoader(DATA, 4))
+        train_over(DataLoader(DATA, 4))
         os._exit(7)
-    return found, os.waitpid(child, 0)[1]
+    return loss, os.waitpid(child, 0)[1]
 
 
 def epochs():
     """Make many short epochs; count what is left open and running."""
     loader = DataLoader(DATA, 24)
-    over(loader)
-    before = left()
-    over(loader, epochs=10_000)
-    identities = ours("identities")
+    train_over(loader)
+    n_before = count_open()
+    train_over(loader, epochs=10_000)
+    identities = recorder_module("identities")
     if identities is not None:
-        assert len(identities._things) < 200, len(identities._things)
-    return left() - before
+        assert len(identities._entities) < 200, len(identities._entities)
+    return count_open() - n_before
 
 
-def left():
+def count_open():
     """Count open files and threads."""
     return sum(len(os.listdir(f"/proc/self/{kind}")) for kind in ("fd", "task"))
 
@@ -217,23 +217,23 @@ class Alarm(Exception):
 
 def alarms():
     """Raise from a signal handler at random moments: every one of them arrives."""
-    heard = []
-    over(DataLoader(DATA, 4))
+    heard_alarms = []
+    train_over(DataLoader(DATA, 4))
 
     def raising(*_):
-        heard.append(1)
+        heard_alarms.append(1)
         raise Alarm
 
     signal.signal(signal.SIGALRM, raising)
-    missed = 0
+    n_missed = 0
     for number in range(40):
         torch.set_grad_enabled(True)  # torch itself may be caught before it puts this back
         with contextlib.suppress(Alarm):
             signal.setitimer(signal.ITIMER_REAL, 0.0003 * (number + 1))
-            over(DataLoader(DATA, 1), epochs=30)
-            missed += 1
+            train_over(DataLoader(DATA, 1), epochs=30)
+            n_missed += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
-    return len(heard), missed
+    return len(heard_alarms), n_missed
 
 
 if __name__ == "__main__":

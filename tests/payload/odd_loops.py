@@ -39,11 +39,11 @@ def broken_off() -> object:
 
     @torch.compile(backend="eager")
     def step() -> torch.Tensor:
-        lost = loss(net(BATCH), LABELS)
-        lost.backward()
-        first = next(net.parameters())
-        (gradient,) = torch.autograd.grad(loss(net(BATCH), LABELS), [first])
-        return gradient.sum() + lost
+        step_loss = loss(net(BATCH), LABELS)
+        step_loss.backward()
+        parameter = next(net.parameters())
+        (gradient,) = torch.autograd.grad(loss(net(BATCH), LABELS), [parameter])
+        return gradient.sum() + step_loss
 
     sums = [step().item() for _ in range(STEPS)]
     return sum(sums), dict(counters["stats"]), sum(counters["graph_break"].values())
@@ -57,10 +57,10 @@ def compiled_steps() -> object:
     @torch.compile(backend="eager")
     def step() -> torch.Tensor:
         optimizer.zero_grad()
-        lost = loss(net(BATCH), LABELS)
-        lost.backward()
+        step_loss = loss(net(BATCH), LABELS)
+        step_loss.backward()
         optimizer.step()
-        return lost
+        return step_loss
 
     sums = [step().item() for _ in range(STEPS)]
     return sum(sums), dict(counters["stats"]), sum(counters["graph_break"].values())
@@ -68,14 +68,14 @@ def compiled_steps() -> object:
 
 def scripted() -> object:
     def slope(x: torch.Tensor) -> torch.Tensor:
-        found = torch.autograd.grad([x.pow(3).sum()], [x])[0]
-        assert found is not None
-        return found
+        derivative = torch.autograd.grad([x.pow(3).sum()], [x])[0]
+        assert derivative is not None
+        return derivative
 
     inputs = BATCH.clone().requires_grad_()
     eager = [torch.autograd.grad(inputs.pow(3).sum(), [inputs])[0] for _ in range(STEPS)]
     scripted_slope = importlib.import_module("torch.jit").script(slope)
-    return sum(float((scripted_slope(inputs) - one).sum()) for one in eager)
+    return sum(float((scripted_slope(inputs) - derivative).sum()) for derivative in eager)
 
 
 def in_a_thread() -> object:

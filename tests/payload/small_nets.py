@@ -13,14 +13,14 @@ class Net(nn.Module):
         super().__init__()
         self.first = nn.Conv2d(3, wide, 3, padding=1)
         self.last = nn.Linear(wide, 2)
-        self.given: torch.Tensor | None = None
+        self.inputs: torch.Tensor | None = None
         self.computed: torch.Tensor | None = None
 
     def forward(self, images: torch.Tensor, *, scale: float = 1.0) -> dict[str, torch.Tensor]:
-        found = self.first(images)
+        features = self.first(images)
         if not torch.compiler.is_compiling():
-            self.given, self.computed = images, found
-        logits = self.last(found.mean((2, 3))) * scale
+            self.inputs, self.computed = images, features
+        logits = self.last(features.mean((2, 3))) * scale
         return {"logits": logits, "classes": logits.argmax(1)}
 
 
@@ -28,12 +28,12 @@ def images() -> torch.Tensor:
     return torch.randn(4, 3, 6, 6)
 
 
-def optimize(model: nn.Module) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
-def step(model: nn.Module, optimizer: torch.optim.Optimizer, given: torch.Tensor) -> float:
-    loss = model(given)["logits"].square().mean()
+def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: torch.Tensor) -> float:
+    loss = model(batch)["logits"].square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import Log, by_process, logs, preloaded, script, watched
+from tests.payload.watching import WrittenLog, logs_by_process, read_logs, run_preloaded, script_command, run_recorded
 
 KINDS = (wire.USER_STEP, wire.STEP, wire.BACKWARD, wire.FORWARD)
 MARKS = {
@@ -23,29 +23,29 @@ MARKS = {
 ARMS = ("by_hand", "func_grad", "inference", "marked")
 
 
-def by_name(folder: Path, names: Iterable[str]) -> Mapping[str, Log]:
+def logs_by_name(folder: Path, names: Iterable[str]) -> Mapping[str, WrittenLog]:
     """Give the logs by the loop that made them."""
-    found = by_process(folder / "spool")
-    return {name: found[int((folder / name).read_text())] for name in names}
+    logs_by_pid = logs_by_process(folder / "spool")
+    return {name: logs_by_pid[int((folder / name).read_text())] for name in names}
 
 
 @pytest.fixture(scope="module")
-def loops(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Log]:
+def loops(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, WrittenLog]:
     folder = tmp_path_factory.mktemp("loops")
-    command = script("any_loops.py", ",".join(MARKS))
-    plain = preloaded(command, folder)
-    seen = watched(command, folder, folder / "spool")
+    command = script_command("any_loops.py", ",".join(MARKS))
+    plain = run_preloaded(command, folder)
+    recorded = run_recorded(command, folder, folder / "spool")
     assert plain.code == 0, plain.err
-    assert seen == plain
-    return by_name(folder, MARKS)
+    assert recorded == plain
+    return logs_by_name(folder, MARKS)
 
 
 @pytest.mark.parametrize("name", MARKS)
 def test_each_loop_runs_as_alone_and_its_steps_are_marked(
-    name: str, loops: Mapping[str, Log]
+    name: str, loops: Mapping[str, WrittenLog]
 ) -> None:
     log = loops[name]
-    assert set(log.unseen()) <= {"model"}
+    assert set(log.unobserved_reasons()) <= {"model"}
     assert tuple(log.count(kind) for kind in KINDS) == MARKS[name]
     for site in log.facts("site"):
         assert site["file"].endswith("any_loops.py")
@@ -55,41 +55,41 @@ def test_each_loop_runs_as_alone_and_its_steps_are_marked(
 
 @pytest.mark.slow
 def test_before_anything_is_compiled_modules_are_as_they_were(tmp_path: Path) -> None:
-    command = script("any_loops.py", "compiled")
-    assert watched(command, tmp_path, tmp_path / "spool") == preloaded(command, tmp_path)
-    (log,) = logs(tmp_path / "spool").values()
+    command = script_command("any_loops.py", "compiled")
+    assert run_recorded(command, tmp_path, tmp_path / "spool") == run_preloaded(command, tmp_path)
+    (log,) = read_logs(tmp_path / "spool").values()
     assert log.count(wire.FORWARD) == 4
 
 
 @pytest.mark.parametrize("name", ["inference", "by_hand", "marked"])
 def test_windows_open_and_close_at_such_steps(name: str, tmp_path: Path) -> None:
-    command = script("any_loops.py", name, "600")
+    command = script_command("any_loops.py", name, "600")
     options = '{"check": false, "windows": true, "any_cost": true}'
-    seen = watched(command, tmp_path, tmp_path / "spool", GAPLESS_OPTIONS=options)
-    assert seen == preloaded(command, tmp_path)
-    (log,) = logs(tmp_path / "spool").values()
-    kept = [text for kind, text in log.texts if kind == wire.WINDOW]
-    assert sum(text.get("discarded") is None for text in kept) >= 2, "one of them with stacks"
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool", GAPLESS_OPTIONS=options)
+    assert recorded == run_preloaded(command, tmp_path)
+    (log,) = read_logs(tmp_path / "spool").values()
+    windows = [text for kind, text in log.texts if kind == wire.WINDOW]
+    assert sum(text.get("discarded") is None for text in windows) >= 2, "one of them with stacks"
 
 
 @pytest.fixture(scope="module")
-def arms(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Log]:
+def arms(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, WrittenLog]:
     folder = tmp_path_factory.mktemp("arms")
-    command = script("any_loops.py", ",".join(ARMS), "3000")
+    command = script_command("any_loops.py", ",".join(ARMS), "3000")
     plan = '{"windows": false, "trial": {"stop": 24, "seconds": 60, "seed": 7, "losses": 9}}'
-    assert watched(command, folder, folder / "spool", GAPLESS_OPTIONS=plan) == (0, "", "")
-    return by_name(folder, ARMS)
+    assert run_recorded(command, folder, folder / "spool", GAPLESS_OPTIONS=plan) == (0, "", "")
+    return logs_by_name(folder, ARMS)
 
 
 @pytest.mark.parametrize("name", ARMS)
 def test_an_arm_of_a_trial_leaves_at_the_planned_step_of_such_a_loop(
-    name: str, arms: Mapping[str, Log]
+    name: str, arms: Mapping[str, WrittenLog]
 ) -> None:
     log = arms[name]
     (arm,) = [text for kind, text in log.texts if kind == wire.TRIAL]
     assert arm["stopped"] == 24
-    most = max(log.count(kind) for kind in KINDS)
-    assert 24 <= most <= 26
+    n_steps = max(log.count(kind) for kind in KINDS)
+    assert 24 <= n_steps <= 26
 
 
 def test_gapless_step_is_there_where_gapless_is_not_installed(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_gapless_step_is_there_where_gapless_is_not_installed(tmp_path: Path) ->
         + text
         + "for _ in range(6): gapless.step()\n"
     )
-    command = [script("any_loops.py")[0], "t.py"]
-    assert preloaded(command, tmp_path).code == 1
-    assert watched(command, tmp_path, tmp_path / "spool") == (0, "gapless False\n", "")
-    (log,) = logs(tmp_path / "spool").values()
+    command = [script_command("any_loops.py")[0], "t.py"]
+    assert run_preloaded(command, tmp_path).code == 1
+    assert run_recorded(command, tmp_path, tmp_path / "spool") == (0, "gapless False\n", "")
+    (log,) = read_logs(tmp_path / "spool").values()
     assert log.count(wire.USER_STEP) == 6

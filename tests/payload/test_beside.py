@@ -15,38 +15,38 @@ LASTS_S = 0.6
 
 
 @pytest.fixture
-def told(
+def thread_facts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[dict[str, tuple[dict[str, Any], tuple[str, int, str]]]]:
-    found: dict[str, tuple[dict[str, Any], tuple[str, int, str]]] = {}
+    facts_by_name: dict[str, tuple[dict[str, Any], tuple[str, int, str]]] = {}
 
     def fact(
-        _noun: str, _thing: object, values: dict[str, Any], place: tuple[str, int, str]
+        _noun: str, _entity: object, values: dict[str, Any], location: tuple[str, int, str]
     ) -> int:
-        found[values["name"]] = values, place
+        facts_by_name[values["name"]] = values, location
         return 0
 
     monkeypatch.setattr(recorder, "fact", fact)
     beside.forget()
-    yield found
+    yield facts_by_name
     beside.forget()
 
 
-def burn(over: threading.Event) -> None:
-    while not over.is_set():
+def burn(stop: threading.Event) -> None:
+    while not stop.is_set():
         sum(range(100))
 
 
-def sleep(over: threading.Event) -> None:
-    over.wait()
+def sleep(stop: threading.Event) -> None:
+    stop.wait()
 
 
 def test_a_thread_that_burns_is_told_with_its_line_and_one_that_waits_is_not(
-    told: dict[str, tuple[dict[str, Any], tuple[str, int, str]]],
+    thread_facts: dict[str, tuple[dict[str, Any], tuple[str, int, str]]],
 ) -> None:
-    over, own = threading.Event(), threading.get_ident()
+    stop, own_thread = threading.Event(), threading.get_ident()
     threads = [
-        threading.Thread(target=one, args=(over,), name=one.__name__) for one in (burn, sleep)
+        threading.Thread(target=task, args=(stop,), name=task.__name__) for task in (burn, sleep)
     ]
     for thread in threads:
         thread.start()
@@ -54,12 +54,12 @@ def test_a_thread_that_burns_is_told_with_its_line_and_one_that_waits_is_not(
     while time.monotonic() < end:
         time.sleep(0.05)
         frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        beside.look(frames, own, threading.get_native_id())
-    beside.tell()
-    over.set()
+        beside.look(frames, own_thread, threading.get_native_id())
+    beside.report_threads()
+    stop.set()
     for thread in threads:
         thread.join()
-    ((values, place),) = told.values()
+    ((values, location),) = thread_facts.values()
     assert values["name"] == "burn"
     assert values["ran"] > values["training_ran"] >= 0
-    assert place[::2] == (__file__, "burn")
+    assert location[::2] == (__file__, "burn")

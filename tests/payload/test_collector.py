@@ -14,23 +14,23 @@ from gapless.payload.hooks import collector
 
 @pytest.fixture
 def marks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int, int]]]:
-    seen: list[tuple[int, int, int]] = []
+    noted_marks: list[tuple[int, int, int]] = []
 
     def mark(kind: int, start: int, end: int) -> None:
-        seen.append((kind, start, end))
+        noted_marks.append((kind, start, end))
 
     monkeypatch.setattr(recorder, "mark", mark)
     monkeypatch.setattr(collector, "LONG_NS", 0)
     gc.collect()
-    others = gc.callbacks[:]  # a test library's own is Python, which a signal can end
+    old_callbacks = gc.callbacks[:]  # a test library's own is Python, which a signal can end
     gc.callbacks.clear()
     collector._begin()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
-    yield seen
+    yield noted_marks
     collector._leave()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
-    gc.callbacks[:] = others
+    gc.callbacks[:] = old_callbacks
 
 
-def edge() -> None:
+def reach_edge() -> None:
     collector._collect(0, 0, 0)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
 
 
@@ -38,22 +38,22 @@ def test_each_collection_is_one_mark_with_its_length(marks: list[tuple[int, int,
     before = recorder.now()
     gc.collect()
     after = recorder.now()
-    edge()
-    own = [mark for mark in marks if before <= mark[1] <= mark[2] <= after]
-    assert own
-    assert {mark[0] for mark in own} == {wire.COLLECTOR}
-    assert sum(end - start for _, start, end in own) > (after - before) / 2
-    edge()
-    assert len(marks) == len(own), "each is told once"
+    reach_edge()
+    own_marks = [mark for mark in marks if before <= mark[1] <= mark[2] <= after]
+    assert own_marks
+    assert {mark[0] for mark in own_marks} == {wire.COLLECTOR}
+    assert sum(end - start for _, start, end in own_marks) > (after - before) / 2
+    reach_edge()
+    assert len(marks) == len(own_marks), "each is told once"
 
 
-def alarmed_collection() -> None:
+def collect_under_alarm() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.0005)
     gc.collect()
 
 
 @pytest.fixture
-def frozen() -> Iterator[None]:
+def frozen_objects() -> Iterator[None]:
     """Leave out what other tests made: with it each collection would take half a second."""
     gc.collect()
     gc.freeze()
@@ -61,23 +61,23 @@ def frozen() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.mark.usefixtures("frozen")
+@pytest.mark.usefixtures("frozen_objects")
 def test_what_a_signal_handler_raises_right_after_a_collection_is_not_lost(
     marks: list[tuple[int, int, int]],
 ) -> None:
     def handler(_number: int, _frame: types.FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    old = signal.signal(signal.SIGALRM, handler)
-    thing: list[object] = []
+    old_handler = signal.signal(signal.SIGALRM, handler)
+    cycles: list[object] = []
     for _ in range(200_000):  # so that the alarm comes within the collection
-        thing.append([thing])
+        cycles.append([cycles])
     try:
         for _ in range(6):
             with pytest.raises(KeyboardInterrupt):
-                alarmed_collection()
+                collect_under_alarm()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
-    edge()
+        signal.signal(signal.SIGALRM, old_handler)
+    reach_edge()
     assert marks

@@ -51,7 +51,7 @@ class Shared(Stream):
         yield from range(info.id if info else 0, 8, info.num_workers if info else 1)
 
 
-def mine(items: range) -> Iterator[int]:
+def own_share(items: range) -> Iterator[int]:
     from torch.utils.data import get_worker_info  # noqa: PLC0415 - as some do
 
     info = get_worker_info()
@@ -60,7 +60,7 @@ def mine(items: range) -> Iterator[int]:
 
 class SharedByAFunction(Stream):
     def __iter__(self) -> Iterator[int]:
-        yield from mine(range(8))
+        yield from own_share(range(8))
 
 
 class Wrapped(Stream):
@@ -68,15 +68,15 @@ class Wrapped(Stream):
         self.inner = inner
 
     def __iter__(self) -> Iterator[int]:
-        for one in self.inner:
-            yield one + 1
+        for value in self.inner:
+            yield value + 1
 
 
 class InC(IterableDataset[int]):
     __iter__ = map(int, "12").__iter__  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
 
 
-def look(dataset: Any, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+def read_facts(dataset: Any, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401
     return datasets.values(DataLoader(dataset, **arguments))
 
 
@@ -91,12 +91,12 @@ def look(dataset: Any, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401
         (Wrapped(Shared()), True),
         (InC(), None),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda dataset: type(dataset).__name__,
 )
 def test_whether_an_iterable_asks_which_worker_it_is_in(
     dataset: Dataset[int], asks: bool | None
 ) -> None:
-    assert look(dataset)["asks_worker_info"] is asks
+    assert read_facts(dataset)["asks_worker_info"] is asks
 
 
 def share_out(worker: int) -> None:
@@ -104,7 +104,7 @@ def share_out(worker: int) -> None:
 
 
 def test_where_workers_are_told_apart_as_they_start_it_is_not_known() -> None:
-    assert look(Stream(), worker_init_fn=share_out)["asks_worker_info"] is None
+    assert read_facts(Stream(), worker_init_fn=share_out)["asks_worker_info"] is None
 
 
 def send(sample: torch.Tensor) -> torch.Tensor:
@@ -125,7 +125,7 @@ def send(sample: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_whether_a_data_set_names_cuda(dataset: Dataset[int], cuda: bool) -> None:
-    assert look(dataset)["cuda"] is cuda
+    assert read_facts(dataset)["cuda"] is cuda
 
 
 def collate_here(samples: list[int]) -> list[int]:
@@ -146,27 +146,27 @@ def test_what_cannot_be_sent_to_a_spawned_worker(tmp_path: Path) -> None:
             Plain(lock=threading.Lock()),
             Plain(file=file),
             Plain(transform=lambda: 1),
-            Plain(inner=[Plain(stream=(one for one in "ab"))]),
+            Plain(inner=[Plain(stream=(letter for letter in "ab"))]),
             Local(),
             ConcatDataset([Plain(), Plain(lock=threading.Lock())]),
         ]
-        assert [look(one)["picklable"] for one in stuck] == [False] * len(stuck)
-        assert look(OwnWay(lock=threading.Lock()))["picklable"] is None
-    assert look(Plain(paths=["a"], read=collate_here))["picklable"] is None
-    ways: dict[str, Any] = {"collate_fn": lambda samples: samples}  # pyright: ignore[reportUnknownLambdaType]
-    assert look(Plain(), **ways)["picklable"] is False
-    assert look(Plain(), collate_fn=collate_here)["picklable"] is None
+        assert [read_facts(dataset)["picklable"] for dataset in stuck] == [False] * len(stuck)
+        assert read_facts(OwnWay(lock=threading.Lock()))["picklable"] is None
+    assert read_facts(Plain(paths=["a"], read=collate_here))["picklable"] is None
+    options: dict[str, Any] = {"collate_fn": lambda samples: samples}  # pyright: ignore[reportUnknownLambdaType]
+    assert read_facts(Plain(), **options)["picklable"] is False
+    assert read_facts(Plain(), collate_fn=collate_here)["picklable"] is None
 
 
 def test_state_without_a_dictionary_is_looked_at_like_other_state(tmp_path: Path) -> None:
-    assert look(Plain(folder=tmp_path, lock=threading.Lock()))["picklable"] is False
-    assert look(Plain(folder=tmp_path, files=[tmp_path / "a.jpg"]))["picklable"] is None
+    assert read_facts(Plain(folder=tmp_path, lock=threading.Lock()))["picklable"] is False
+    assert read_facts(Plain(folder=tmp_path, files=[tmp_path / "a.jpg"]))["picklable"] is None
 
 
 def test_workers_that_are_spawned_have_been_sent_it() -> None:
-    found = look(Plain(), num_workers=1, multiprocessing_context="spawn")
-    assert found["worker_start"] == "spawn"
-    assert found["picklable"] is True
+    facts = read_facts(Plain(), num_workers=1, multiprocessing_context="spawn")
+    assert facts["worker_start"] == "spawn"
+    assert facts["picklable"] is True
 
 
 class Untouchable(Dataset[int]):
@@ -198,13 +198,13 @@ def test_nothing_of_the_data_set_is_run() -> None:
 
 
 def test_a_huge_state_is_looked_at_in_part() -> None:
-    many = Plain(
-        paths=[f"{at}.jpg" for at in range(200_000)], tables=[[at] for at in range(100_000)]
+    huge = Plain(
+        paths=[f"{index}.jpg" for index in range(200_000)], tables=[[index] for index in range(100_000)]
     )
     walk = datasets._Walk()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    walk.state(many, sent=True)
+    walk.state(huge, sent=True)
     walk.finish()
-    assert datasets.MOST - walk.left < 500
+    assert datasets.MAX_OBJECTS - walk.left < 500
 
 
 class Pair(NamedTuple):
@@ -242,15 +242,15 @@ TENSOR = torch.ones(4, 3)
     ],
 )
 def test_what_a_batch_is_made_of(batch: Any, pinnable: bool | None, size: int) -> None:  # noqa: ANN401
-    found = batchfacts.values(batch)
-    assert found["pinnable"] is pinnable
-    assert found["bytes"] == size
+    facts = batchfacts.values(batch)
+    assert facts["pinnable"] is pinnable
+    assert facts["bytes"] == size
 
 
 def test_of_a_batch_of_countless_parts_the_size_is_not_told() -> None:
-    found = batchfacts.values([TENSOR] * (batchfacts.MOST + 1))
-    assert found["bytes"] is None
-    assert found["pinnable"] is True
+    facts = batchfacts.values([TENSOR] * (batchfacts.MAX_PARTS + 1))
+    assert facts["bytes"] is None
+    assert facts["pinnable"] is True
     assert batchfacts.values([Bag()])["others"] == [f"{Bag.__module__}.Bag"]
 
 
@@ -261,11 +261,11 @@ class Nothing(Dataset[int]):
     """Makes no sample itself: torch's own says so."""
 
 
-def together(samples: list[int]) -> torch.Tensor:
+def collate_tensor(samples: list[int]) -> torch.Tensor:
     return torch.tensor(samples)
 
 
-MADE: list[tuple[Any, str | None]] = [
+SAMPLE_FUNCTIONS: list[tuple[Any, str | None]] = [
     (Plain(), "__getitem__"),
     (Stream(), "__iter__"),
     (Subset(Subset(Plain(), [0, 1]), [0]), "__getitem__"),
@@ -277,22 +277,22 @@ MADE: list[tuple[Any, str | None]] = [
 
 @pytest.mark.parametrize(
     ("dataset", "function"),
-    MADE,
+    SAMPLE_FUNCTIONS,
     ids=["own", "stream", "subset", "chain", "torch", "in C"],
 )
 def test_where_samples_are_made_is_told(dataset: Dataset[int], function: str | None) -> None:
-    told = look(dataset)
-    assert told.get("sample_function") == function
-    assert ("sample_file" in told) == (function is not None)
+    facts = read_facts(dataset)
+    assert facts.get("sample_function") == function
+    assert ("sample_file" in facts) == (function is not None)
     if function is not None:
-        assert told["sample_file"] == __file__
+        assert facts["sample_file"] == __file__
 
 
 def test_where_samples_are_chosen_is_told() -> None:
-    told = look(Plain(), sampler=Backwards())
-    first = Backwards.__iter__.__code__.co_firstlineno
-    assert (told["sampler_file"], told["sampler_line"]) == (__file__, first)
-    assert "sampler_file" not in look(Plain())  # torch's own
+    facts = read_facts(Plain(), sampler=Backwards())
+    first_line = Backwards.__iter__.__code__.co_firstlineno
+    assert (facts["sampler_file"], facts["sampler_line"]) == (__file__, first_line)
+    assert "sampler_file" not in read_facts(Plain())  # torch's own
 
 
 class Backwards:
@@ -304,7 +304,7 @@ class Backwards:
 
 
 def test_where_samples_are_put_together_is_told() -> None:
-    told = look(Plain(), collate_fn=functools.partial(together))
-    first = together.__code__.co_firstlineno
-    assert (told["collate_file"], told["collate_line"]) == (__file__, first)
-    assert "collate_file" not in look(Plain())  # torch's own
+    facts = read_facts(Plain(), collate_fn=functools.partial(collate_tensor))
+    first_line = collate_tensor.__code__.co_firstlineno
+    assert (facts["collate_file"], facts["collate_line"]) == (__file__, first_line)
+    assert "collate_file" not in read_facts(Plain())  # torch's own

@@ -23,7 +23,7 @@ class Device:
         self.capturing = False
         self.passed_until = -1.0
         self.clock = 0.0  # ms
-        self.made: list[Event] = []
+        self.events: list[Event] = []
         self.stream = SimpleNamespace(device_index=0)
 
     def is_initialized(self) -> bool:
@@ -39,27 +39,27 @@ class Device:
     def Event(self, *, enable_timing: bool) -> "Event":  # noqa: N802 - torch's name
         assert enable_timing
         event = Event(self)
-        self.made.append(event)
+        self.events.append(event)
         return event
 
 
 class Event:
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.at = -1.0
+        self.time_ms = -1.0
 
     def record(self, stream: object) -> None:
         assert stream is self.device.stream
         assert not self.device.capturing
-        self.at = self.device.clock
+        self.time_ms = self.device.clock
 
     def query(self) -> bool:
         assert not self.device.capturing
-        return self.at <= self.device.passed_until
+        return self.time_ms <= self.device.passed_until
 
     def elapsed_time(self, other: "Event") -> float:
         assert other.query()
-        return other.at - self.at
+        return other.time_ms - self.time_ms
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 @contextmanager
-def every_step() -> Generator[hooking.Recorder]:
+def measure_all_steps() -> Generator[hooking.Recorder]:
     """Measure all steps, however short."""
-    with hooking.installed("device_steps") as recorder:
+    with hooking.install_hooks("device_steps") as recorder:
         device_steps.COST_NS = 0
         yield recorder
 
@@ -80,49 +80,49 @@ def every_step() -> Generator[hooking.Recorder]:
 def test_the_time_between_two_edges_is_told_once_the_device_has_passed_them(
     device: Device,
 ) -> None:
-    with every_step() as recorder:
+    with measure_all_steps() as recorder:
         for step, clock in enumerate((0.0, 2.5, 6.0)):
             device.clock = clock
             recorder.edge(1000 * step)
-        assert recorder.of(wire.DEVICE_STEP) == []
+        assert recorder.marks_of(wire.DEVICE_STEP) == []
         device.passed_until = device.clock = 7.0
         recorder.edge(3000)
         device.passed_until = device.clock = 8.0
         recorder.edge(4000)
         recorder.edge(5000)
-    marks = recorder.of(wire.DEVICE_STEP)
+    marks = recorder.marks_of(wire.DEVICE_STEP)
     assert [mark.value for mark in marks] == [2_500_000, 3_500_000, 1_000_000, 1_000_000]
     assert [(mark.start, mark.end) for mark in marks][:2] == [(0, 1000), (1000, 2000)]
 
 
 def test_events_are_used_again(device: Device) -> None:
-    with every_step() as recorder:
+    with measure_all_steps() as recorder:
         for step in range(500):
             device.clock = device.passed_until = float(step)
             recorder.edge(step)
-    assert len(device.made) <= 4
-    assert {mark.value for mark in recorder.of(wire.DEVICE_STEP)} == {1_000_000}
-    assert len(recorder.of(wire.DEVICE_STEP)) >= 497
+    assert len(device.events) <= 4
+    assert {mark.value for mark in recorder.marks_of(wire.DEVICE_STEP)} == {1_000_000}
+    assert len(recorder.marks_of(wire.DEVICE_STEP)) >= 497
 
 
 def test_a_device_far_behind_leaves_a_gap_and_no_wrong_time(device: Device) -> None:
-    with every_step() as recorder:
+    with measure_all_steps() as recorder:
         for step in range(400):
             device.clock = float(step)
             recorder.edge(step)
-        assert len(device.made) == 256
+        assert len(device.events) == 256
         device.passed_until = 400.0
         for step in range(400, 1000):
             device.clock = device.passed_until = float(step)
             recorder.edge(step)
-    spans = [mark.end - mark.start for mark in recorder.of(wire.DEVICE_STEP)]
+    spans = [mark.end - mark.start for mark in recorder.marks_of(wire.DEVICE_STEP)]
     assert set(spans) == {1}
-    assert {mark.value for mark in recorder.of(wire.DEVICE_STEP)} == {1_000_000}
+    assert {mark.value for mark in recorder.marks_of(wire.DEVICE_STEP)} == {1_000_000}
     assert len(spans) > 800
 
 
 def test_nothing_is_asked_while_a_graph_is_captured(device: Device) -> None:
-    with every_step() as recorder:
+    with measure_all_steps() as recorder:
         recorder.edge(0)
         device.capturing = True
         recorder.edge(1)  # the stand-in's assertions would be failures of the hook
@@ -131,101 +131,101 @@ def test_nothing_is_asked_while_a_graph_is_captured(device: Device) -> None:
         recorder.edge(2)
         recorder.edge(3)
         recorder.edge(4)
-    assert [(mark.start, mark.end) for mark in recorder.of(wire.DEVICE_STEP)] == [(2, 3)]
+    assert [(mark.start, mark.end) for mark in recorder.marks_of(wire.DEVICE_STEP)] == [(2, 3)]
 
 
 def test_another_stream_is_not_compared(device: Device) -> None:
-    with every_step() as recorder:
+    with measure_all_steps() as recorder:
         device.passed_until = 10.0
         recorder.edge(0)
         device.stream = SimpleNamespace(device_index=1)
         for step in range(1, 4):
             recorder.edge(step)
-    starts = [mark.start for mark in recorder.of(wire.DEVICE_STEP)]
+    starts = [mark.start for mark in recorder.marks_of(wire.DEVICE_STEP)]
     assert 0 not in starts
     assert 1 in starts
 
 
 def test_a_forked_child_does_not_touch_the_events_of_its_parent(device: Device) -> None:
-    with every_step() as recorder:
+    with measure_all_steps() as recorder:
         device.passed_until = 10.0
         recorder.edge(0)
         recorder.edge(1)
-        alive = [weakref.ref(event) for event in device.made]
-        device.made.clear()
+        alive = [weakref.ref(event) for event in device.events]
+        device.events.clear()
         for action in recorder.children:
             action()
         assert all(event() is not None for event in alive)
         recorder.edge(2)
         recorder.edge(3)
-    assert [mark.start for mark in recorder.of(wire.DEVICE_STEP)] == []
-    assert len(device.made) == 2
+    assert [mark.start for mark in recorder.marks_of(wire.DEVICE_STEP)] == []
+    assert len(device.events) == 2
 
 
 def test_of_short_steps_one_in_some_is_measured(device: Device) -> None:
-    with hooking.installed("device_steps") as recorder:
+    with hooking.install_hooks("device_steps") as recorder:
         for step in range(100):
             device.clock = device.passed_until = float(step)
             recorder.edge(1_000_000 * step)
-    spans = [(mark.end - mark.start, mark.value) for mark in recorder.of(wire.DEVICE_STEP)]
+    spans = [(mark.end - mark.start, mark.value) for mark in recorder.marks_of(wire.DEVICE_STEP)]
     assert set(spans) == {(1_000_000, 1_000_000)}  # never across the steps passed over
     assert 4 <= len(spans) <= 6
 
 
 @contextmanager
-def followed() -> Generator[hooking.Recorder]:
+def follow_edges() -> Generator[hooking.Recorder]:
     """Mark edges as an arm of a trial does."""
-    with hooking.installed("device_steps") as recorder:
+    with hooking.install_hooks("device_steps") as recorder:
         device_steps.follow()
         device_steps.SPACING_NS = 0
         yield recorder
 
 
-def edges(recorder: hooking.Recorder) -> list[tuple[int, int]]:
-    return [(mark.end, mark.value) for mark in recorder.of(wire.DEVICE_EDGE)]
+def device_edges(recorder: hooking.Recorder) -> list[tuple[int, int]]:
+    return [(mark.end, mark.value) for mark in recorder.marks_of(wire.DEVICE_EDGE)]
 
 
 def test_an_arm_marks_when_the_device_came_to_each_edge_however_late(device: Device) -> None:
-    with followed() as recorder:
+    with follow_edges() as recorder:
         for step in range(40):  # the host is done at once, the device takes 45 ms a step
             device.clock = 45.0 * step
             recorder.edge(1000 * step)
-        assert edges(recorder) == [(0, 0)]
+        assert device_edges(recorder) == [(0, 0)]
         device.passed_until = device.clock  # the device has been waited for
         device_steps.drain()
-        assert edges(recorder) == [(1000 * step, 45_000_000 * step) for step in range(40)]
-    assert recorder.of(wire.DEVICE_STEP) == []
+        assert device_edges(recorder) == [(1000 * step, 45_000_000 * step) for step in range(40)]
+    assert recorder.marks_of(wire.DEVICE_STEP) == []
 
 
 def test_an_arm_whose_device_is_far_behind_leaves_edges_out_and_the_chain_holds(
     device: Device,
 ) -> None:
-    with followed() as recorder:
+    with follow_edges() as recorder:
         for step in range(400):
             device.clock = float(step)
             recorder.edge(step)
-        assert len(device.made) == 256
+        assert len(device.events) == 256
         for step in range(400, 420):
             device.clock = device.passed_until = float(step)
             recorder.edge(step)
         device_steps.drain()
-        assert all(value == 1_000_000 * end for end, value in edges(recorder))
-        assert edges(recorder)[-1][0] == 419
+        assert all(value == 1_000_000 * end for end, value in device_edges(recorder))
+        assert device_edges(recorder)[-1][0] == 419
 
 
 def test_an_arm_spaces_its_events_on_short_steps(device: Device) -> None:
-    with followed() as recorder:
+    with follow_edges() as recorder:
         device_steps.SPACING_NS = 5_000_000
         for step in range(100):
             device.clock = device.passed_until = float(step)
             recorder.edge(1_000_000 * step)
         device_steps.drain()
-        assert len(edges(recorder)) == 20
-        assert len({end % 5_000_000 for end, _ in edges(recorder)}) == 1
+        assert len(device_edges(recorder)) == 20
+        assert len({end % 5_000_000 for end, _ in device_edges(recorder)}) == 1
 
 
 def test_a_captured_graph_breaks_the_chain_for_good(device: Device) -> None:
-    with followed() as recorder:
+    with follow_edges() as recorder:
         device.passed_until = 1e9
         recorder.edge(0)
         recorder.edge(1)
@@ -234,26 +234,26 @@ def test_a_captured_graph_breaks_the_chain_for_good(device: Device) -> None:
         device.capturing = False
         recorder.edge(3)
         recorder.edge(4)
-        assert [end for end, _ in edges(recorder)] == [0]
+        assert [end for end, _ in device_edges(recorder)] == [0]
 
 
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_real_events_tell_what_the_device_did_without_a_sync() -> None:
     work = torch.ones(4096, 4096, device="cuda")
-    spent: list[int] = []
-    with every_step() as recorder:
+    spent_ns: list[int] = []
+    with measure_all_steps() as recorder:
         torch.cuda.set_sync_debug_mode("error")
         for _ in range(50):
             torch.mm(work, work)
             start = time.perf_counter_ns()
             recorder.edge()
-            spent.append(time.perf_counter_ns() - start)
+            spent_ns.append(time.perf_counter_ns() - start)
         torch.cuda.set_sync_debug_mode("default")
         torch.cuda.synchronize()
         for _ in range(60):
             recorder.edge()
-    values = sorted(mark.value for mark in recorder.of(wire.DEVICE_STEP))
+    values = sorted(mark.value for mark in recorder.marks_of(wire.DEVICE_STEP))
     assert len(values) >= 49
     assert values[len(values) // 2] > 0
-    assert sorted(spent)[25] < 100_000
+    assert sorted(spent_ns)[25] < 100_000

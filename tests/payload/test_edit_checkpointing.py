@@ -9,8 +9,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from gapless.model.edit import Wrap
-from tests.payload.laying import laid
-from tests.payload.small_nets import optimize
+from tests.payload.laying import apply_edits
+from tests.payload.small_nets import make_optimizer
 
 
 class Deep(nn.Module):
@@ -28,9 +28,9 @@ class Deep(nn.Module):
         self.calls += 1
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        found = checkpoint(self.middle, self.first(values), **self.options)
-        both = [self.middle, nn.Sequential(nn.Dropout())]
-        return checkpoint_sequential(both, 2, found, use_reentrant=False)
+        hidden = checkpoint(self.middle, self.first(values), **self.options)
+        stages = [self.middle, nn.Sequential(nn.Dropout())]
+        return checkpoint_sequential(stages, 2, hidden, use_reentrant=False)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_nothing_is_computed_again_and_losses_and_random_numbers_are_the_same(
     def train() -> tuple[list[float], int, torch.Tensor]:
         torch.manual_seed(3)
         net = Deep(**options)
-        optimizer = optimize(net)
+        optimizer = make_optimizer(net)
         losses = list[float]()
         for _ in range(3):
             loss = net(torch.randn(5, 4)).square().sum()
@@ -57,9 +57,9 @@ def test_nothing_is_computed_again_and_losses_and_random_numbers_are_the_same(
         return losses, net.calls, torch.get_rng_state()
 
     losses, calls, state = train()
-    with laid(Wrap("torch.utils.checkpoint.checkpoint", "checkpointing-off")) as told:
+    with apply_edits(Wrap("torch.utils.checkpoint.checkpoint", "checkpointing-off")) as edit_log:
         edited = train()
-        assert told.times() == 6
+        assert edit_log.times() == 6
     assert (calls, edited[1]) == (12, 6)
     assert edited[0] == losses
     assert torch.equal(edited[2], state)
@@ -67,12 +67,12 @@ def test_nothing_is_computed_again_and_losses_and_random_numbers_are_the_same(
 
 
 def test_a_checkpoint_that_cuts_the_gradients_off_stays() -> None:
-    def cut() -> bool:
+    def cuts_gradients() -> bool:
         with pytest.warns(UserWarning, match="None of the inputs have requires_grad"):
             return checkpoint(nn.Linear(2, 2), torch.ones(2), use_reentrant=True).requires_grad  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
 
-    plain = cut()
-    with laid(Wrap("torch.utils.checkpoint.checkpoint", "checkpointing-off")) as told:
-        assert cut() is plain
-        assert told.times() == 0
-        assert "reentrant" in told.unseen[0]
+    plain = cuts_gradients()
+    with apply_edits(Wrap("torch.utils.checkpoint.checkpoint", "checkpointing-off")) as edit_log:
+        assert cuts_gradients() is plain
+        assert edit_log.times() == 0
+        assert "reentrant" in edit_log.unobserved[0]

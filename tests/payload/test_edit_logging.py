@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from gapless.model.edit import Wrap
-from tests.payload.laying import laid
+from tests.payload.laying import apply_edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 NO_LOGGING = Wrap("logging", "no-logging")
 
 
-def cadence(every: int) -> Wrap:
-    return Wrap("logging", "cadence", {"what": "logging", "every": every})
+def make_cadence(period: int) -> Wrap:
+    return Wrap("logging", "cadence", {"what": "logging", "every": period})
 
 
 LOGGERS = {
@@ -103,7 +103,7 @@ class tqdm:
 def loggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have loggers that look like the ones people use, as far as we touch them."""
     packages = {name.split("/")[0] for name in LOGGERS}
-    for name in [one for one in sys.modules if one.split(".")[0] in packages]:
+    for name in [module_name for module_name in sys.modules if module_name.split(".")[0] in packages]:
         monkeypatch.delitem(sys.modules, name)
     for name, source in LOGGERS.items():
         path = tmp_path / "site" / name
@@ -112,15 +112,15 @@ def loggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     yield
-    for name in [one for one in sys.modules if one.split(".")[0] in packages]:
+    for name in [module_name for module_name in sys.modules if module_name.split(".")[0] in packages]:
         del sys.modules[name]
 
 
-def imported(name: str) -> Any:  # noqa: ANN401 - a module
+def import_named(name: str) -> Any:  # noqa: ANN401 - a module
     return importlib.import_module(name)
 
 
-def optimizer() -> torch.optim.Optimizer:
+def make_optimizer() -> torch.optim.Optimizer:
     return torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1)
 
 
@@ -131,16 +131,16 @@ def test_what_is_printed_and_logged_once_there_is_an_optimizer_is_not_said(
     before, before_log = builtins.print, vars(logging.Logger)["_log"]
     file = io.StringIO()
     caplog.set_level(logging.INFO)
-    with laid(NO_LOGGING) as told:
+    with apply_edits(NO_LOGGING) as edit_log:
         print("starting")
-        optimizer()
+        make_optimizer()
         print("loss", 0.5)
         print("loss", 0.5, file=sys.stderr)
         print("data", file=file)
         log.info("loss %s", 0.5)
         log.error("broken")
-        assert told.times() == 3
-        assert told.values[0]["target"] == "logging"
+        assert edit_log.times() == 3
+        assert edit_log.values[0]["target"] == "logging"
     assert builtins.print is before
     assert vars(logging.Logger)["_log"] is before_log
     print("after")
@@ -151,20 +151,20 @@ def test_what_is_printed_and_logged_once_there_is_an_optimizer_is_not_said(
 
 @pytest.mark.usefixtures("loggers")
 def test_loggers_of_experiments_get_nothing_whatever_way_they_are_called() -> None:
-    with laid(NO_LOGGING) as told:
-        mlflow, tensorboard_x, wandb = map(imported, ("mlflow", "tensorboardX", "wandb"))
-        rows, tqdm = imported("mlflow.tracking.fluent").ROWS, imported("tqdm").tqdm
+    with apply_edits(NO_LOGGING) as edit_log:
+        mlflow, tensorboard_x, wandb = map(import_named, ("mlflow", "tensorboardX", "wandb"))
+        rows, tqdm = import_named("mlflow.tracking.fluent").ROWS, import_named("tqdm").tqdm
         writer, run, bar = tensorboard_x.SummaryWriter(), wandb.init(), tqdm()
-        ours = imported("wandb.sdk.wandb_run").Run.log
+        edited_log = import_named("wandb.sdk.wandb_run").Run.log
         log = run.log
-        optimizer()
+        make_optimizer()
         writer.add_scalar("loss", 1.0)
         log({"loss": 1.0})
         mlflow.log_metric("loss", 1.0)
         bar.update()
         tqdm.write("line")
         assert (writer.values, run.rows, rows, bar.shown, tqdm.written) == ([], [], [], 0, 0)
-        assert told.times() == 5
+        assert edit_log.times() == 5
         assert run.log_artifact("kept") == "kept"  # whose results are used
         assert mlflow.log_param("lr", 0.1) == 0.1
         writer.close()
@@ -172,23 +172,23 @@ def test_loggers_of_experiments_get_nothing_whatever_way_they_are_called() -> No
     run.log({"loss": 2.0})
     writer.add_scalar("loss", 2.0)
     assert (run.rows, writer.values[1:]) == ([{"loss": 2.0}], [("loss", 2.0)])
-    assert imported("wandb.sdk.wandb_run").Run.log is not ours
-    assert told.unseen == []
+    assert import_named("wandb.sdk.wandb_run").Run.log is not edited_log
+    assert edit_log.unobserved == []
 
 
 def test_each_line_says_only_each_third_time(capsys: pytest.CaptureFixture[str]) -> None:
-    with laid(cadence(3)) as told:
-        optimizer()
+    with apply_edits(make_cadence(3)) as edit_log:
+        make_optimizer()
         for step in range(7):
             print("a", step)
             print("b", step)
-        assert told.times() == 10
+        assert edit_log.times() == 10
     assert capsys.readouterr().out.splitlines() == ["a 2", "b 2", "a 5", "b 5"]
 
 
 def test_a_traceback_is_printed_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    with laid(NO_LOGGING):
-        optimizer()
+    with apply_edits(NO_LOGGING):
+        make_optimizer()
         try:
             int("out of luck")
         except ValueError:
@@ -199,14 +199,14 @@ def test_a_traceback_is_printed_all_the_same(capsys: pytest.CaptureFixture[str])
 @pytest.mark.usefixtures("loggers")
 def test_loggers_are_kept_from_their_services_whatever_the_script_says(tmp_path: Path) -> None:
     options = {"folder": str(tmp_path / "logs"), "tracking": "file:///logs/mlruns"}
-    with laid(Wrap("logging", "redirect-logs", options)) as told:
+    with apply_edits(Wrap("logging", "redirect-logs", options)) as edit_log:
         comet_ml, mlflow, tensorboard_x, wandb = map(
-            imported, ("comet_ml", "mlflow", "tensorboardX", "wandb")
+            import_named, ("comet_ml", "mlflow", "tensorboardX", "wandb")
         )
-        first, second = tensorboard_x.SummaryWriter("/runs/a"), tensorboard_x.SummaryWriter()
-        assert Path(first.logdir).parent == tmp_path / "logs" / "tensorboard"
-        assert Path(first.logdir).name.startswith("a-")
-        assert first.logdir != second.logdir
+        first_writer, second_writer = tensorboard_x.SummaryWriter("/runs/a"), tensorboard_x.SummaryWriter()
+        assert Path(first_writer.logdir).parent == tmp_path / "logs" / "tensorboard"
+        assert Path(first_writer.logdir).name.startswith("a-")
+        assert first_writer.logdir != second_writer.logdir
         assert wandb.init(mode="online").mode == "offline"
         assert wandb.init(mode="disabled").mode == "disabled"
         assert wandb.init().mode is None  # the environment rules
@@ -216,8 +216,8 @@ def test_loggers_are_kept_from_their_services_whatever_the_script_says(tmp_path:
         assert client.uris == (options["tracking"], None)
         assert comet_ml.Experiment("key").disabled
         assert comet_ml.start(online=True) is False
-        assert told.times() == 7
-        assert told.unseen == []
+        assert edit_log.times() == 7
+        assert edit_log.unobserved == []
     assert tensorboard_x.SummaryWriter("/runs/a").logdir == "/runs/a"
     assert wandb.init(mode="online").mode == "online"
     assert not comet_ml.Experiment("key").disabled

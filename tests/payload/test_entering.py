@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.payload.watching import PLAIN, SITE, plainly, watched
+from tests.payload.watching import PLAIN, SITE, run_plain, run_recorded
 
 STATE = """
 import sys
@@ -28,24 +28,24 @@ print([name for name in sys.modules if name.startswith("gapless")])
 """
 
 
-def interpreters() -> dict[str, str]:
+def find_interpreters() -> dict[str, str]:
     """Find a Python of each version that is here."""
-    kept = Path.home() / ".pyenv" / "versions"
-    found: dict[str, str] = {}
+    versions_folder = Path.home() / ".pyenv" / "versions"
+    paths: dict[str, str] = {}
     for minor in range(9, 15):
         version = f"3.{minor}"
-        for path in (shutil.which(f"python{version}"), *kept.glob(f"{version}.*/bin/python")):
+        for path in (shutil.which(f"python{version}"), *versions_folder.glob(f"{version}.*/bin/python")):
             if (
                 path
                 and not subprocess.run(
                     [path, "-c", ""], capture_output=True, check=False
                 ).returncode
             ):
-                found[version] = str(path)
-    return found
+                paths[version] = str(path)
+    return paths
 
 
-INTERPRETERS = interpreters()
+INTERPRETERS = find_interpreters()
 
 
 @pytest.mark.parametrize("version", INTERPRETERS)
@@ -53,10 +53,10 @@ def test_a_process_without_torch_is_left_as_it_was_but_for_one_finder(
     tmp_path: Path, version: str
 ) -> None:
     command = [INTERPRETERS[version], "-c", STATE]
-    plain, seen = (plainly(command, tmp_path), watched(command, tmp_path, tmp_path / "spool"))
+    plain, recorded = (run_plain(command, tmp_path), run_recorded(command, tmp_path, tmp_path / "spool"))
     assert plain.out.startswith("0 [")
-    assert seen.out == "1" + plain.out[1:]
-    assert (seen.code, seen.err) == (0, "")
+    assert recorded.out == "1" + plain.out[1:]
+    assert (recorded.code, recorded.err) == (0, "")
     assert not list((tmp_path / "spool").iterdir())
 
 
@@ -66,16 +66,16 @@ def test_every_hook_can_be_installed_in_every_version(tmp_path: Path, version: s
     broken = "raise ImportError('torch is broken here')"
     (tmp_path / "torch" / "__init__.py").write_text(broken)
     command = [INTERPRETERS[version], "-c", ALL_HOOKS]
-    seen = watched(command, tmp_path, tmp_path / "spool")
-    assert (seen.code, seen.err) == (0, "")
-    assert seen.out == "torch is broken here\n[] [] True\n[]\n"
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool")
+    assert (recorded.code, recorded.err) == (0, "")
+    assert recorded.out == "torch is broken here\n[] [] True\n[]\n"
 
 
 @pytest.mark.parametrize("flag", ["-I", "-E", "-S"])
 def test_where_it_cannot_enter_the_program_runs(tmp_path: Path, flag: str) -> None:
     command = [sys.executable, flag, "-c", "import sys; print(len(sys.meta_path))"]
-    plain = plainly(command, tmp_path)
-    assert watched(command, tmp_path, tmp_path / "spool") == plain
+    plain = run_plain(command, tmp_path)
+    assert run_recorded(command, tmp_path, tmp_path / "spool") == plain
 
 
 @pytest.mark.parametrize(
@@ -89,15 +89,15 @@ def test_where_it_cannot_enter_the_program_runs(tmp_path: Path, flag: str) -> No
 def test_the_users_own_sitecustomize_runs_as_without_us(
     tmp_path: Path, text: str, says: str
 ) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "sitecustomize.py").write_text(text)
+    own_folder = tmp_path / "own"
+    own_folder.mkdir()
+    (own_folder / "sitecustomize.py").write_text(text)
     command = [sys.executable, "-c", STATE]
-    plain = plainly(command, tmp_path, PYTHONPATH=str(own))
-    seen = watched(command, tmp_path, tmp_path / "spool", PYTHONPATH=f"{SITE}:{own}")
+    plain = run_plain(command, tmp_path, PYTHONPATH=str(own_folder))
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool", PYTHONPATH=f"{SITE}:{own_folder}")
     assert plain.out.startswith(says)
-    assert seen.out == plain.out.replace("\n0 [", "\n1 [") if says else "1" + plain.out[1:]
-    assert (seen.code, seen.err) == (plain.code, plain.err)
+    assert recorded.out == plain.out.replace("\n0 [", "\n1 [") if says else "1" + plain.out[1:]
+    assert (recorded.code, recorded.err) == (plain.code, plain.err)
 
 
 def test_children_find_the_recorder_and_an_environment_without_it_is_left_alone(
@@ -105,13 +105,13 @@ def test_children_find_the_recorder_and_an_environment_without_it_is_left_alone(
 ) -> None:
     child = "import sys; print(any(type(one).__name__ == '_Door' for one in sys.meta_path))"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    seen = watched([sys.executable, "-c", parent], tmp_path, tmp_path / "spool")
-    assert seen == (0, "True\n", "")
+    recorded = run_recorded([sys.executable, "-c", parent], tmp_path, tmp_path / "spool")
+    assert recorded == (0, "True\n", "")
     environment = {**PLAIN, "PYTHONPATH": str(SITE)}
-    ran = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", child], env=environment, capture_output=True, text=True, check=False
     )
-    assert (ran.stdout, ran.stderr) == ("False\n", "")
+    assert (completed.stdout, completed.stderr) == ("False\n", "")
 
 
 def test_a_broken_import_shows_the_users_traceback_alone(tmp_path: Path) -> None:
@@ -122,6 +122,6 @@ def test_a_broken_import_shows_the_users_traceback_alone(tmp_path: Path) -> None
     (tmp_path / "torch" / "optim" / "optimizer.py").write_text("def f():\n    1 / 0\nf()\n")
     (tmp_path / "main.py").write_text("import torch\n")
     command = [sys.executable, "main.py"]
-    plain = plainly(command, tmp_path)
+    plain = run_plain(command, tmp_path)
     assert "ZeroDivisionError" in plain.err
-    assert watched(command, tmp_path, tmp_path / "spool") == plain
+    assert run_recorded(command, tmp_path, tmp_path / "spool") == plain

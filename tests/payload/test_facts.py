@@ -18,10 +18,10 @@ from tests.payload import hooking
 
 
 def test_settings_are_read_at_the_first_edge_and_written_once() -> None:
-    with hooking.installed("precision") as recorder:
+    with hooking.install_hooks("precision") as recorder:
         for _ in range(10):
             recorder.edge()
-    (fact,) = recorder.about("precision")
+    (fact,) = recorder.facts_about("precision")
     assert fact.values["matmul_precision"] == "highest"
     assert fact.values["allow_tf32_matmul"] is False
     assert fact.values["allow_tf32_conv"] is True
@@ -30,7 +30,7 @@ def test_settings_are_read_at_the_first_edge_and_written_once() -> None:
     assert fact.values["anomaly"] is False
     assert fact.values["autocast"] is None
     assert fact.values["scaler"] is False
-    (machine,) = recorder.about("machine")
+    (machine,) = recorder.facts_about("machine")
     assert machine.values["intra_op_threads"] == torch.get_num_threads()
     assert machine.values["cpus"] == len(os.sched_getaffinity(0))
     assert machine.values["bf16"] is torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001
@@ -38,42 +38,42 @@ def test_settings_are_read_at_the_first_edge_and_written_once() -> None:
 
 
 def test_settings_are_told_before_the_first_step_ends() -> None:
-    with hooking.installed("precision") as recorder:
+    with hooking.install_hooks("precision") as recorder:
         for action in recorder.firsts:
             action()
     assert [fact.noun for fact in recorder.facts] == ["precision", "machine"]
 
 
 def test_a_forked_child_that_trains_tells_its_own_log() -> None:
-    with hooking.installed("models", "evaluation", "precision", "distributed") as recorder:
+    with hooking.install_hooks("models", "evaluation", "precision", "distributed") as recorder:
         model = nn.Linear(2, 2).train()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         optimizer.step()
-        hooking.hook("models").stepped(optimizer)
+        hooking.hook_module("models").register_optimizer(optimizer)
         recorder.edge()
-        told = [fact.noun for fact in recorder.facts]
+        nouns = [fact.noun for fact in recorder.facts]
         for action in recorder.children:
             action()
         optimizer.step()
         recorder.edge()
-    assert sorted(told) == ["machine", "model", "precision"]
-    assert [fact.noun for fact in recorder.facts] == told * 2
+    assert sorted(nouns) == ["machine", "model", "precision"]
+    assert [fact.noun for fact in recorder.facts] == nouns * 2
 
 
 def test_a_changed_setting_is_written_again() -> None:
-    with hooking.installed("precision") as recorder:
+    with hooking.install_hooks("precision") as recorder:
         recorder.edge()
         with torch.autograd.set_detect_anomaly(True, check_nan=False):
             recorder.edge()
-    assert [fact.values["anomaly"] for fact in recorder.about("precision")] == [False, True]
+    assert [fact.values["anomaly"] for fact in recorder.facts_about("precision")] == [False, True]
 
 
 def test_anomaly_detection_is_told_with_the_line_that_switched_it_on() -> None:
-    with hooking.installed("precision") as recorder:
+    with hooking.install_hooks("precision") as recorder:
         recorder.edge()
         with torch.autograd.set_detect_anomaly(True, check_nan=False):
             recorder.edge()
-    off, on = recorder.about("precision")
+    off, on = recorder.facts_about("precision")
     assert off.values["anomaly_at"] is None
     file, _, line = on.values["anomaly_at"].rpartition(":")
     assert file == __file__
@@ -82,29 +82,29 @@ def test_anomaly_detection_is_told_with_the_line_that_switched_it_on() -> None:
 
 def test_the_newer_names_of_tf32_do_not_make_reading_fail() -> None:
     before = torch.backends.cuda.matmul.fp32_precision
-    with hooking.installed("precision") as recorder:
+    with hooking.install_hooks("precision") as recorder:
         torch.backends.cuda.matmul.fp32_precision = "tf32"
         try:
-            assert hooking.warned(recorder.edge) == []
+            assert hooking.warnings_of(recorder.edge) == []
         finally:
             torch.backends.cuda.matmul.fp32_precision = before
-    (fact,) = recorder.about("precision")
+    (fact,) = recorder.facts_about("precision")
     assert fact.values["allow_tf32_matmul"] is True
     assert fact.values["matmul_precision"] == "high"
 
 
 def test_mixed_precision_is_seen_where_it_is_entered() -> None:
-    with hooking.installed("precision") as recorder:
+    with hooking.install_hooks("precision") as recorder:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             product = torch.ones(2, 2) @ torch.ones(2, 2)
         with torch.autocast("cpu", dtype=torch.float16, enabled=False):
             pass
         recorder.edge()
     assert product.dtype == torch.bfloat16
-    (fact,) = recorder.about("precision")
+    (fact,) = recorder.facts_about("precision")
     assert fact.values["autocast"] == {"cpu": "torch.bfloat16"}
-    assert fact.place is not None
-    assert fact.place[0] == __file__
+    assert fact.location is not None
+    assert fact.location[0] == __file__
 
 
 def under_autocast(x: torch.Tensor) -> torch.Tensor:
@@ -113,24 +113,24 @@ def under_autocast(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_mixed_precision_can_still_be_scripted() -> None:
-    made: list[Any] = []
-    with hooking.installed("precision"):
-        hooking.warned(lambda: made.append(torch.jit.script(under_autocast)))
-    assert made[0](torch.ones(2, 2)).dtype == torch.bfloat16
+    scripted: list[Any] = []
+    with hooking.install_hooks("precision"):
+        hooking.warnings_of(lambda: scripted.append(torch.jit.script(under_autocast)))
+    assert scripted[0](torch.ones(2, 2)).dtype == torch.bfloat16
 
 
 def test_a_scaler_is_seen_and_its_warning_names_the_users_line() -> None:
     def make() -> None:
         torch.amp.GradScaler("cuda")  # pyright: ignore[reportPrivateImportUsage]
 
-    plain = hooking.warned(make)
-    with hooking.installed("precision") as recorder:
-        observed = hooking.warned(make)
+    plain = hooking.warnings_of(make)
+    with hooking.install_hooks("precision") as recorder:
+        observed = hooking.warnings_of(make)
         recorder.edge()
     assert observed == plain
     if not torch.cuda.is_available():
         assert plain
-    (fact,) = recorder.about("precision")
+    (fact,) = recorder.facts_about("precision")
     assert fact.values["scaler"] is torch.cuda.is_available()
 
 
@@ -138,12 +138,12 @@ def test_only_names_that_are_allowed_are_written_down(monkeypatch: pytest.Monkey
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("WANDB_API_KEY", "secret")
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
-    with hooking.installed("precision") as recorder:
+    with hooking.install_hooks("precision") as recorder:
         recorder.edge()
-    environment = recorder.about("machine")[0].values["environment"]
+    environment = recorder.facts_about("machine")[0].values["environment"]
     assert environment["OMP_NUM_THREADS"] == "3"
     assert "secret" not in repr(recorder.facts)
-    assert recorder.about("precision")[0].values["launch_blocking"] is True
+    assert recorder.facts_about("precision")[0].values["launch_blocking"] is True
 
 
 @pytest.fixture
@@ -157,61 +157,61 @@ def group() -> Iterator[None]:
 def test_how_a_model_is_spread_is_a_fact_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
     before = vars(nn.parallel.DistributedDataParallel)["__init__"]
-    with hooking.installed("models", "evaluation", "distributed") as recorder:
+    with hooking.install_hooks("models", "evaluation", "distributed") as recorder:
         model = nn.Linear(2, 2)
         ddp = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=10, static_graph=True)
         ddp(torch.ones(1, 2)).sum().backward()
         optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
         optimizer.step()
-        hooking.hook("models").stepped(optimizer)
+        hooking.hook_module("models").register_optimizer(optimizer)
         recorder.edge()
         ddp.eval()
         model.train()
     assert vars(nn.parallel.DistributedDataParallel)["__init__"] is before
-    (fact,) = recorder.about("ddp")
+    (fact,) = recorder.facts_about("ddp")
     assert fact.values["bucket_cap_mb"] == 10
     assert fact.values["static_graph"] is True
     assert fact.values["find_unused_parameters"] is False
     assert fact.values["gradient_as_bucket_view"] is False
     assert fact.values["world"] == 1
-    assert fact.place is not None
-    assert fact.place[0] == __file__
-    (processes,) = recorder.about("distributed")
+    assert fact.location is not None
+    assert fact.location[0] == __file__
+    (processes,) = recorder.facts_about("distributed")
     assert processes.values["backend"] == "gloo"
     assert (processes.values["rank"], processes.values["world"]) == (0, 1)
     assert processes.values["nodes"] == 1
-    (whole,) = recorder.about("model")
-    assert whole.values["class"].endswith("Linear")
-    modes = recorder.of(wire.MODE)
-    assert [(mark.subject, mark.value) for mark in modes] == [(whole.id, 0), (whole.id, 1)]
+    (model_fact,) = recorder.facts_about("model")
+    assert model_fact.values["class"].endswith("Linear")
+    modes = recorder.marks_of(wire.MODE)
+    assert [(mark.subject, mark.value) for mark in modes] == [(model_fact.id, 0), (model_fact.id, 1)]
 
 
 def test_without_a_process_group_there_is_no_fact_of_one() -> None:
-    with hooking.installed("distributed") as recorder:
+    with hooking.install_hooks("distributed") as recorder:
         recorder.edge()
     assert recorder.facts == []
 
 
 def statistics() -> dict[str, object]:
-    whole = {"all": {"current": 7, "peak": 9, "allocated": 20, "freed": 13}}
+    totals = {"all": {"current": 7, "peak": 9, "allocated": 20, "freed": 13}}
     names = ("allocated_bytes", "reserved_bytes", "active_bytes", "segment")
-    return {**dict.fromkeys(names, whole), "num_alloc_retries": 2, "num_ooms": 0}
+    return {**dict.fromkeys(names, totals), "num_alloc_retries": 2, "num_ooms": 0}
 
 
 def test_counters_of_the_allocator_are_read_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    devices: list[int] = []
 
     def read(device: int) -> dict[str, object]:
-        asked.append(device)
+        devices.append(device)
         return statistics()
 
     stand_in = SimpleNamespace(_cuda_getDevice=lambda: 1, _cuda_memoryStats=read)
     monkeypatch.setitem(sys.modules, "torch.cuda", SimpleNamespace(is_initialized=lambda: True))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=stand_in))
-    with hooking.installed("allocator") as recorder:
-        for at in (0, 400_000_000, 999_999_999, 1_000_000_000, 1_500_000_000):
-            recorder.edge(at)
-    assert asked == [1, 1]
+    with hooking.install_hooks("allocator") as recorder:
+        for now_ns in (0, 400_000_000, 999_999_999, 1_000_000_000, 1_500_000_000):
+            recorder.edge(now_ns)
+    assert devices == [1, 1]
     kind, frame = recorder.written[-1]
     assert kind == wire.COUNTERS
     assert frame["ns"] == 1_000_000_000
@@ -227,7 +227,7 @@ def test_counters_of_a_day_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = SimpleNamespace(_cuda_getDevice=int, _cuda_memoryStats=read)
     monkeypatch.setitem(sys.modules, "torch.cuda", SimpleNamespace(is_initialized=lambda: True))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=stand_in))
-    with hooking.installed("allocator") as recorder:
+    with hooking.install_hooks("allocator") as recorder:
         for second in range(1, 86_400):
             recorder.edge(second * 1_000_000_000)
     assert 5_000 < len(recorder.written) < 8_000
@@ -236,7 +236,7 @@ def test_counters_of_a_day_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_cuda_is_not_in_use_nothing_is_asked() -> None:
     if torch.cuda.is_initialized():
         pytest.skip("CUDA is in use here")
-    with hooking.installed("allocator", "device_steps", "precision") as recorder:
+    with hooking.install_hooks("allocator", "device_steps", "precision") as recorder:
         recorder.edge()
         recorder.edge()
     assert recorder.written == []
@@ -247,11 +247,11 @@ def test_where_cuda_is_not_in_use_nothing_is_asked() -> None:
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_the_real_allocator_is_read_without_a_sync() -> None:
-    held = torch.ones(1 << 20, device="cuda")
+    tensor = torch.ones(1 << 20, device="cuda")
     torch.cuda.set_sync_debug_mode("error")
     try:
-        with hooking.installed("allocator", "device_steps", "precision") as recorder:
+        with hooking.install_hooks("allocator", "device_steps", "precision") as recorder:
             recorder.edge()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert recorder.written[0][1]["allocated"] >= held.nbytes
+    assert recorder.written[0][1]["allocated"] >= tensor.nbytes

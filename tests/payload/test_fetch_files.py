@@ -12,57 +12,57 @@ import pytest
 from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.hooks import files
-from tests.payload.loading import run
+from tests.payload.loading import run_script
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def file_frames(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    file_frames: list[dict[str, Any]] = []
 
     def write(kind: int, value: dict[str, Any]) -> None:
         assert kind == wire.FILES
-        found.append(value)
+        file_frames.append(value)
 
     monkeypatch.setattr(recorder, "write", write)
-    monkeypatch.setattr(files, "_last", 0)
+    monkeypatch.setattr(files, "_last_ns", 0)
     monkeypatch.setattr(files, "_turn", {"next": 0, "due": 0})
     monkeypatch.setattr(files, "_reads", {"due": 0, "wait": files.EVERY_NS})
-    for name in ("_read", "_seen", "_written", "_known"):
+    for name in ("_read", "_distinct_read", "_written", "_noted_written"):
         monkeypatch.setattr(files, name, type(getattr(files, name))())
-    return found
+    return file_frames
 
 
-def test_paths_are_counted_and_only_what_is_new_is_told(told: list[dict[str, Any]]) -> None:
+def test_paths_are_counted_and_only_what_is_new_is_told(file_frames: list[dict[str, Any]]) -> None:
     for path in ("a", b"a", "b", 7, None):
-        files.opened(path, "rb")
-    files.tell()
-    files.opened("a", "r")
-    files.tell()
-    files.tell()
-    assert told == [{"read": {"a": 2, "b": 1}, "written": []}, {"read": {"a": 1}, "written": []}]
+        files.note_open(path, "rb")
+    files.write_paths()
+    files.note_open("a", "r")
+    files.write_paths()
+    files.write_paths()
+    assert file_frames == [{"read": {"a": 2, "b": 1}, "written": []}, {"read": {"a": 1}, "written": []}]
 
 
 def test_paths_are_told_ever_more_rarely_and_each_is_counted(
-    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    file_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [time.monotonic_ns()]
     monkeypatch.setattr(recorder, "now", lambda: clock[0])
     seconds = 86_400
     for second in range(seconds):
         clock[0] += 1_000_000_000
-        files.opened(f"{second % 9}", "rb")
+        files.note_open(f"{second % 9}", "rb")
         if second == seconds // 2:
-            files.opened("/out", "wb")
+            files.note_open("/out", "wb")
         files.tick(clock[0])
     files.finish()
-    assert 50 < len(told) < 70, "each half hour in the end"
-    assert sum(sum(one["read"].values()) for one in told) == seconds
-    (at,) = [at for at, one in enumerate(told) if one["written"]]
-    assert told[at]["read"] == {}, "what is written is told at once"
+    assert 50 < len(file_frames) < 70, "each half hour in the end"
+    assert sum(sum(frame["read"].values()) for frame in file_frames) == seconds
+    (index,) = [index for index, frame in enumerate(file_frames) if frame["written"]]
+    assert file_frames[index]["read"] == {}, "what is written is told at once"
 
 
 def test_where_there_is_no_room_paths_are_counted_on(
-    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    file_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = [False]
 
@@ -71,59 +71,59 @@ def test_where_there_is_no_room_paths_are_counted_on(
 
     monkeypatch.setattr(files.thinning, "affords", affords)
     for _ in range(2):
-        files.opened("a", "rb")
+        files.note_open("a", "rb")
         files.tick(time.monotonic_ns())
         files.finish()
-    assert told == []
+    assert file_frames == []
     room[0] = True
     files.finish()
-    assert told == [{"read": {"a": 2}, "written": []}]
+    assert file_frames == [{"read": {"a": 2}, "written": []}]
 
 
 def test_too_many_paths_are_counted_together(
-    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    file_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST", 3)
+    monkeypatch.setattr(files, "MAX_PATHS", 3)
     for number in range(10):
-        files.opened(f"{number % 5}", "rb")
-    files.tell()
-    assert told[0]["read"] == {"0": 2, "1": 2, "2": 2, "": 4}
+        files.note_open(f"{number % 5}", "rb")
+    files.write_paths()
+    assert file_frames[0]["read"] == {"0": 2, "1": 2, "2": 2, "": 4}
 
 
 @pytest.mark.parametrize("mode", ["w", "ab", "x", "r+b"])
 def test_files_that_fetches_write_are_told_once(
-    told: list[dict[str, Any]], mode: str, tmp_path: Path
+    file_frames: list[dict[str, Any]], mode: str, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "out")
-    files.opened(path, mode)
-    files.opened(path, mode)
-    files.tell()
-    files.opened(path, mode)
-    files.tell()
-    assert told == [{"read": {}, "written": [path]}]
+    files.note_open(path, mode)
+    files.note_open(path, mode)
+    files.write_paths()
+    files.note_open(path, mode)
+    files.write_paths()
+    assert file_frames == [{"read": {}, "written": [path]}]
 
 
 def test_files_open_for_writing_are_found_at_an_edge(
-    told: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file_frames: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "in").write_text("x")
     with (tmp_path / "out").open("w"), (tmp_path / "in").open(), (tmp_path / "more").open("a+"):
         files.edge(1, 0, 0)
         files.edge(2, 0, 0)  # too soon after
-        assert len(told) == 1
-    written = {path for path in told[0]["written"] if path.startswith(str(tmp_path))}
-    assert written == {str(tmp_path / "out"), str(tmp_path / "more")}
+        assert len(file_frames) == 1
+    written_paths = {path for path in file_frames[0]["written"] if path.startswith(str(tmp_path))}
+    assert written_paths == {str(tmp_path / "out"), str(tmp_path / "more")}
     monkeypatch.setattr(files, "EVERY_NS", 0)
     files.edge(3, 0, 0)
-    assert len(told) == 1
-    assert told[0]["read"] == {}
+    assert len(file_frames) == 1
+    assert file_frames[0]["read"] == {}
 
 
-def test_a_child_does_not_tell_what_its_parent_saw(told: list[dict[str, Any]]) -> None:
-    files.opened("a", "rb")
+def test_a_child_does_not_tell_what_its_parent_saw(file_frames: list[dict[str, Any]]) -> None:
+    files.note_open("a", "rb")
     files.forget()
-    files.tell()
-    assert told == []
+    files.write_paths()
+    assert file_frames == []
 
 
 NESTED = """
@@ -140,23 +140,23 @@ if __name__ == "__main__":
 
 def test_a_loader_within_a_fetch_belongs_to_that_fetch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    ran = run(tmp_path, "import builtins\n" + NESTED)
-    assert ran.out == "[[112, 112, 112, 112], [112, 112, 112, 112]]\nTrue\n"
-    assert {(row.of("loader"), row.of("sequence")) for row in ran.rows} == {(0, 0), (0, 1)}
-    assert all(row.of("samples") == 4 for row in ran.rows)
+    recorded = run_script(tmp_path, "import builtins\n" + NESTED)
+    assert recorded.out == "[[112, 112, 112, 112], [112, 112, 112, 112]]\nTrue\n"
+    assert {(row.value_of("loader"), row.value_of("sequence")) for row in recorded.rows} == {(0, 0), (0, 1)}
+    assert all(row.value_of("samples") == 4 for row in recorded.rows)
 
 
 def test_where_thousands_of_files_are_open_each_look_takes_a_few(
-    told: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file_frames: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "EVERY_NS", 0)
     monkeypatch.setattr(files, "SHARE", 0)
     monkeypatch.setattr(files, "BUDGET_NS", 2_000_000)
-    looked: list[str] = []
+    checked: list[str] = []
     original = files._written_to  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     def written_to(number: str) -> str:
-        looked.append(number)
+        checked.append(number)
         time.sleep(0.001)
         return original(number)
 
@@ -165,15 +165,15 @@ def test_where_thousands_of_files_are_open_each_look_takes_a_few(
         for number in range(20):
             stack.enter_context((tmp_path / f"{number}").open("w"))
         files.edge(1, 0, 0)
-        assert 0 < len(looked) < 20
+        assert 0 < len(checked) < 20
         for _ in Path("/proc/self/fd").iterdir():
             files.edge(2, 0, 0)
-    written = {path for one in told for path in one["written"] if path.startswith(str(tmp_path))}
-    assert len(written) == 20
+    written_paths = {path for frame in file_frames for path in frame["written"] if path.startswith(str(tmp_path))}
+    assert len(written_paths) == 20
 
 
 def test_looking_at_files_takes_a_small_share_of_the_time(
-    told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    file_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "EVERY_NS", 0)
     looks: list[bool] = []
@@ -184,7 +184,7 @@ def test_looking_at_files_takes_a_small_share_of_the_time(
 
     monkeypatch.setattr(files, "_written_to", written_to)
     files.edge(1, 0, 0)
-    first = len(looks)
+    n_looks = len(looks)
     files.edge(2, 0, 0)
-    assert first == len(looks) > 0
-    assert told == []
+    assert n_looks == len(looks) > 0
+    assert file_frames == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless import wire
-from tests.payload.loading import Ran, Row, run
+from tests.payload.loading import RecordedRun, FetchRow, run_script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,119 +120,119 @@ if __name__ == "__main__":
         if "num_workers" in how:
             time.sleep(0.2)
 """
-PLACES = {
+LOADER_SETTINGS = {
     "training": "{}",
     "fork": "{'num_workers': 2, 'multiprocessing_context': 'fork'}",
     "spawn": "{'num_workers': 2, 'multiprocessing_context': 'spawn'}",
 }
-ALL = """
+ALL_CASES = """
 decode augment collate tokenise other read packed
 stream whole indexed single stream_of_singles
 """
-ONLY = {"training": ALL, "fork": "decode collate stream", "spawn": "decode"}
+CASES_BY_SETTING = {"training": ALL_CASES, "fork": "decode collate stream", "spawn": "decode"}
 
 
-@pytest.fixture(scope="module", params=PLACES)
-def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+@pytest.fixture(scope="module", params=LOADER_SETTINGS)
+def recorded_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
     folder = tmp_path_factory.mktemp("fetches")
     for path, text in LIBRARIES.items():
-        place = folder / path
-        place.parent.mkdir(parents=True)
-        place.write_text(text)
-    cases = ONLY[request.param].split()
-    script = SCRIPT.replace("HOW", PLACES[request.param]).replace("CHOSEN", str(cases))
-    found = run(folder, script)
+        target = folder / path
+        target.parent.mkdir(parents=True)
+        target.write_text(text)
+    cases = CASES_BY_SETTING[request.param].split()
+    script = SCRIPT.replace("HOW", LOADER_SETTINGS[request.param]).replace("CHOSEN", str(cases))
+    recorded_run = run_script(folder, script)
     names = {str(number): name for number, name in enumerate(cases)}
-    return found._replace(out=" ".join(names[str(row.of("loader"))] for row in found.rows))
+    return recorded_run._replace(out=" ".join(names[str(row.value_of("loader"))] for row in recorded_run.rows))
 
 
-def rows(ran: Ran, case: str) -> list[Row]:
-    found = [row for row, name in zip(ran.rows, ran.out.split(), strict=True) if name == case]
-    if not found:
+def rows_of_case(recorded_run: RecordedRun, case: str) -> list[FetchRow]:
+    case_rows = [row for row, name in zip(recorded_run.rows, recorded_run.out.split(), strict=True) if name == case]
+    if not case_rows:
         pytest.skip("not tried there")
-    return found
+    return case_rows
 
 
-def test_prints_nothing_and_misses_nothing(ran: Ran) -> None:
-    assert ran.error == ""
-    ours = ("fetch", "stage of", "file", "run queue", "bytes", "faults")
-    assert [one for one in ran.texts(wire.UNSEEN) if one["what"].startswith(ours)] == []
+def test_prints_nothing_and_misses_nothing(recorded_run: RecordedRun) -> None:
+    assert recorded_run.error == ""
+    own_topics = ("fetch", "stage of", "file", "run queue", "bytes", "faults")
+    assert [note for note in recorded_run.texts(wire.UNOBSERVED) if note["what"].startswith(own_topics)] == []
 
 
-def test_wall_is_processor_and_run_queue_and_blocked(ran: Ran) -> None:
-    for row in ran.rows:
-        late = 100_000 + row.wall // 20  # clocks are read one after another, on a busy machine
-        assert 0 < row.of("cpu") <= row.wall + late
-        assert row.of("run_queue") >= 0
-        assert -late < row.blocked < row.wall
+def test_wall_is_processor_and_run_queue_and_blocked(recorded_run: RecordedRun) -> None:
+    for row in recorded_run.rows:
+        tolerance_ns = 100_000 + row.wall_ns // 20  # clocks are read one after another, on a busy machine
+        assert 0 < row.value_of("cpu") <= row.wall_ns + tolerance_ns
+        assert row.value_of("run_queue") >= 0
+        assert -tolerance_ns < row.blocked_ns < row.wall_ns
 
 
-def test_stages_sum_to_the_fetch(ran: Ran) -> None:
-    for row in ran.rows:
-        if row.of("detailed"):
-            assert sum(row.of(f"{stage}_wall") for stage in wire.STAGES) == row.wall
-            assert sum(row.of(f"{stage}_cpu") for stage in wire.STAGES) == row.of("cpu")
+def test_stages_sum_to_the_fetch(recorded_run: RecordedRun) -> None:
+    for row in recorded_run.rows:
+        if row.value_of("detailed"):
+            assert sum(row.value_of(f"{stage}_wall") for stage in wire.STAGES) == row.wall_ns
+            assert sum(row.value_of(f"{stage}_cpu") for stage in wire.STAGES) == row.value_of("cpu")
         else:
-            assert {row.of(f"{stage}_wall") for stage in wire.STAGES} == {-1}
+            assert {row.value_of(f"{stage}_wall") for stage in wire.STAGES} == {-1}
 
 
 @pytest.mark.parametrize("case", ["decode", "augment", "collate", "tokenise", "other"])
-def test_finds_the_stage_that_computes(ran: Ran, case: str) -> None:
-    for row in rows(ran, case):
-        assert row.of("detailed")
-        assert row.of("samples") == 4
-        assert row.stage("cpu") == case
-        assert row.of(f"{case}_cpu") > row.of("cpu") * 2 // 3
+def test_finds_the_stage_that_computes(recorded_run: RecordedRun, case: str) -> None:
+    for row in rows_of_case(recorded_run, case):
+        assert row.value_of("detailed")
+        assert row.value_of("samples") == 4
+        assert row.longest_stage("cpu") == case
+        assert row.value_of(f"{case}_cpu") > row.value_of("cpu") * 2 // 3
 
 
-def test_finds_reading_that_waits(ran: Ran) -> None:
-    for row in rows(ran, "read"):
-        assert row.stage() == "read"
-        assert row.of("read_wall") > 4 * 25_000_000
-        assert row.of("read_cpu") < row.of("read_wall") // 5
-        assert row.blocked > row.wall // 2
+def test_finds_reading_that_waits(recorded_run: RecordedRun) -> None:
+    for row in rows_of_case(recorded_run, "read"):
+        assert row.longest_stage() == "read"
+        assert row.value_of("read_wall") > 4 * 25_000_000
+        assert row.value_of("read_cpu") < row.value_of("read_wall") // 5
+        assert row.blocked_ns > row.wall_ns // 2
 
 
-def test_counts_the_bytes_of_read_calls(ran: Ran) -> None:
-    for row in rows(ran, "packed"):
-        assert row.of("bytes_read") == 4 * 4096
-        assert row.of("read_wall") > 0
+def test_counts_the_bytes_of_read_calls(recorded_run: RecordedRun) -> None:
+    for row in rows_of_case(recorded_run, "packed"):
+        assert row.value_of("bytes_read") == 4 * 4096
+        assert row.value_of("read_wall") > 0
 
 
-def test_rows_of_workers_carry_worker_loader_and_sequence(ran: Ran) -> None:
-    found = [(row.of("worker"), row.of("sequence")) for row in rows(ran, "decode")]
-    assert sorted(found) in ([(-1, 0), (-1, 1)], [(0, 0), (1, 0)])
+def test_rows_of_workers_carry_worker_loader_and_sequence(recorded_run: RecordedRun) -> None:
+    positions = [(row.value_of("worker"), row.value_of("sequence")) for row in rows_of_case(recorded_run, "decode")]
+    assert sorted(positions) in ([(-1, 0), (-1, 1)], [(0, 0), (1, 0)])
 
 
-def test_counts_what_an_iterable_gives(ran: Ran) -> None:
-    found = [row.of("samples") for row in rows(ran, "stream")]
+def test_counts_what_an_iterable_gives(recorded_run: RecordedRun) -> None:
+    sample_counts = [row.value_of("samples") for row in rows_of_case(recorded_run, "stream")]
     # Two workers that do not share the stream give each sample twice, as they would unrecorded.
-    assert found[:3] == [4, 2, 0] or sorted(found) == [0, 0, 2, 2, 4, 4]
-    assert rows(ran, "stream")[0].stage("cpu") == "other"
+    assert sample_counts[:3] == [4, 2, 0] or sorted(sample_counts) == [0, 0, 2, 2, 4, 4]
+    assert rows_of_case(recorded_run, "stream")[0].longest_stage("cpu") == "other"
 
 
-def test_a_batch_got_at_once_is_four_samples(ran: Ran) -> None:
-    assert [row.of("samples") for row in rows(ran, "whole")] == [4, 4]
+def test_a_batch_got_at_once_is_four_samples(recorded_run: RecordedRun) -> None:
+    assert [row.value_of("samples") for row in rows_of_case(recorded_run, "whole")] == [4, 4]
 
 
-def test_a_list_of_indices_from_a_sampler_is_as_many_samples(ran: Ran) -> None:
-    found = {row.of("sequence"): row.of("samples") for row in rows(ran, "indexed")}
-    assert found.items() <= {0: 3, 1: 2}.items()
-    assert found
+def test_a_list_of_indices_from_a_sampler_is_as_many_samples(recorded_run: RecordedRun) -> None:
+    samples_by_sequence = {row.value_of("sequence"): row.value_of("samples") for row in rows_of_case(recorded_run, "indexed")}
+    assert samples_by_sequence.items() <= {0: 3, 1: 2}.items()
+    assert samples_by_sequence
 
 
-def test_without_batches_a_fetch_is_one_sample(ran: Ran) -> None:
-    assert {row.of("samples") for row in rows(ran, "single")} == {1}
-    found = {row.of("sequence"): row.of("samples") for row in rows(ran, "stream_of_singles")}
+def test_without_batches_a_fetch_is_one_sample(recorded_run: RecordedRun) -> None:
+    assert {row.value_of("samples") for row in rows_of_case(recorded_run, "single")} == {1}
+    samples_by_sequence = {row.value_of("sequence"): row.value_of("samples") for row in rows_of_case(recorded_run, "stream_of_singles")}
     expected = dict(enumerate([1] * 6 + [0]))
-    assert found.items() <= expected.items()
-    assert {0, 1} <= found.keys()
+    assert samples_by_sequence.items() <= expected.items()
+    assert {0, 1} <= samples_by_sequence.keys()
 
 
-def test_paths_that_were_opened_are_counted(ran: Ran) -> None:
-    rows(ran, "augment")
+def test_paths_that_were_opened_are_counted(recorded_run: RecordedRun) -> None:
+    rows_of_case(recorded_run, "augment")
     read: dict[str, int] = {}
-    for frame in ran.texts(wire.FILES):
+    for frame in recorded_run.texts(wire.FILES):
         read.update(frame["read"])
     assert read == {"large.jpg": 8, "small.jpg": 8}
 
@@ -277,7 +277,7 @@ def test_tells_whether_a_generator_was_advanced_and_advances_none(tmp_path: Path
     script = RANDOM.replace(
         "draws = [", "torch.manual_seed(3)\nnp.random.seed(3)\nrandom.seed(3)\ndraws = ["
     )
-    ran = run(tmp_path, script, random_every=1)
-    looked = [row.of("random") for row in ran.rows if row.of("sequence") == 0]
-    assert looked == [1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 1]
-    assert ran.out == run(tmp_path, script, recorded=False).out
+    recorded_run = run_script(tmp_path, script, random_every=1)
+    advanced = [row.value_of("random") for row in recorded_run.rows if row.value_of("sequence") == 0]
+    assert advanced == [1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 1]
+    assert recorded_run.out == run_script(tmp_path, script, is_recorded=False).out

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless import wire
-from tests.payload.loading import run
+from tests.payload.loading import run_script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,14 +136,14 @@ def test_errors_warnings_names_and_files_are_as_without_us(tmp_path: Path) -> No
     (tmp_path / "nltk" / "__init__.py").touch()
     (tmp_path / "nltk" / "tokenize.py").write_text(LIBRARY)
     printed: list[tuple[str, str]] = []
-    for recorded in (False, True):
-        ran = run(tmp_path, SCRIPT, recorded=recorded)
-        printed.append((ran.out, ran.error))
-        assert bool(ran.rows) == recorded
+    for is_recorded in (False, True):
+        recorded = run_script(tmp_path, SCRIPT, is_recorded=is_recorded)
+        printed.append((recorded.out, recorded.error))
+        assert bool(recorded.rows) == is_recorded
     assert printed[0][0].count("Traceback") == 12 + 2  # two of them within one of torch's
     assert "UserWarning: from the library\n  encode(" in printed[0][1]
-    plain, watched = ([_without_addresses(text) for text in texts] for texts in printed)
-    assert watched == plain
+    plain_texts, recorded_texts = ([_without_addresses(text) for text in texts] for texts in printed)
+    assert recorded_texts == plain_texts
 
 
 def _without_addresses(text: str) -> str:
@@ -167,9 +167,9 @@ def test_a_recorder_that_fails_leaves_the_training_alone(tmp_path: Path) -> None
         print(iterator._dataset_fetcher.collate_fn is loader.collate_fn)
         sys.modules["_gapless.payload.recorder"].flush()
     """
-    ran = run(tmp_path, script)
-    assert ran.out == "[4, 20, 36, 52] True\n[4, 20, 36, 52] True\nTrue\n"
-    assert ran.error == ""
-    assert ran.rows == []
-    unseen = [one for one in ran.texts(wire.UNSEEN) if "of ours" in one["why"]]
-    assert {one["what"] for one in unseen} == {"fetch"}
+    recorded = run_script(tmp_path, script)
+    assert recorded.out == "[4, 20, 36, 52] True\n[4, 20, 36, 52] True\nTrue\n"
+    assert recorded.error == ""
+    assert recorded.rows == []
+    notes = [note for note in recorded.texts(wire.UNOBSERVED) if "of ours" in note["why"]]
+    assert {note["what"] for note in notes} == {"fetch"}

@@ -14,7 +14,7 @@ from torch.profiler import profile
 
 from gapless import wire
 from gapless.payload import fullness
-from tests.payload.loading import run
+from tests.payload.loading import run_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ LENGTHS = (30, 45, 60, 90, 15, 50, 75, 55)
 SHARE = sum(LENGTHS) / len(LENGTHS)
 
 
-NOTHING: list[object] = [
+WITHOUT_LENGTH: list[object] = [
     torch.ones(8),
     torch.ones(8, 4),
     torch.ones(8, 40, dtype=torch.bfloat16),
@@ -39,25 +39,25 @@ NOTHING: list[object] = [
 
 def rows(length: int | None = None) -> torch.Tensor:
     """Give recordings in one tensor, padded to the longest, or to a length."""
-    drawn = torch.Generator().manual_seed(0)
-    made = [torch.randn(one, 20, generator=drawn) for one in LENGTHS]
-    padded = pad_sequence(made, batch_first=True)
+    generator = torch.Generator().manual_seed(0)
+    recordings = [torch.randn(n_frames, 20, generator=generator) for n_frames in LENGTHS]
+    padded = pad_sequence(recordings, batch_first=True)
     return padded if length is None else pad(padded, (0, 0, 0, length - padded.size(1)))
 
 
 def tokens(length: int = 120) -> torch.Tensor:
-    found = torch.zeros(len(LENGTHS), length, dtype=torch.int64)
-    for at, one in enumerate(LENGTHS):
-        found[at, :one] = torch.arange(5, 5 + one)
-    return found
+    ids = torch.zeros(len(LENGTHS), length, dtype=torch.int64)
+    for row, n_tokens in enumerate(LENGTHS):
+        ids[row, :n_tokens] = torch.arange(5, 5 + n_tokens)
+    return ids
 
 
-def of_length(batch: object, length: int) -> dict[str, Any]:
-    return next(one for one in fullness.values(batch) if one["length"] == length)
+def facts_of_length(batch: object, length: int) -> dict[str, Any]:
+    return next(facts for facts in fullness.values(batch) if facts["length"] == length)
 
 
 @pytest.fixture(autouse=True)
-def anew() -> Iterator[None]:
+def forget_looks() -> Iterator[None]:
     fullness.forget()
     yield
     fullness.forget()
@@ -69,19 +69,19 @@ def anew() -> Iterator[None]:
     ids=["batch first", "channels first", "time first"],
 )
 def test_padding_is_found_wherever_the_length_stands(order: tuple[int, int, int]) -> None:
-    found = of_length((rows(200).permute(order), torch.tensor(LENGTHS)), 200)
-    assert found["by"] == "lengths"
-    assert (found["rows"], found["kind"]) == (8, "float")
-    assert found["filled"] == pytest.approx(SHARE / 200, abs=1e-3)
-    assert found["longest"] == pytest.approx(90 / 200, abs=1e-3)
-    assert found["square"] == pytest.approx(np.mean([(n / 200) ** 2 for n in LENGTHS]), abs=1e-3)
+    facts = facts_of_length((rows(200).permute(order), torch.tensor(LENGTHS)), 200)
+    assert facts["by"] == "lengths"
+    assert (facts["rows"], facts["kind"]) == (8, "float")
+    assert facts["filled"] == pytest.approx(SHARE / 200, abs=1e-3)
+    assert facts["longest"] == pytest.approx(90 / 200, abs=1e-3)
+    assert facts["square"] == pytest.approx(np.mean([(n / 200) ** 2 for n in LENGTHS]), abs=1e-3)
 
 
 def test_without_lengths_it_is_measured_and_said_so() -> None:
-    found = of_length([rows()], 90)
-    assert found["by"] is None
-    assert found["filled"] == pytest.approx(SHARE / 90, abs=0.02)
-    assert found["longest"] == 1
+    facts = facts_of_length([rows()], 90)
+    assert facts["by"] is None
+    assert facts["filled"] == pytest.approx(SHARE / 90, abs=0.02)
+    assert facts["longest"] == 1
 
 
 @pytest.mark.parametrize("inverted", [False, True])
@@ -89,73 +89,73 @@ def test_a_mask_tells_where_rows_end(*, inverted: bool) -> None:
     ids = tokens()
     mask = ids == 0 if inverted else (ids != 0).long()
     batch = UserDict({"input_ids": ids, "attention_mask": mask, "kinds": torch.zeros_like(ids)})
-    found = fullness.values(batch)
-    assert len(found) == 1
-    assert (found[0]["by"], found[0]["kind"], found[0]["dimensions"]) == ("mask", "int", 2)
-    assert found[0]["filled"] == pytest.approx(SHARE / 120, abs=1e-3)
+    facts = fullness.values(batch)
+    assert len(facts) == 1
+    assert (facts[0]["by"], facts[0]["kind"], facts[0]["dimensions"]) == ("mask", "int", 2)
+    assert facts[0]["filled"] == pytest.approx(SHARE / 120, abs=1e-3)
 
 
 def test_labels_of_which_few_are_set_do_not_shorten_rows() -> None:
     labels = torch.full((8, 120), -100)
     labels[:, 3] = 7
-    assert of_length({"x": tokens(), "y": labels}, 120)["filled"] == pytest.approx(
+    assert facts_of_length({"x": tokens(), "y": labels}, 120)["filled"] == pytest.approx(
         SHARE / 120, abs=0.02
     )
 
 
 def test_lengths_that_say_otherwise_are_not_believed() -> None:
-    assert of_length((rows(200), torch.arange(8)), 200)["by"] is None
+    assert facts_of_length((rows(200), torch.arange(8)), 200)["by"] is None
 
 
 def test_rows_that_are_all_as_long_are_full() -> None:
-    drawn = torch.Generator().manual_seed(0)
-    pictures = torch.randn(4, 3, 32, 32, generator=drawn)
-    assert of_length((pictures, torch.arange(4)), 32)["filled"] == 1
-    block = torch.randint(5, 99, (4, 128), generator=drawn)
-    assert of_length(block, 128)["filled"] > 0.99
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.randn(4, 3, 32, 32, generator=generator)
+    assert facts_of_length((pictures, torch.arange(4)), 32)["filled"] == 1
+    block = torch.randint(5, 99, (4, 128), generator=generator)
+    assert facts_of_length(block, 128)["filled"] > 0.99
 
 
 def test_long_rows_are_sampled() -> None:
     sound = torch.randn(3, 100_000)
     sound[:, 25_000:] = 0
-    assert of_length(sound, 100_000)["filled"] == pytest.approx(0.25, abs=0.01)
+    assert facts_of_length(sound, 100_000)["filled"] == pytest.approx(0.25, abs=0.01)
 
 
-@pytest.mark.parametrize("batch", NOTHING, ids=range(len(NOTHING)))
+@pytest.mark.parametrize("batch", WITHOUT_LENGTH, ids=range(len(WITHOUT_LENGTH)))
 def test_what_has_no_length_or_no_memory_to_see_is_left_alone(batch: object) -> None:
     assert fullness.values(batch) == []
 
 
 def test_nothing_shows_that_a_batch_was_looked_at() -> None:
     batch = (rows(200).requires_grad_(), torch.tensor(LENGTHS), tokens())
-    versions = [one._version for one in batch]  # noqa: SLF001 - counts what is written
-    kept, drawn = [one.detach().clone() for one in batch], torch.get_rng_state()
-    with profile() as recorded:
+    versions = [tensor._version for tensor in batch]  # noqa: SLF001 - counts what is written
+    copies, random_state = [tensor.detach().clone() for tensor in batch], torch.get_rng_state()
+    with profile() as profiled:
         fullness.values(batch)
-    assert len(recorded.events() or ()) == 0
-    assert all(torch.equal(one, other) for one, other in zip(batch, kept, strict=True))
-    assert torch.equal(drawn, torch.get_rng_state())
-    assert [one._version for one in batch] == versions  # noqa: SLF001
+    assert len(profiled.events() or ()) == 0
+    assert all(torch.equal(tensor, copied) for tensor, copied in zip(batch, copies, strict=True))
+    assert torch.equal(random_state, torch.get_rng_state())
+    assert [tensor._version for tensor in batch] == versions  # noqa: SLF001
 
 
 def test_looks_are_few_and_take_a_small_share_of_the_time() -> None:
-    second, cost, at, spent = 1_000_000_000, 2_000_000, 0, 0
-    while at < 600 * second:
-        if fullness.wanted(0, at, window=False):
-            fullness.looked(0, at, at + cost, window=False, found=True)
-            spent += cost
-            assert spent - cost <= at / fullness.SPARED
-        at += second // 20
-    assert spent == fullness.LOOKS * cost
+    second, cost_ns, now_ns, spent_ns = 1_000_000_000, 2_000_000, 0, 0
+    while now_ns < 600 * second:
+        if fullness.is_look_due(0, now_ns, window=False):
+            fullness.note_look(0, now_ns, now_ns + cost_ns, window=False, has_lengths=True)
+            spent_ns += cost_ns
+            assert spent_ns - cost_ns <= now_ns / fullness.PAUSE_FACTOR
+        now_ns += second // 20
+    assert spent_ns == fullness.MAX_LOOKS * cost_ns
 
 
 def test_a_loader_without_lengths_is_left_alone_soon() -> None:
-    for at in range(fullness.BLANK):
-        assert fullness.wanted(3, at << 40, window=False)
-        fullness.looked(3, at << 40, (at << 40) + 1, window=False, found=False)
-    assert not fullness.wanted(3, 1 << 60, window=False)
-    assert not fullness.wanted(3, 1 << 60, window=True)
-    assert fullness.wanted(4, 1 << 60, window=False)
+    for index in range(fullness.MAX_BLANK_LOOKS):
+        assert fullness.is_look_due(3, index << 40, window=False)
+        fullness.note_look(3, index << 40, (index << 40) + 1, window=False, has_lengths=False)
+    assert not fullness.is_look_due(3, 1 << 60, window=False)
+    assert not fullness.is_look_due(3, 1 << 60, window=True)
+    assert fullness.is_look_due(4, 1 << 60, window=False)
 
 
 SCRIPT = """
@@ -177,12 +177,12 @@ print(time.monotonic() - begun)
 
 
 def test_a_run_tells_of_the_batches_that_were_looked_at(tmp_path: Path) -> None:
-    ran = run(tmp_path, SCRIPT)
-    told = [one for one in ran.texts(wire.FACT) if one["noun"] == "filling"]
-    assert [one["id"] for one in told] == list(range(len(told)))
-    assert 2 <= len(told) <= 2 + float(ran.out) / 0.25  # so long from one to the next, at the least
-    assert {one["values"]["loader"] for one in told} == {0}
-    assert told[0]["values"]["lengths"] == [
+    recorded = run_script(tmp_path, SCRIPT)
+    filling_facts = [fact for fact in recorded.texts(wire.FACT) if fact["noun"] == "filling"]
+    assert [fact["id"] for fact in filling_facts] == list(range(len(filling_facts)))
+    assert 2 <= len(filling_facts) <= 2 + float(recorded.out) / 0.25  # so long from one to the next, at the least
+    assert {fact["values"]["loader"] for fact in filling_facts} == {0}
+    assert filling_facts[0]["values"]["lengths"] == [
         {
             "rows": 8,
             "length": 15,

@@ -25,23 +25,23 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_action_gets_the_module_once_it_is_whole_and_nothing_of_ours_stays() -> None:
-    got: list[ModuleType] = []
-    imports.when_imported("a_module", got.append)
+    modules: list[ModuleType] = []
+    imports.when_imported("a_module", modules.append)
     module = importlib.import_module("a_module")
-    assert got == [module]
+    assert modules == [module]
     assert module.value == 1
     assert module.seen == [module.__loader__, module.__spec__.loader]  # type: ignore[union-attr]
     assert "exec_module" not in vars(module.__loader__)
-    assert not any(type(one).__module__ == imports.__name__ for one in sys.meta_path)
-    imports.when_imported("a_module", got.append)
-    assert got == [module, module], "at once where it is imported already"
+    assert not any(type(finder).__module__ == imports.__name__ for finder in sys.meta_path)
+    imports.when_imported("a_module", modules.append)
+    assert modules == [module, module], "at once where it is imported already"
 
 
 def test_an_action_that_fails_is_noted_and_the_import_goes_on() -> None:
-    def fails(_module: ModuleType) -> None:
+    def fail(_module: ModuleType) -> None:
         raise RuntimeError("ours")
 
-    imports.when_imported("a_module", fails)
+    imports.when_imported("a_module", fail)
     assert importlib.import_module("a_module").value == 1
     assert [(name, str(error)) for name, error in imports.failed] == [("a_module", "ours")]
 
@@ -52,55 +52,55 @@ def test_a_module_that_is_not_there_is_missing_as_ever(tmp_path: Path) -> None:
         importlib.import_module("no_module_of_this_name")
     (tmp_path / "no_module_of_this_name.py").write_text("")
     importlib.invalidate_caches()
-    got: list[ModuleType] = []
-    imports.when_imported("no_module_of_this_name", got.append)
-    assert got == [importlib.import_module("no_module_of_this_name")]
+    modules: list[ModuleType] = []
+    imports.when_imported("no_module_of_this_name", modules.append)
+    assert modules == [importlib.import_module("no_module_of_this_name")]
     del sys.modules["no_module_of_this_name"]
 
 
 def test_that_a_module_is_looked_for_is_told_before_it_runs() -> None:
     order: list[str] = []
 
-    def sought() -> None:
+    def note_request() -> None:
         order.append("sought")
         imports.when_imported("a_module", lambda _: order.append("imported"))
 
-    imports.when_sought("a_module", sought)
+    imports.when_requested("a_module", note_request)
     importlib.import_module("a_module")
     assert order == ["sought", "imported"]
 
 
 def test_things_are_known_as_long_as_they_live_and_keep_no_memory() -> None:
-    class Thing:
+    class Entity:
         pass
 
-    one = Thing()
-    number, new = identities.told("thing", one, {"a": 1}, ("file", 3, "f"))
+    entity = Entity()
+    number, new = identities.register_entity("thing", entity, {"a": 1}, ("file", 3, "f"))
     assert new
-    assert identities.told("thing", one, {"a": 1}, None) == (number, False)
-    assert identities.told("thing", one, {"a": 2}, ("elsewhere", 9, "g")) == (number, True)
+    assert identities.register_entity("thing", entity, {"a": 1}, None) == (number, False)
+    assert identities.register_entity("thing", entity, {"a": 2}, ("elsewhere", 9, "g")) == (number, True)
     assert identities.description("thing", number)["line"] == 3, "where it was made"
-    assert identities.find("thing", one) == number
+    assert identities.find("thing", entity) == number
     for _ in range(1000):
-        identities.alias("thing", Thing(), number)
-    assert sum(key[0] == "thing" for key in identities._things) < 10  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    del one
-    assert identities.find("thing", Thing()) is None
+        identities.alias("thing", Entity(), number)
+    assert sum(key[0] == "thing" for key in identities._entities) < 10  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    del entity
+    assert identities.find("thing", Entity()) is None
 
 
 def test_the_users_line_is_the_innermost_outside_libraries() -> None:
-    def through_a_library() -> places.Place | None:
+    def through_a_library() -> places.CodeLocation | None:
         return next(iter([places.users_line() for _ in range(1)]))
 
-    place = through_a_library()
-    assert place is not None
-    assert place[0] == __file__
+    location = through_a_library()
+    assert location is not None
+    assert location[0] == __file__
     namespace = {"users_line": places.users_line}
     code = compile("def f():\n    return users_line()\n", "/x/site-packages/lib/a.py", "exec")
     exec(code, namespace)  # noqa: S102
-    place = namespace["f"]()
-    assert place is not None
-    assert (place[0], place[2]) == (
+    location = namespace["f"]()
+    assert location is not None
+    assert (location[0], location[2]) == (
         __file__,
         "test_the_users_line_is_the_innermost_outside_libraries",
     )
@@ -109,19 +109,19 @@ def test_the_users_line_is_the_innermost_outside_libraries() -> None:
 def test_of_many_things_made_at_one_line_the_last_share_a_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(identities, "MOST_OF_A_LINE", 3)
+    monkeypatch.setattr(identities, "MAX_PER_LINE", 3)
 
-    class Thing:
+    class Entity:
         pass
 
     line = ("file", 4, "many")
-    things = [Thing() for _ in range(6)]
-    told = [
-        identities.told("one of many", one, {"size": number}, line)
-        for number, one in enumerate(things)
+    entities = [Entity() for _ in range(6)]
+    numbers = [
+        identities.register_entity("one of many", entity, {"size": number}, line)
+        for number, entity in enumerate(entities)
     ]
-    assert told == [(0, True), (1, True), (2, True), (2, False), (2, False), (2, False)]
-    assert [identities.find("one of many", one) for one in things] == [0, 1, 2, 2, 2, 2]
-    assert identities.told("one of many", things[4], {"more": 1}, None) == (2, True)
+    assert numbers == [(0, True), (1, True), (2, True), (2, False), (2, False), (2, False)]
+    assert [identities.find("one of many", entity) for entity in entities] == [0, 1, 2, 2, 2, 2]
+    assert identities.register_entity("one of many", entities[4], {"more": 1}, None) == (2, True)
     assert identities.description("one of many", 2)["values"] == {"size": 2, "more": 1}
-    assert identities.told("one of many", Thing(), {}, ("file", 5, "many")) == (3, True)
+    assert identities.register_entity("one of many", Entity(), {}, ("file", 5, "many")) == (3, True)

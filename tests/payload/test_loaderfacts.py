@@ -28,7 +28,7 @@ class Samples(Dataset[Any]):
 
     def __init__(self) -> None:
         self.paths = ["a", "b", "c", "d"]
-        self.asked = 0
+        self.n_calls = 0
         self.count = 4
 
     def __getitem__(self, index: int) -> int:
@@ -47,7 +47,7 @@ class Paired(Samples):
 
 class Counting(Samples):
     def __len__(self) -> int:
-        self.asked += 1
+        self.n_calls += 1
         return self.count
 
 
@@ -62,7 +62,7 @@ class Computing(Samples):
         return self.compute()
 
     def compute(self) -> int:
-        self.asked += 1
+        self.n_calls += 1
         return self.count
 
 
@@ -86,7 +86,7 @@ def test_a_length_that_takes_code_of_the_users_is_not_asked_for(
     data = kind()
 
     assert loaderfacts._length(data) is None
-    assert data.asked == 0
+    assert data.n_calls == 0
     assert not capsys.readouterr().out
 
 

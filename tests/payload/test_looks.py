@@ -18,7 +18,7 @@ import pytest
 
 from gapless import wire
 from gapless.payload import blocked, recorder, stacks, switching
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 RAN, OFF, KINDS = 2, 3, 4  # of what is written of a stack
@@ -26,84 +26,84 @@ _counts, _look = stacks._counts, stacks._look  # noqa: SLF001  # pyright: ignore
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    frames: list[dict[str, Any]] = []
+def stack_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    stack_frames: list[dict[str, Any]] = []
 
     def write(kind: int, value: dict[str, Any]) -> None:
         assert kind == wire.STACKS
-        frames.append(value)
+        stack_frames.append(value)
 
     monkeypatch.setattr(recorder, "write", write)
     monkeypatch.setattr(recorder, "options", lambda: {"stacks_hz": 50})
     monkeypatch.setattr(recorder, "stepping_thread", lambda: (None, None))
-    monkeypatch.setattr(stacks, "TELL_NS", 1 << 62)  # all is told at the end
+    monkeypatch.setattr(stacks, "REPORT_NS", 1 << 62)  # all is told at the end
     monkeypatch.setattr(stacks, "PATIENCE_S", PATIENCE_S)
-    yield frames
+    yield stack_frames
     stacks.stop()
 
 
-def pure(end: float) -> None:
+def hold_in_python(end: float) -> None:
     """Hold the GIL, as a loop in Python does."""
     while time.monotonic() < end:
         sum(range(50))
 
 
-def in_c(end: float) -> None:
+def hold_in_c(end: float) -> None:
     """Hold the GIL for a millisecond at a time, as a large call into C does."""
     while time.monotonic() < end:
         sum(range(100_000))
 
 
-def released(end: float) -> None:
+def release_gil(end: float) -> None:
     """Let go of the GIL again and again, as operators of torch do."""
     while time.monotonic() < end:
         hashlib.sha256(_BYTES)
 
 
 _BYTES = bytes(20_000)  # 10 to 40 µs
-_PARTS = (pure, in_c, released)
+_WORKS = (hold_in_python, hold_in_c, release_gil)
 DEVIATIONS = 6  # standard deviations of a sample: chance alone exceeds them once in 10⁹ runs
 
 
-def turns(count: int) -> Counter[str]:
+def work_in_turns(count: int) -> Counter[str]:
     """Work in turns of drawn lengths, in step with no clock; give the time of each part, in ns."""
-    spent, drawn = Counter[str](), random.Random(0)
+    spent_ns, random_lengths = Counter[str](), random.Random(0)
     for _ in range(count):
-        for part, most in zip(_PARTS, (0.02, 0.01, 0.02), strict=True):
-            began = time.monotonic_ns()
-            part(time.monotonic() + drawn.uniform(0, most))
-            spent[part.__name__] += time.monotonic_ns() - began
-    return spent
+        for work, max_s in zip(_WORKS, (0.02, 0.01, 0.02), strict=True):
+            start_ns = time.monotonic_ns()
+            work(time.monotonic() + random_lengths.uniform(0, max_s))
+            spent_ns[work.__name__] += time.monotonic_ns() - start_ns
+    return spent_ns
 
 
 def test_looks_stand_for_time_whoever_lets_go_of_the_gil(
-    written: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths: list[int] = []
 
-    def look(passed: int, ran: int | None) -> None:
-        lengths.append(passed)
-        _look(passed, ran)
+    def look(elapsed_ns: int, ran_ns: int | None) -> None:
+        lengths.append(elapsed_ns)
+        _look(elapsed_ns, ran_ns)
 
     monkeypatch.setattr(stacks, "_look", look)
     stacks.start()
-    spent = turns(60)
+    spent_ns = work_in_turns(60)
     stacks.stop()
-    seen = Counter[str]()
-    for stack in written[0]["stacks"]:
-        seen.update({name: stack[RAN] + stack[OFF] for _, _, name in stack[1] if name in spent})
-    for name, ns in spent.items():
-        share = ns / spent.total()
+    sampled_ns = Counter[str]()
+    for stack in stack_frames[0]["stacks"]:
+        sampled_ns.update({name: stack[RAN] + stack[OFF] for _, _, name in stack[1] if name in spent_ns})
+    for name, ns in spent_ns.items():
+        share = ns / spent_ns.total()
         deviation = math.sqrt(share * (1 - share) * sum(ns * ns for ns in lengths)) / sum(lengths)
-        assert abs(seen[name] / seen.total() - share) < DEVIATIONS * deviation, name
-    assert sys.getswitchinterval() == USUAL_S
+        assert abs(sampled_ns[name] / sampled_ns.total() - share) < DEVIATIONS * deviation, name
+    assert sys.getswitchinterval() == DEFAULT_INTERVAL_S
 
 
-USUAL_S = sys.getswitchinterval()
+DEFAULT_INTERVAL_S = sys.getswitchinterval()
 
 
 def asleep() -> None:
-    while not _counted("sleep"):
+    while not _is_counted("sleep"):
         time.sleep(0.1)
 
 
@@ -112,7 +112,7 @@ def talk() -> None:
     with reader, writer:
 
         def send() -> None:
-            until(lambda: _counted("socket"))
+            wait_until(lambda: _is_counted("socket"))
             writer.send(b"x")
 
         sender = threading.Thread(target=send)
@@ -121,17 +121,17 @@ def talk() -> None:
         sender.join()
 
 
-def _counted(kind: str) -> bool:
+def _is_counted(kind: str) -> bool:
     return any(entry[KINDS - 1].get(kind, 0) > 50_000_000 for entry in _counts.copy().values())
 
 
-def test_what_is_waited_for_is_told_by_its_kind(written: list[dict[str, Any]]) -> None:
+def test_what_is_waited_for_is_told_by_its_kind(stack_frames: list[dict[str, Any]]) -> None:
     stacks.start()
     asleep()
     talk()
     stacks.stop()
     kinds: dict[str, set[str]] = {}
-    for stack in written[0]["stacks"]:
+    for stack in stack_frames[0]["stacks"]:
         for _, _, name in stack[1]:
             kinds.setdefault(name, set()).update(stack[KINDS])
     assert "sleep" in kinds["asleep"]
@@ -140,7 +140,7 @@ def test_what_is_waited_for_is_told_by_its_kind(written: list[dict[str, Any]]) -
 
 def test_who_waits_for_the_gil_alone_runs() -> None:
     blocked.prepare()
-    thread = threading.Thread(target=lambda: pure(time.monotonic() + 1.0))
+    thread = threading.Thread(target=lambda: hold_in_python(time.monotonic() + 1.0))
     thread.start()
     kinds = {blocked.waits_for(thread.native_id, runs=True) for _ in range(200)}
     thread.join()
@@ -149,7 +149,7 @@ def test_who_waits_for_the_gil_alone_runs() -> None:
     with lock:
         thread = threading.Thread(target=lambda: lock.acquire() and lock.release())
         thread.start()
-        until(lambda: blocked.waits_for(thread.native_id, runs=True) == "lock")
+        wait_until(lambda: blocked.waits_for(thread.native_id, runs=True) == "lock")
     thread.join()
 
 
@@ -184,62 +184,62 @@ def test_where_the_system_tells_of_no_call_the_clock_decides(
 
 def test_an_interval_that_the_user_sets_stays() -> None:
     try:
-        switching.shorten()
+        switching.shorten_interval()
         sys.setswitchinterval(0.003)
         switching.restore()
         assert sys.getswitchinterval() == pytest.approx(0.003)
-        switching.shorten()
-        read = sys.getswitchinterval()  # by the user, in the middle of a look
+        switching.shorten_interval()
+        interval_s = sys.getswitchinterval()  # by the user, in the middle of a look
         switching.restore()
-        sys.setswitchinterval(read)
-        switching.shorten()
+        sys.setswitchinterval(interval_s)
+        switching.shorten_interval()
         switching.restore()
         assert sys.getswitchinterval() == pytest.approx(0.003)
     finally:
-        sys.setswitchinterval(USUAL_S)
+        sys.setswitchinterval(DEFAULT_INTERVAL_S)
 
 
 def test_nothing_is_shortened_while_the_interval_is_held() -> None:
     try:
-        switching.shorten()
+        switching.shorten_interval()
         switching.hold(1.0)
-        switching.shorten()
+        switching.shorten_interval()
         assert sys.getswitchinterval() == 1.0
         switching.release()
-        assert sys.getswitchinterval() == USUAL_S
+        assert sys.getswitchinterval() == DEFAULT_INTERVAL_S
     finally:
-        sys.setswitchinterval(USUAL_S)
+        sys.setswitchinterval(DEFAULT_INTERVAL_S)
 
 
-def test_random_numbers_and_the_interval_are_the_users_own(written: list[dict[str, Any]]) -> None:
+def test_random_numbers_and_the_interval_are_the_users_own(stack_frames: list[dict[str, Any]]) -> None:
     state = random.getstate()
     stacks.start()
-    pure(time.monotonic() + 0.1)
+    hold_in_python(time.monotonic() + 0.1)
     stacks.stop()
     assert random.getstate() == state
-    assert sys.getswitchinterval() == USUAL_S
-    assert len(written) <= 1
+    assert sys.getswitchinterval() == DEFAULT_INTERVAL_S
+    assert len(stack_frames) <= 1
 
 
-def test_a_forked_child_has_the_users_interval(written: list[dict[str, Any]]) -> None:
+def test_a_forked_child_has_the_users_interval(stack_frames: list[dict[str, Any]]) -> None:
     stacks.start()
     stacks.pause()
     child = os.fork()
     if not child:
-        stacks.forked()
-        os._exit(0 if sys.getswitchinterval() == USUAL_S else 1)
+        stacks.handle_fork()
+        os._exit(0 if sys.getswitchinterval() == DEFAULT_INTERVAL_S else 1)
     stacks.resume()
     assert os.waitpid(child, 0)[1] == 0
     stacks.stop()
-    assert len(written) <= 1
+    assert len(stack_frames) <= 1
 
 
 def test_another_thread_than_the_main_one_is_looked_at(
-    written: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def train() -> None:
-        here = threading.get_ident(), threading.get_native_id()
-        monkeypatch.setattr(recorder, "stepping_thread", lambda: here)
+        stepping_thread = threading.get_ident(), threading.get_native_id()
+        monkeypatch.setattr(recorder, "stepping_thread", lambda: stepping_thread)
         asleep()
 
     stacks.start()
@@ -247,7 +247,7 @@ def test_another_thread_than_the_main_one_is_looked_at(
     thread.start()
     thread.join()
     stacks.stop()
-    names = {name for stack in written[0]["stacks"] for _, _, name in stack[1] if stack[OFF]}
+    names = {name for stack in stack_frames[0]["stacks"] for _, _, name in stack[1] if stack[OFF]}
     assert "asleep" in names
 
 
@@ -257,8 +257,8 @@ def test_a_function_that_is_just_entered_is_not_blamed_for_what_its_caller_did(
     frames: list[Any] = []
 
     class Frame:
-        def __init__(self, at: int, back: object) -> None:
-            self.f_lasti, self.f_back = at, back
+        def __init__(self, instruction: int, caller: object) -> None:
+            self.f_lasti, self.f_back = instruction, caller
 
     caller = Frame(20, None)
     monkeypatch.setattr(sys, "_current_frames", lambda: {1: Frame(2, caller)})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import Log, logs, preloaded, script, watched
+from tests.payload.watching import WrittenLog, read_logs, run_preloaded, script_command, run_recorded
 
 ALONE = (
     "for_loop",
@@ -27,29 +27,29 @@ BATCHES = 12 + 6 + 12 + 6 + 6 + 6 + 6 + 0 + 6 + 6 + 4 + 24 + 3 + 9
 WITH_WORKERS = ("workers", "persistent", "iterable_workers", "broken_off")
 
 
-def run(names: tuple[str, ...], folder: Path) -> dict[str, Log]:
+def compare_runs(names: tuple[str, ...], folder: Path) -> dict[str, WrittenLog]:
     """Compare both runs; give what was recorded."""
-    command = script("loop_shapes.py", *names)
-    plain = preloaded(command, folder)
-    seen = watched(command, folder, folder / "spool")
+    command = script_command("loop_shapes.py", *names)
+    plain = run_preloaded(command, folder)
+    recorded = run_recorded(command, folder, folder / "spool")
     assert plain.code == 0, plain.err
-    assert seen.out.splitlines() == plain.out.splitlines()
-    assert seen.err.splitlines() == plain.err.splitlines()
-    assert seen.code == plain.code
-    return logs(folder / "spool")
+    assert recorded.out.splitlines() == plain.out.splitlines()
+    assert recorded.err.splitlines() == plain.err.splitlines()
+    assert recorded.code == plain.code
+    return read_logs(folder / "spool")
 
 
 def test_loops_without_workers_run_as_alone_and_every_step_and_batch_is_seen(
     tmp_path: Path,
 ) -> None:
-    found = run(ALONE, tmp_path)
-    assert list(found) == ["rank0"]
-    log = found["rank0"]
-    assert log.whole
-    assert set(log.unseen()) <= {"model"}  # nobody told it to train
+    logs_by_name = compare_runs(ALONE, tmp_path)
+    assert list(logs_by_name) == ["rank0"]
+    log = logs_by_name["rank0"]
+    assert log.is_complete
+    assert set(log.unobserved_reasons()) <= {"model"}  # nobody told it to train
     assert log.count(wire.STEP) == STEPS
-    handed = [mark for mark in log.marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED]
-    assert len(handed) == BATCHES
+    batch_marks = [mark for mark in log.marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED]
+    assert len(batch_marks) == BATCHES
     assert log.count(wire.ITER) == 2 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 3
     assert log.kinds()[wire.END] == 1
     for optimizer in log.facts("optimizer"):
@@ -59,39 +59,39 @@ def test_loops_without_workers_run_as_alone_and_every_step_and_batch_is_seen(
 
 
 def test_workers_are_seen_and_know_their_loader(tmp_path: Path) -> None:
-    found = run(WITH_WORKERS, tmp_path)
-    training = found.pop("rank0")
-    assert set(training.unseen()) <= {"model"}
+    logs_by_name = compare_runs(WITH_WORKERS, tmp_path)
+    training = logs_by_name.pop("rank0")
+    assert set(training.unobserved_reasons()) <= {"model"}
     assert training.count(wire.STEP) == 12 + 14 + 6 + 2
     assert training.count(wire.DISPATCH) > 12 + 14 + 6
     assert training.count(wire.CLOSE) == 2 + 1 + 1 + 2
     loaders = {fact["id"] for fact in training.facts("loader")}
     assert loaders == {0, 1, 2, 3}
-    wrote: set[tuple[int, int]] = set()
-    for name, log in found.items():
-        assert log.whole, name
-        for who in (text for kind, text in log.texts if kind == wire.PROCESS):
-            assert name.startswith(f"rank0-worker{who['worker']}")
-            assert who["role"] == "worker"
-            wrote.add((who["loader"], who["worker"]))
-    assert wrote == {(loader, worker) for loader in loaders for worker in range(2)}
-    assert {row["loader"] for log in found.values() for row in log.batches} <= loaders
+    writers: set[tuple[int, int]] = set()
+    for name, log in logs_by_name.items():
+        assert log.is_complete, name
+        for process in (text for kind, text in log.texts if kind == wire.PROCESS):
+            assert name.startswith(f"rank0-worker{process['worker']}")
+            assert process["role"] == "worker"
+            writers.add((process["loader"], process["worker"]))
+    assert writers == {(loader, worker) for loader in loaders for worker in range(2)}
+    assert {row["loader"] for log in logs_by_name.values() for row in log.batches} <= loaders
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["spawned", "served"])
 def test_workers_that_start_from_nothing_know_their_loader(tmp_path: Path, name: str) -> None:
-    found = run((name,), tmp_path)
-    assert found["rank0"].count(wire.STEP) == (3 if name == "spawned" else 6)
-    assert [one for one in found if "worker" in one] == ["rank0-worker0"]
-    log = found["rank0-worker0"]
+    logs_by_name = compare_runs((name,), tmp_path)
+    assert logs_by_name["rank0"].count(wire.STEP) == (3 if name == "spawned" else 6)
+    assert [log_name for log_name in logs_by_name if "worker" in log_name] == ["rank0-worker0"]
+    log = logs_by_name["rank0-worker0"]
     loaders = [text["loader"] for kind, text in log.texts if kind == wire.PROCESS]
     assert loaders == ([0, 1] if name == "served" else [0])
-    assert log.whole
+    assert log.is_complete
     assert log.kinds()[wire.END] == len(loaders)
 
 
 @pytest.mark.slow
 def test_compiling_makes_the_same_graphs(tmp_path: Path) -> None:
-    log = run(("compiled",), tmp_path)["rank0"]
+    log = compare_runs(("compiled",), tmp_path)["rank0"]
     assert log.count(wire.STEP) >= 6 + 6

@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import Ran, logs, preloaded, script, watched
+from tests.payload.watching import ScriptResult, read_logs, run_preloaded, script_command, run_recorded
 
 
-def undated(ran: Ran) -> Ran:
+def drop_dates(output: ScriptResult) -> ScriptResult:
     """Leave time and process out of torch's own log."""
-    return ran._replace(err=re.sub(r"(?m)^([A-Z]\d{4}) \S+ \d+ ", r"\1 ", ran.err))
+    return output._replace(err=re.sub(r"(?m)^([A-Z]\d{4}) \S+ \d+ ", r"\1 ", output.err))
 
 
 @pytest.mark.parametrize("name", ["scripted", "broken_off", "compiled_steps"])
 def test_compilers_see_nothing_of_ours(name: str, tmp_path: Path) -> None:
     """One could not compile it; the other would count more graphs, and warn of what it meets."""
-    command = script("odd_loops.py", name)
-    plain = preloaded(command, tmp_path)
+    command = script_command("odd_loops.py", name)
+    plain = run_preloaded(command, tmp_path)
     assert plain.code == 0, plain.err
-    assert undated(watched(command, tmp_path, tmp_path / "spool")) == undated(plain)
+    assert drop_dates(run_recorded(command, tmp_path, tmp_path / "spool")) == drop_dates(plain)
 
 
 @pytest.mark.parametrize(
@@ -33,10 +33,10 @@ def test_compilers_see_nothing_of_ours(name: str, tmp_path: Path) -> None:
 def test_no_window_opens_where_torchs_profiler_prints_or_breaks(
     name: str, why: str, tmp_path: Path
 ) -> None:
-    command = script("odd_loops.py", name, "300")
+    command = script_command("odd_loops.py", name, "300")
     options = '{"check": false, "windows": true}'
-    seen = watched(command, tmp_path, tmp_path / "spool", GAPLESS_OPTIONS=options)
-    assert seen == preloaded(command, tmp_path)
-    (log,) = logs(tmp_path / "spool").values()
-    assert why in log.unseen()["windows"]
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool", GAPLESS_OPTIONS=options)
+    assert recorded == run_preloaded(command, tmp_path)
+    (log,) = read_logs(tmp_path / "spool").values()
+    assert why in log.unobserved_reasons()["windows"]
     assert log.count(wire.BACKWARD) + log.count(wire.FORWARD) >= 300

@@ -7,21 +7,21 @@ import pytest
 from gapless.payload.hooks import optimizer
 
 torch = pytest.importorskip("torch")
-DESCRIBED = inspect.unwrap(optimizer.described)  # a test beside may have let all guards go off
+DESCRIBE = inspect.unwrap(optimizer.describe)  # a test beside may have let all guards go off
 
 
 def test_parameters_that_ask_for_a_gradient_and_have_none_are_counted() -> None:
     used, unused, frozen = (torch.nn.Linear(3, 2) for _ in range(3))
     frozen.requires_grad_(requires_grad=False)
-    parameters = [one for layer in (used, unused, frozen) for one in layer.parameters()]
-    made = torch.optim.SGD(parameters, lr=0.1)
+    parameters = [parameter for layer in (used, unused, frozen) for parameter in layer.parameters()]
+    sgd = torch.optim.SGD(parameters, lr=0.1)
     used(torch.ones(1, 3)).sum().backward()
-    values = DESCRIBED(made)
+    values = DESCRIBE(sgd)
     assert (values["tensors"], values["parameters"]) == (6, 24)
     assert (values["ungraded"], values["ungraded_parameters"]) == (2, 8)
 
 
 def test_gradients_that_the_step_itself_took_away_tell_nothing() -> None:
-    made = torch.optim.SGD(torch.nn.Linear(3, 2).parameters(), lr=0.1)
-    values = DESCRIBED(made)
+    sgd = torch.optim.SGD(torch.nn.Linear(3, 2).parameters(), lr=0.1)
+    values = DESCRIBE(sgd)
     assert "ungraded" not in values

@@ -56,22 +56,22 @@ def put_back() -> Iterator[None]:
         assert set(vars(owner)) == set(attributes)
 
 
-def watch(owner: type, name: str, seen: list[Any]) -> None:
+def watch(owner: type, name: str, calls: list[Any]) -> None:
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        seen.append((args[1:], kwargs))
+        calls.append((args[1:], kwargs))
         return "state"
 
     def after(state: str, _args: object, result: object, raised: object) -> None:
-        seen.append((state, result, type(raised)))
+        calls.append((state, result, type(raised)))
 
     patching.replace(owner, name, patching.around("test", before, after))
 
 
 def test_the_original_is_called_between_ours_and_its_result_given() -> None:
-    seen: list[Any] = []
-    watch(Owner, "plain", seen)
+    calls: list[Any] = []
+    watch(Owner, "plain", calls)
     assert Owner().plain(value=4) == 8
-    assert seen == [((), {"value": 4}), ("state", 8, type(None))]
+    assert calls == [((), {"value": 4}), ("state", 8, type(None))]
     assert str(inspect.signature(Owner.plain)) == "(self, value: int = 1) -> int"
     assert Owner.plain.__doc__ == "Double."
     assert pickle.loads(pickle.dumps(Owner.plain)) is Owner.plain
@@ -97,38 +97,38 @@ def test_ways_to_end_a_process_can_still_be_pickled() -> None:
 
 
 def test_static_and_class_methods_and_inherited_ones_stay_what_they_are() -> None:
-    seen: list[Any] = []
-    watch(Owner, "still", seen)
-    watch(Owner, "of_class", seen)
-    watch(Child, "plain", seen)
+    calls: list[Any] = []
+    watch(Owner, "still", calls)
+    watch(Owner, "of_class", calls)
+    watch(Child, "plain", calls)
     assert (Owner.still(1), Owner().still(2), Child.of_class(), Child().plain(3)) == (
         2,
         3,
         "Child",
         6,
     )
-    assert len(seen) == 8
+    assert len(calls) == 8
     assert Owner().plain(1) == 2
-    assert len(seen) == 8
+    assert len(calls) == 8
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="our frame stays in tracebacks before 3.11")
 def test_tracebacks_hold_no_frame_of_ours() -> None:
-    def caught(function: Callable[..., object]) -> str:
+    def format_error(function: Callable[..., object]) -> str:
         try:
             function()
         except ValueError:
             return traceback.format_exc()
         return ""
 
-    def failing() -> object:
+    def call_negative() -> object:
         return Owner().plain(-1)
 
-    plain = caught(failing)
-    seen: list[Any] = []
-    watch(Owner, "plain", seen)
-    assert caught(failing) == plain
-    assert seen[-1] == ("state", None, ValueError)
+    plain = format_error(call_negative)
+    calls: list[Any] = []
+    watch(Owner, "plain", calls)
+    assert format_error(call_negative) == plain
+    assert calls[-1] == ("state", None, ValueError)
 
 
 def test_a_warning_names_the_line_that_it_would_name() -> None:
@@ -138,16 +138,16 @@ def test_a_warning_names_the_line_that_it_would_name() -> None:
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("where", ["before", "after"])
-def test_what_fails_in_ours_is_noted_and_after_three_times_left_off(where: str) -> None:
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_what_fails_in_ours_is_noted_and_after_three_times_left_off(moment: str) -> None:
     calls: list[int] = []
 
-    def fails(*_: object) -> None:
+    def fail(*_: object) -> None:
         calls.append(1)
         raise RuntimeError("ours")
 
-    parts = (fails, None) if where == "before" else (None, fails)
-    patching.replace(Owner, "plain", patching.around("hook", *parts))
+    actions = (fail, None) if moment == "before" else (None, fail)
+    patching.replace(Owner, "plain", patching.around("hook", *actions))
     assert [Owner().plain(2) for _ in range(5)] == [4] * 5
     assert len(calls) == 3
     assert patching.notes == [("hook", "RuntimeError('ours')")] * 3
@@ -158,16 +158,16 @@ def test_what_a_signal_handler_raises_in_ours_reaches_the_user(kind: type[BaseEx
     def handler(_number: int, _frame: types.FrameType | None) -> None:
         raise kind("the user's")
 
-    def interrupted(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         signal.raise_signal(signal.SIGUSR1)
 
     old = signal.signal(signal.SIGUSR1, handler)
     try:
-        patching.replace(Owner, "plain", patching.around("hook", interrupted, None))
+        patching.replace(Owner, "plain", patching.around("hook", interrupt, None))
         with pytest.raises(kind, match="the user's"):
             Owner().plain(1)
         with pytest.raises(kind, match="the user's"):
-            patching.guarded("guard")(interrupted)()
+            patching.guard("guard")(interrupt)()
     finally:
         signal.signal(signal.SIGUSR1, old)
     assert patching.notes == []
@@ -175,12 +175,12 @@ def test_what_a_signal_handler_raises_in_ours_reaches_the_user(kind: type[BaseEx
 
 @pytest.mark.parametrize("hidden", ["partial", "gone"])
 def test_what_a_handler_raises_that_is_hard_to_find_reaches_the_user_too(hidden: str) -> None:
-    def handler(_told: object, _number: int, _frame: types.FrameType | None) -> None:
+    def handler(_argument: object, _number: int, _frame: types.FrameType | None) -> None:
         if hidden == "gone":
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         raise TimeoutError("the user's")
 
-    def interrupted(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         signal.raise_signal(signal.SIGUSR1)
 
     def plain(number: int, frame: types.FrameType | None) -> None:
@@ -190,39 +190,39 @@ def test_what_a_handler_raises_that_is_hard_to_find_reaches_the_user_too(hidden:
     old = signal.signal(signal.SIGUSR1, partial if hidden == "partial" else plain)
     try:
         with pytest.raises(TimeoutError, match="the user's"):
-            patching.guarded("guard")(interrupted)()
+            patching.guard("guard")(interrupt)()
     finally:
         signal.signal(signal.SIGUSR1, old)
     assert patching.notes == []
 
 
 def test_what_somebody_replaced_after_us_is_left_and_ours_is_inert() -> None:
-    seen: list[Any] = []
+    calls: list[Any] = []
     original = Owner.plain
-    watch(Owner, "plain", seen)
-    ours = Owner.plain
+    watch(Owner, "plain", calls)
+    replaced_plain = Owner.plain
 
-    def theirs(self: Owner, value: int = 1) -> int:
-        return ours(self, value)
+    def users_plain(self: Owner, value: int = 1) -> int:
+        return replaced_plain(self, value)
 
-    Owner.plain = theirs
+    Owner.plain = users_plain
     patching.restore_all()
-    assert Owner.plain is theirs
+    assert Owner.plain is users_plain
     assert Owner().plain(3) == 6
-    assert seen == []
+    assert calls == []
     Owner.plain = original
 
 
 def test_a_function_that_fails_often_is_left_off_until_recording_begins_again() -> None:
     calls: list[int] = []
 
-    @patching.guarded("guard")
-    def fails() -> None:
+    @patching.guard("guard")
+    def fail() -> None:
         calls.append(1)
         raise RuntimeError("ours")
 
-    assert [fails() for _ in range(5)] == [None] * 5
+    assert [fail() for _ in range(5)] == [None] * 5
     assert len(calls) == 3
     patching.resume()
-    fails()
+    fail()
     assert len(calls) == 4

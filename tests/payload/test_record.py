@@ -12,46 +12,46 @@ import torch
 
 import gapless
 from gapless import wire
-from tests.payload.loop_shapes import DATA, over  # pyright: ignore[reportUnknownVariableType]
-from tests.payload.watching import logs
+from tests.payload.loop_shapes import DATA, train_over  # pyright: ignore[reportUnknownVariableType]
+from tests.payload.watching import read_logs
 
-WATCHED = ("torch.utils.data", "torch.optim", "torch.serialization", "multiprocessing.spawn", "os")
+HOOKED_MODULES = ("torch.utils.data", "torch.optim", "torch.serialization", "multiprocessing.spawn", "os")
 
 
 def snapshot() -> dict[object, object]:
     """Give the identity of whatever a hook may have replaced."""
-    found: dict[object, object] = {
-        "gc": [id(one) for one in gc.callbacks],
-        "finders": [id(one) for one in sys.meta_path],
+    identities: dict[object, object] = {
+        "gc": [id(callback) for callback in gc.callbacks],
+        "finders": [id(finder) for finder in sys.meta_path],
         "path": list(sys.path),
         "environment": dict(os.environ),
         "threads": threading.enumerate(),
         "hooks": list(vars(sys.modules["torch.optim.optimizer"])["_global_optimizer_post_hooks"]),
     }
     for name, module in list(sys.modules.items()):
-        if name.startswith(WATCHED):
+        if name.startswith(HOOKED_MODULES):
             for attribute, value in list(vars(module).items()):
-                found[name, attribute] = id(value)
-                inside: dict[str, object] = dict(vars(value)) if isinstance(value, type) else {}
-                for each, one in inside.items():
-                    if not each.startswith("_abc"):
-                        found[name, attribute, each] = id(one)
-    return found
+                identities[name, attribute] = id(value)
+                members: dict[str, object] = dict(vars(value)) if isinstance(value, type) else {}
+                for member, member_value in members.items():
+                    if not member.startswith("_abc"):
+                        identities[name, attribute, member] = id(member_value)
+    return identities
 
 
 def test_everything_is_put_back_the_same_objects_and_it_can_be_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    over(torch.utils.data.DataLoader(DATA, 6))  # torch imports the rest of itself by now
+    train_over(torch.utils.data.DataLoader(DATA, 6))  # torch imports the rest of itself by now
     before = snapshot()
     for _ in range(2):
         with gapless.record() as run:
-            over(torch.utils.data.DataLoader(DATA, 6), epochs=2)
+            train_over(torch.utils.data.DataLoader(DATA, 6), epochs=2)
         assert snapshot() == before
         assert run.parent == tmp_path / ".gapless" / "runs"
         assert json.loads((run / "run.json").read_text())["status"] == "finished"
-        log = logs(run / "logs")["rank0"]
+        log = read_logs(run / "logs")["rank0"]
         assert log.count(wire.STEP) == 8
         assert log.texts[-1][1]["how"] == "record"
 
@@ -61,7 +61,7 @@ def test_an_error_in_the_block_is_the_users_and_the_run_is_failed(tmp_path: Path
     with pytest.raises(KeyError, match="mine"), gapless.record(tmp_path):
         raise KeyError("mine")
     assert snapshot() == before
-    (run,) = (one for one in tmp_path.iterdir() if one.is_dir())
+    (run,) = (folder for folder in tmp_path.iterdir() if folder.is_dir())
     assert json.loads((run / "run.json").read_text())["status"] == "failed"
     assert not (run / "logs").exists(), "nothing stepped"
 

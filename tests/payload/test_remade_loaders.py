@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.payload.watching import logs, preloaded, watched
+from tests.payload.watching import read_logs, run_preloaded, run_recorded
 
 # As Accelerate and Lightning do: the same settings, another sampler.
 LIBRARY = """
@@ -44,11 +44,11 @@ def test_a_loader_made_anew_is_told_with_the_line_of_the_first(tmp_path: Path) -
     (tmp_path / "site-packages" / "quickai.py").write_text(LIBRARY)
     (tmp_path / "training.py").write_text(TRAINING)
     command = [sys.executable, "training.py"]
-    seen = watched(command, tmp_path, tmp_path / "spool")
-    assert seen == preloaded(command, tmp_path)
-    assert (seen.code, seen.err) == (0, "")
-    told = {one["id"]: one["line"] for one in logs(tmp_path / "spool")["rank0"].facts("loader")}
-    assert [told[number] for number in sorted(told)] == [9, 10, 10, 12, 12, 13, 14]
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool")
+    assert recorded == run_preloaded(command, tmp_path)
+    assert (recorded.code, recorded.err) == (0, "")
+    lines_by_id = {fact["id"]: fact["line"] for fact in read_logs(tmp_path / "spool")["rank0"].facts("loader")}
+    assert [lines_by_id[number] for number in sorted(lines_by_id)] == [9, 10, 10, 12, 12, 13, 14]
 
 
 # Only before Python 3.13 does a frame keep what its names were when somebody read them.
@@ -88,6 +88,6 @@ Trainer(), Namer(), Mine([1.0, 2.0])
 def test_nothing_in_an_init_that_makes_a_loader_is_kept_alive(tmp_path: Path) -> None:
     (tmp_path / "training.py").write_text(HOLDER)
     command = [sys.executable, "training.py"]
-    seen = watched(command, tmp_path, tmp_path / "spool")
-    assert seen == preloaded(command, tmp_path)
-    assert (seen.code, seen.err) == (0, "")
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool")
+    assert recorded == run_preloaded(command, tmp_path)
+    assert (recorded.code, recorded.err) == (0, "")

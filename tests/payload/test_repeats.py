@@ -13,28 +13,28 @@ from gapless.payload.hooks import forwards
 from gapless.payload.windows import repeats
 from gapless.payload.windows.repeats import Repeats
 
-Told = list[tuple[dict[str, Any], tuple[str, int, str]]]
+RepeatFacts = list[tuple[dict[str, Any], tuple[str, int, str]]]
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    found: Told = []
+def repeat_facts(monkeypatch: pytest.MonkeyPatch) -> RepeatFacts:
+    facts: RepeatFacts = []
 
-    def fact(noun: str, _thing: object, values: dict[str, Any], place: tuple[str, int, str]) -> int:
+    def fact(noun: str, _entity: object, values: dict[str, Any], location: tuple[str, int, str]) -> int:
         assert noun == "repeat"
-        found.append((values, place))
+        facts.append((values, location))
         return 0
 
     monkeypatch.setattr(recorder, "fact", fact)
-    return found
+    return facts
 
 
 @pytest.fixture
-def watched(told: Told) -> Iterator[Repeats]:
-    assert told == []
+def watched_repeats(repeat_facts: RepeatFacts) -> Iterator[Repeats]:
+    assert repeat_facts == []
     patching.resume()  # of another test
-    yield (here := Repeats(hooks))
-    here.end()
+    yield (watch := Repeats(hooks))
+    watch.end()
     assert not hooks._global_forward_pre_hooks  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
@@ -43,33 +43,33 @@ def network() -> torch.nn.Module:
 
 
 def test_the_same_batch_without_gradients_is_told_once_with_its_line(
-    watched: Repeats, told: Told
+    watched_repeats: Repeats, repeat_facts: RepeatFacts
 ) -> None:
     net, batch = network(), torch.ones(2, 3)
     net(batch).sum().backward()
     with torch.no_grad():
         net(batch)
-    watched.end()
-    ((values, place),) = told
+    watched_repeats.end()
+    ((values, location),) = repeat_facts
     assert values == {"class": "torch.nn.modules.container.Sequential", "calls": 1.0}
-    assert place[0] == __file__
-    assert place[2] == test_the_same_batch_without_gradients_is_told_once_with_its_line.__name__
+    assert location[0] == __file__
+    assert location[2] == test_the_same_batch_without_gradients_is_told_once_with_its_line.__name__
 
 
 def test_other_tensors_changed_ones_and_two_passes_with_gradients_are_none(
-    watched: Repeats, told: Told
+    watched_repeats: Repeats, repeat_facts: RepeatFacts
 ) -> None:
-    net, other, batch = network(), network(), torch.ones(2, 3)
+    net, second_net, batch = network(), network(), torch.ones(2, 3)
     net(batch)
     net(batch)
     with torch.no_grad():
         net(batch.clone())
-        other(batch)
+        second_net(batch)
         net.eval()(batch)
         batch.add_(1)
         net.train()(batch)
-    watched.end()
-    assert told == []
+    watched_repeats.end()
+    assert repeat_facts == []
 
 
 class Switched(torch.nn.Module):
@@ -80,12 +80,12 @@ class Switched(torch.nn.Module):
     def forward(
         self, rows: torch.Tensor, *, wide: bool = True, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        found: torch.Tensor = self.layer(rows)
-        return found if wide and mask is None else found[:1]
+        output: torch.Tensor = self.layer(rows)
+        return output if wide and mask is None else output[:1]
 
 
 def test_other_arguments_and_changed_parameters_are_another_pass(
-    watched: Repeats, told: Told
+    watched_repeats: Repeats, repeat_facts: RepeatFacts
 ) -> None:
     net, batch = Switched(), torch.ones(2, 3)
     net(batch, wide=True)
@@ -94,25 +94,25 @@ def test_other_arguments_and_changed_parameters_are_another_pass(
         net(batch, wide=True, mask=batch)
         net.layer.bias.add_(1)
         net(batch, wide=True)
-    watched.end()
-    assert told == []
+    watched_repeats.end()
+    assert repeat_facts == []
 
 
-def test_a_helper_that_calls_both_is_no_line_of_the_second(watched: Repeats, told: Told) -> None:
+def test_a_helper_that_calls_both_is_no_line_of_the_second(watched_repeats: Repeats, repeat_facts: RepeatFacts) -> None:
     net, batch = network(), torch.ones(2, 3)
-    for graphed in (True, False):
-        with torch.set_grad_enabled(graphed):
+    for with_gradients in (True, False):
+        with torch.set_grad_enabled(with_gradients):
             net(batch)
-    watched.end()
-    assert told == []
+    watched_repeats.end()
+    assert repeat_facts == []
 
 
-def test_what_is_compiled_meanwhile_meets_no_hook(watched: Repeats, told: Told) -> None:
-    forwards._compiles()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+def test_what_is_compiled_meanwhile_meets_no_hook(watched_repeats: Repeats, repeat_facts: RepeatFacts) -> None:
+    forwards._note_compiling()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     forwards._state["compiled"] = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert not hooks._global_forward_pre_hooks  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    watched.end()
-    assert told == []
+    watched_repeats.end()
+    assert repeat_facts == []
 
 
 def test_nothing_is_looked_at_where_something_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

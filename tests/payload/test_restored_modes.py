@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from gapless import wire
-from tests.payload.watching import logs, preloaded, watched
+from tests.payload.watching import read_logs, run_preloaded, run_recorded
 
 TRAINING = """
 import torch
@@ -40,21 +40,21 @@ def test_each_evaluation_ends_where_the_next_batch_to_train_on_is_asked_for(
 ) -> None:
     (tmp_path / "training.py").write_text(TRAINING)
     command = [sys.executable, "training.py"]
-    seen = watched(command, tmp_path, tmp_path / "spool")
-    assert seen == preloaded(command, tmp_path)
-    assert (seen.code, seen.err) == (0, "")
-    log = logs(tmp_path / "spool")["rank0"]
-    told = [(mark[6], mark[4]) for mark in log.marks if mark[0] == wire.MODE]
-    assert [value for value, _ in sorted(told, key=lambda one: one[1])] == [0, 1, 0, 1, 0, 1, 0]
-    train, test = (one["id"] for one in sorted(log.facts("loader"), key=lambda one: one["id"])[:2])
-    handed = [mark for mark in log.marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED]
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool")
+    assert recorded == run_preloaded(command, tmp_path)
+    assert (recorded.code, recorded.err) == (0, "")
+    log = read_logs(tmp_path / "spool")["rank0"]
+    mode_changes = [(mark[6], mark[4]) for mark in log.marks if mark[0] == wire.MODE]
+    assert [value for value, _ in sorted(mode_changes, key=lambda change: change[1])] == [0, 1, 0, 1, 0, 1, 0]
+    train, test = (fact["id"] for fact in sorted(log.facts("loader"), key=lambda fact: fact["id"])[:2])
+    batch_marks = [mark for mark in log.marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED]
     modes = {
-        loader: {_mode(told, mark[4]) for mark in handed if mark[2] == loader}
+        loader: {_mode(mode_changes, mark[4]) for mark in batch_marks if mark[2] == loader}
         for loader in (train, test)
     }
     assert modes == {train: {1}, test: {0}}
 
 
-def _mode(told: list[tuple[int, int]], at: int) -> int:
+def _mode(mode_changes: list[tuple[int, int]], time_ns: int) -> int:
     """Give the mode that a time lies in."""
-    return max((when, value) for value, when in told if when <= at)[1]
+    return max((changed_ns, value) for value, changed_ns in mode_changes if changed_ns <= time_ns)[1]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import logs, preloaded, watched
+from tests.payload.watching import read_logs, run_preloaded, run_recorded
 
 TRAINING = """
 import sys, time
@@ -37,16 +37,16 @@ for (batch,) in DataLoader(data, batch_sampler=Slow(), num_workers=int(sys.argv[
 def test_only_long_choices_are_marks_on_the_thread_that_asks(tmp_path: Path, workers: int) -> None:
     (tmp_path / "training.py").write_text(TRAINING)
     command = [sys.executable, "training.py", str(workers)]
-    seen = watched(command, tmp_path, tmp_path / "spool")
-    assert seen == preloaded(command, tmp_path)
-    assert (seen.code, seen.err) == (0, "")
-    training = logs(tmp_path / "spool")["rank0"]
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool")
+    assert recorded == run_preloaded(command, tmp_path)
+    assert (recorded.code, recorded.err) == (0, "")
+    training = read_logs(tmp_path / "spool")["rank0"]
     (loader,) = training.facts("loader")
-    marks = [one for one in training.marks if one[0] == wire.SAMPLER]
-    long = [one for one in marks if one[5] - one[4] >= 20_000_000]
-    assert len(long) == 4 - workers  # a worker was given two batches while the loader was made
-    assert {one[2] for one in marks} == {loader["id"]}
-    assert all(one[5] - one[4] >= 100_000 for one in marks)
+    marks = [mark for mark in training.marks if mark[0] == wire.SAMPLER]
+    long_marks = [mark for mark in marks if mark[5] - mark[4] >= 20_000_000]
+    assert len(long_marks) == 4 - workers  # a worker was given two batches while the loader was made
+    assert {mark[2] for mark in marks} == {loader["id"]}
+    assert all(mark[5] - mark[4] >= 100_000 for mark in marks)
     kinds = (wire.NEXT, wire.DISPATCH)
-    around = [(one[4], one[5]) for one in training.marks if one[0] in kinds]
-    assert all(any(a <= one[4] and one[5] <= b for a, b in around) for one in long)
+    spans = [(mark[4], mark[5]) for mark in training.marks if mark[0] in kinds]
+    assert all(any(a <= mark[4] and mark[5] <= b for a, b in spans) for mark in long_marks)

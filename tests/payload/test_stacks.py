@@ -11,48 +11,48 @@ import pytest
 
 from gapless import wire
 from gapless.payload import recorder, stacks, thinning
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    written: list[dict[str, Any]] = []
+def stack_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    stack_frames: list[dict[str, Any]] = []
 
     def write(kind: int, value: dict[str, Any]) -> None:
         assert kind == wire.STACKS
-        written.append(value)
+        stack_frames.append(value)
 
     monkeypatch.setattr(recorder, "write", write)
     monkeypatch.setattr(recorder, "options", lambda: {"stacks_hz": 200})
     monkeypatch.setattr(stacks, "PATIENCE_S", PATIENCE_S)
     stacks.start()
-    yield written
+    yield stack_frames
     stacks.stop()
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch, told: list[dict[str, Any]]) -> list[int]:
+def looks(monkeypatch: pytest.MonkeyPatch, stack_frames: list[dict[str, Any]]) -> list[int]:
     """Give a list that grows with each look."""
-    counted, count = list[int](), stacks._look  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    looks_ns, original_look = list[int](), stacks._look  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
-    def look(passed: int, ran: int | None) -> None:
-        count(passed, ran)
-        counted.append(passed)
+    def look(elapsed_ns: int, ran_ns: int | None) -> None:
+        original_look(elapsed_ns, ran_ns)
+        looks_ns.append(elapsed_ns)
 
-    assert told == []
+    assert stack_frames == []
     monkeypatch.setattr(stacks, "_look", look)
-    return counted
+    return looks_ns
 
 
 def busy_here(looks: list[int]) -> None:
-    enough, end = len(looks) + 8, time.monotonic() + PATIENCE_S
-    while len(looks) < enough and time.monotonic() < end:
+    n_wanted, end = len(looks) + 8, time.monotonic() + PATIENCE_S
+    while len(looks) < n_wanted and time.monotonic() < end:
         pass
 
 
-def looking() -> Path:
+def looking_task() -> Path:
     """Give the task of the thread that looks, once it has begun."""
-    until(lambda: _STATE["tid"])
+    wait_until(lambda: _STATE["tid"])
     return Path(f"/proc/self/task/{_STATE['tid']}")
 
 
@@ -60,24 +60,24 @@ _STATE = stacks._state  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_stack_of_the_training_thread_is_counted_innermost_first(
-    told: list[dict[str, Any]], looks: list[int]
+    stack_frames: list[dict[str, Any]], looks: list[int]
 ) -> None:
     before = threading.enumerate()
     busy_here(looks)
     assert threading.enumerate() == before
     stacks.stop()
-    (frame,) = told
+    (frame,) = stack_frames
     assert frame["thread"] == "training"
-    assert frame["looks"] == sum(one[0] for one in frame["stacks"])
-    here = [one for one in frame["stacks"] if [__file__, "busy_here"] == one[1][0][::2]]
-    assert sum(one[0] for one in here) > 5
-    assert all(one[1][1][2].startswith("test_") for one in here)
+    assert frame["looks"] == sum(stack[0] for stack in frame["stacks"])
+    busy_stacks = [stack for stack in frame["stacks"] if [__file__, "busy_here"] == stack[1][0][::2]]
+    assert sum(stack[0] for stack in busy_stacks) > 5
+    assert all(stack[1][1][2].startswith("test_") for stack in busy_stacks)
 
 
 def test_where_there_is_no_room_stacks_are_counted_on(
-    told: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
+    stack_frames: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stacks, "TELL_NS", 0)
+    monkeypatch.setattr(stacks, "REPORT_NS", 0)
     monkeypatch.setitem(_STATE, "wait", 0)
 
     def affords(*, last: bool = False) -> bool:
@@ -85,34 +85,34 @@ def test_where_there_is_no_room_stacks_are_counted_on(
 
     monkeypatch.setattr(thinning, "affords", affords)
     busy_here(looks)
-    assert told == []
+    assert stack_frames == []
     stacks.stop()
-    assert sum(one[0] for one in told[0]["stacks"]) > 5
+    assert sum(stack[0] for stack in stack_frames[0]["stacks"]) > 5
 
 
 def test_what_was_seen_is_told_again_after_half_of_the_time_since_the_start(
-    told: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
+    stack_frames: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(_STATE, "wait", 0)
     monkeypatch.setitem(_STATE, "began", time.monotonic_ns() - 600_000_000_000)
     busy_here(looks)
-    assert len(told) == 1
+    assert len(stack_frames) == 1
     assert 300e9 <= _STATE["wait"] < 600e9
 
 
-def test_the_thread_is_gone_for_a_fork_and_back_after_it(told: list[dict[str, Any]]) -> None:
-    before = looking()
-    assert before.exists()
+def test_the_thread_is_gone_for_a_fork_and_back_after_it(stack_frames: list[dict[str, Any]]) -> None:
+    old_task = looking_task()
+    assert old_task.exists()
     stacks.pause()
-    assert not before.exists()
+    assert not old_task.exists()
     stacks.resume()
-    again = looking()
-    assert again.exists()
+    new_task = looking_task()
+    assert new_task.exists()
     stacks.stop()
-    assert not again.exists()
+    assert not new_task.exists()
     stacks.resume()
     assert _STATE["alarm"] is None, "not after the end"
-    assert len(told) <= 1
+    assert len(stack_frames) <= 1
 
 
 def test_a_process_that_allows_no_more_threads_is_left_alone(
@@ -121,15 +121,15 @@ def test_a_process_that_allows_no_more_threads_is_left_alone(
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    unseen: list[tuple[str, str]] = []
+    notes: list[tuple[str, str]] = []
 
-    def note(what: str, why: str) -> None:
-        unseen.append((what, why))
+    def note(topic: str, why: str) -> None:
+        notes.append((topic, why))
 
     monkeypatch.setattr("_thread.start_new_thread", refuse)
-    monkeypatch.setattr(recorder, "unseen", note)
+    monkeypatch.setattr(recorder, "report_unobserved", note)
     stacks.start()
-    assert unseen[-1:] == [("stacks", 'RuntimeError("can\'t start new thread")')]
+    assert notes[-1:] == [("stacks", 'RuntimeError("can\'t start new thread")')]
     assert os.getpid()
     stacks.stop()
 
@@ -138,7 +138,7 @@ def test_the_first_looks_at_a_training_come_more_often(monkeypatch: pytest.Monke
     monkeypatch.setattr(stacks, "_jitter", lambda: 1.0)
     pause = stacks._pause_s  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setitem(_STATE, "role", "training")
-    assert pause(0.1, 0) == pytest.approx(0.1 / stacks.MORE_OFTEN)
+    assert pause(0.1, 0) == pytest.approx(0.1 / stacks.EARLY_FACTOR)
     assert pause(0.1, stacks.FIRST_LOOKS) == pytest.approx(0.1)
     monkeypatch.setitem(_STATE, "role", "worker")
     assert pause(0.1, 0) == pytest.approx(0.1)

@@ -18,7 +18,7 @@ import pytest
 
 from gapless.payload import measure, pacing, patching, reading, stopwatch
 from gapless.payload.hooks import stages
-from gapless.payload.stopwatch import AUGMENT, DECODE, OTHER, READ, Stopwatch, running, timed
+from gapless.payload.stopwatch import AUGMENT, DECODE, OTHER, READ, Stopwatch, running, time_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,10 +29,10 @@ FILES = Path("/proc/self/fd")
 
 def spin(seconds: float) -> float:
     """Use so much of a processor; give how much it was, in ns."""
-    begun = time.thread_time()
-    while (spent := time.thread_time() - begun) < seconds:
+    start_s = time.thread_time()
+    while (spent_s := time.thread_time() - start_s) < seconds:
         pass
-    return 1e9 * spent
+    return 1e9 * spent_s
 
 
 def twice(value: Any) -> Any:  # noqa: ANN401 - a tensor
@@ -43,91 +43,91 @@ def once(value: Any) -> Any:  # noqa: ANN401 - a tensor
     return value + 1
 
 
-def example(first: int, *, second: str = "x") -> tuple[int, str]:
+def example(number: int, *, second: str = "x") -> tuple[int, str]:
     """Give both back."""
-    if first < 0:
+    if number < 0:
         raise ValueError("negative")
-    return first, second
+    return number, second
 
 
 @pytest.fixture
 def watch() -> Iterator[Stopwatch]:
-    found = Stopwatch()
-    found.start(time.monotonic_ns(), time.thread_time_ns())
-    reading.begin(found)
-    yield found
+    new_watch = Stopwatch()
+    new_watch.start(time.monotonic_ns(), time.thread_time_ns())
+    reading.begin(new_watch)
+    yield new_watch
     reading.finish()
 
 
 def test_a_stage_within_a_stage_takes_its_own_time(watch: Stopwatch) -> None:
-    decode = timed(lambda: spin(0.02), DECODE)
-    augment = timed(lambda: (spin(0.01), decode(), spin(0.01)), AUGMENT)
-    first, decoded, last = augment()
+    decode = time_function(lambda: spin(0.02), DECODE)
+    augment = time_function(lambda: (spin(0.01), decode(), spin(0.01)), AUGMENT)
+    lead_ns, decode_ns, tail_ns = augment()
     watch.stop(time.monotonic_ns(), time.thread_time_ns())
-    assert watch.cpu[DECODE] == pytest.approx(decoded, rel=0.2)
-    assert watch.cpu[AUGMENT] == pytest.approx(first + last, rel=0.2)
+    assert watch.cpu[DECODE] == pytest.approx(decode_ns, rel=0.2)
+    assert watch.cpu[AUGMENT] == pytest.approx(lead_ns + tail_ns, rel=0.2)
     assert watch.stage == OTHER
 
 
 def test_a_conversion_while_augmenting_is_augmentation(watch: Stopwatch) -> None:
-    convert = timed(lambda: watch.stage, DECODE, weak=True)
+    convert = time_function(lambda: watch.stage, DECODE, weak=True)
     assert convert() == DECODE
-    assert timed(convert, AUGMENT)() == AUGMENT
+    assert time_function(convert, AUGMENT)() == AUGMENT
 
 
 def test_other_threads_are_not_timed(watch: Stopwatch) -> None:
-    found: list[int] = []
-    decode = timed(lambda: found.append(watch.stage), DECODE)
+    noted_stages: list[int] = []
+    decode = time_function(lambda: noted_stages.append(watch.stage), DECODE)
     thread = threading.Thread(target=decode)
     thread.start()
     thread.join()
-    assert found == [OTHER]
+    assert noted_stages == [OTHER]
     assert watch.switches == 0
 
 
 def test_the_stage_ends_with_an_exception_and_the_traceback_is_the_users(watch: Stopwatch) -> None:
     with pytest.raises(ValueError, match="negative") as caught:
-        timed(example, DECODE)(-1)
+        time_function(example, DECODE)(-1)
     assert [entry.name for entry in caught.traceback][1:] == ["example"]
     assert watch.stage == OTHER
 
 
 def test_a_replaced_function_looks_like_the_original() -> None:
-    ours = timed(example, DECODE)
-    assert ours(1, second="y") == (1, "y")
-    assert inspect.signature(ours) == inspect.signature(example)
-    assert (ours.__name__, ours.__qualname__, ours.__doc__, ours.__module__) == (
+    replaced = time_function(example, DECODE)
+    assert replaced(1, second="y") == (1, "y")
+    assert inspect.signature(replaced) == inspect.signature(example)
+    assert (replaced.__name__, replaced.__qualname__, replaced.__doc__, replaced.__module__) == (
         (example.__name__, example.__qualname__, example.__doc__, example.__module__)
     )
-    assert inspect.getsource(ours) == inspect.getsource(example)
-    assert ours.__globals__ is example.__globals__
+    assert inspect.getsource(replaced) == inspect.getsource(example)
+    assert replaced.__globals__ is example.__globals__
 
 
 def test_a_replaced_c_function_is_no_method_and_pickles_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ours = timed(os.getpid, READ)
-    holder: Any = type("Holder", (), {"pid": ours})
+    replaced = time_function(os.getpid, READ)
+    holder: Any = type("Holder", (), {"pid": replaced})
     assert holder().pid() == os.getpid()
-    assert repr(ours) == repr(os.getpid)
-    monkeypatch.setattr(os, "getpid", ours)
-    monkeypatch.setattr(__import__("posix"), "getpid", ours)
-    assert pickle.loads(pickle.dumps(ours)) is ours  # noqa: S301 - our own bytes
+    assert repr(replaced) == repr(os.getpid)
+    monkeypatch.setattr(os, "getpid", replaced)
+    monkeypatch.setattr(__import__("posix"), "getpid", replaced)
+    assert pickle.loads(pickle.dumps(replaced)) is replaced  # noqa: S301 - our own bytes
 
 
 def test_a_warning_names_the_callers_line(watch: Stopwatch) -> None:
-    ours = timed(lambda: warnings.warn("look", stacklevel=2), DECODE)
+    replaced = time_function(lambda: warnings.warn("look", stacklevel=2), DECODE)
     assert watch.stage == OTHER
     with pytest.warns(UserWarning, match="look") as caught:
-        ours()
+        replaced()
     assert caught[0].filename == __file__
 
 
 def test_a_compiler_takes_it_for_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    ours = timed(twice, AUGMENT)
-    monkeypatch.setitem(globals(), "once", timed(once, AUGMENT))  # called inside, as libraries do
-    compiled = torch.compile(ours, backend="eager", fullgraph=True)
+    replaced = time_function(twice, AUGMENT)
+    monkeypatch.setitem(globals(), "once", time_function(once, AUGMENT))  # called inside, as libraries do
+    compiled = torch.compile(replaced, backend="eager", fullgraph=True)
     assert compiled(torch.ones(1)).item() == 3
 
 
@@ -141,10 +141,10 @@ def test_torchscript_compiles_the_source_of_the_original(tmp_path: Path) -> None
     )
     module = types.ModuleType("scripted")
     exec(compile(path.read_text(), path, "exec"), module.__dict__)  # noqa: S102 - our own text
-    module.once = timed(module.once, AUGMENT)  # type: ignore[attr-defined]
+    module.once = time_function(module.once, AUGMENT)  # type: ignore[attr-defined]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch withdraws it
-        scripted = torch.jit.script(timed(module.twice, AUGMENT))
+        scripted = torch.jit.script(time_function(module.twice, AUGMENT))
     assert scripted(torch.ones(1)).item() == 3
 
 
@@ -176,20 +176,20 @@ def test_open_is_another_only_while_a_fetch_is_looked_at(tmp_path: Path) -> None
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     before = builtins.open, io.open, os.read, os.pread
-    first, second = Stopwatch(), Stopwatch()
-    reading.begin(first)
+    outer_watch, thread_watch = Stopwatch(), Stopwatch()
+    reading.begin(outer_watch)
     assert builtins.open is io.open is not before[0]
-    thread = threading.Thread(target=lambda: (reading.begin(second), reading.finish()))
+    thread = threading.Thread(target=lambda: (reading.begin(thread_watch), reading.finish()))
     thread.start()
     thread.join()
     assert builtins.open is io.open is not before[0]
-    kept = builtins.open
-    file = kept(path, "rb")
+    fetch_open = builtins.open
+    file = fetch_open(path, "rb")
     reading.finish()
     assert (builtins.open, io.open, os.read, os.pread) == before
-    with file, kept(path, "rb") as later:  # both outlive the fetch
+    with file, fetch_open(path, "rb") as later:  # both outlive the fetch
         assert (file.read(3), later.read()) == (b"012", b"0123456789")
-    assert first.switches == 2
+    assert outer_watch.switches == 2
 
 
 @pytest.mark.parametrize("arguments", [("rb",), ("rb", 0), ("r",), ("br",), ("rb", 16)])
@@ -200,26 +200,26 @@ def test_a_file_opened_in_a_fetch_is_of_the_same_kind(
     path.write_bytes(bytes(range(65, 91)) * 9000)
     opener: Any = builtins.open
     native: Any = reading.NATIVE
-    with opener(path, *arguments) as ours, native(path, *arguments) as plain:
-        assert type(ours) is type(plain)
-        assert repr(ours) == repr(plain)
-        assert (ours.name, ours.mode) == (plain.name, plain.mode)
-        assert ours.read(70_000) == plain.read(70_000)
-        assert ours.tell() == plain.tell()
-        assert ours.read() == plain.read()
+    with opener(path, *arguments) as fetch_file, native(path, *arguments) as plain_file:
+        assert type(fetch_file) is type(plain_file)
+        assert repr(fetch_file) == repr(plain_file)
+        assert (fetch_file.name, fetch_file.mode) == (plain_file.name, plain_file.mode)
+        assert fetch_file.read(70_000) == plain_file.read(70_000)
+        assert fetch_file.tell() == plain_file.tell()
+        assert fetch_file.read() == plain_file.read()
     assert watch.stage == OTHER
     assert watch.wall[READ] > 0
 
 
 def test_someone_elses_open_is_kept() -> None:
     native, watch = builtins.open, Stopwatch()
-    theirs: Any = object()
+    users_open: Any = object()
     reading.begin(watch)
-    ours = builtins.open
-    builtins.open = theirs  # what a test's mock does
+    fetch_open = builtins.open
+    builtins.open = users_open  # what a test's mock does
     reading.finish()
-    assert builtins.open is theirs
-    builtins.open = ours  # put back by whoever replaced it, after the fetch
+    assert builtins.open is users_open
+    builtins.open = fetch_open  # put back by whoever replaced it, after the fetch
     reading.begin(watch)
     reading.finish()
     assert builtins.open is native
@@ -239,71 +239,71 @@ def test_a_child_of_a_fork_in_a_fetch_has_its_own_open_back(watch: Stopwatch) ->
 
 
 def test_outside_a_fetch_a_replaced_function_costs_a_third_of_a_microsecond() -> None:
-    def nothing() -> None:
+    def do_nothing() -> None:
         pass
 
-    def cost(function: Callable[[], object], times: int = 2_000) -> float:
+    def measure_cost(function: Callable[[], object], times: int = 2_000) -> float:
         start = time.thread_time_ns()
         for _ in range(times):
             function()
         return (time.thread_time_ns() - start) / times
 
-    ours = timed(nothing, DECODE)
-    tries = (cost(ours) - cost(nothing) for _ in range(500))
-    assert any(one < 300 for one in tries), "a machine that others use is tried again"
+    replaced = time_function(do_nothing, DECODE)
+    tries = (measure_cost(replaced) - measure_cost(do_nothing) for _ in range(500))
+    assert any(extra_ns < 300 for extra_ns in tries), "a machine that others use is tried again"
 
 
 # ── The purse ───────────────────────────────────────────────────────────────────────────────────
 
 
-def spend(wall: int, samples: int, light: int, detail: int) -> tuple[float, list[int]]:
+def record_fetches(wall: int, samples: int, light: int, detail: int) -> tuple[float, list[int]]:
     """Record many such fetches; give the share of their time that it cost, and the choices."""
-    pace, spent, chosen = pacing.Pace(64), 0, [0, 0, 0]
+    pace, spent_ns, n_by_kind = pacing.FetchPace(64), 0, [0, 0, 0]
     for _ in range(5_000):
         if pace.left:
             pace.left -= 1
-            chosen[0] += 1
+            n_by_kind[0] += 1
             continue
         kind = pace.choose()
-        chosen[kind] += 1
+        n_by_kind[kind] += 1
         costs = (light, 0, 0) if kind == pacing.LIGHT else (0, detail, 0)
-        spent += sum(costs)
+        spent_ns += sum(costs)
         pace.settle(wall, samples, costs)
-    return spent / (5_000 * wall), chosen
+    return spent_ns / (5_000 * wall), n_by_kind
 
 
 def test_all_long_fetches_are_recorded_and_many_in_detail() -> None:
-    share, (passed, _, detailed) = spend(100_000_000, 64, 100_000, 1_500_000)
+    share, (n_skipped, _, n_detailed) = record_fetches(100_000_000, 64, 100_000, 1_500_000)
     assert share <= 0.01
-    assert passed == 0
-    assert detailed > 800
+    assert n_skipped == 0
+    assert n_detailed > 800
 
 
 def test_looking_in_detail_costs_at_most_25_us_a_sample() -> None:
-    share, (_, light, detailed) = spend(260_000_000, 64, 100_000, 2_600_000)
-    assert light + detailed == 5_000
-    assert (light * 100_000 + detailed * 2_600_000) / 5_000 / 64 <= 25_000
+    share, (_, n_light, n_detailed) = record_fetches(260_000_000, 64, 100_000, 2_600_000)
+    assert n_light + n_detailed == 5_000
+    assert (n_light * 100_000 + n_detailed * 2_600_000) / 5_000 / 64 <= 25_000
     assert share <= 0.01
 
 
 def test_short_fetches_are_recorded_seldom() -> None:
-    share, (passed, light, detailed) = spend(100_000, 1, 15_000, 60_000)
+    share, (n_skipped, n_light, n_detailed) = record_fetches(100_000, 1, 15_000, 60_000)
     assert share <= 0.025  # at most 2 µs a fetch
-    assert passed > 4_000
-    assert light > 400
-    assert detailed > 10
+    assert n_skipped > 4_000
+    assert n_light > 400
+    assert n_detailed > 10
 
 
 def test_the_shortest_fetches_are_recorded_now_and_then() -> None:
-    share, (passed, light, detailed) = spend(2_000, 1, 15_000, 60_000)
+    share, (n_skipped, n_light, n_detailed) = record_fetches(2_000, 1, 15_000, 60_000)
     assert share <= 0.05
-    assert passed > 4_900
-    assert light > 5
-    assert detailed >= 2
+    assert n_skipped > 4_900
+    assert n_light > 5
+    assert n_detailed >= 2
 
 
 def test_a_cost_that_was_somebody_elses_does_not_stop_the_looking() -> None:
-    pace = pacing.Pace(64)
+    pace = pacing.FetchPace(64)
     for cost in (10_000, 10_000_000):
         pace.choose()
         pace.settle(100_000_000, 64, (0, cost, 0))
@@ -312,14 +312,14 @@ def test_a_cost_that_was_somebody_elses_does_not_stop_the_looking() -> None:
 
 
 def test_random_generators_are_looked_at_first_and_then_every_so_often() -> None:
-    pace, looked = pacing.Pace(64), []
+    pace, looked_at = pacing.FetchPace(64), []
     for count in range(200):
         pace.choose()
         due = pace.random()
         if due:
-            looked.append(count)
+            looked_at.append(count)
         pace.settle(100_000_000, 64, (1, 0, 50_000 * due))
-    assert looked == [0, 64, 128, 192]
+    assert looked_at == [0, 64, 128, 192]
 
 
 # ── The kernel ──────────────────────────────────────────────────────────────────────────────────
@@ -330,23 +330,23 @@ def test_sleep_is_blocked_and_spinning_is_not(tmp_path: Path) -> None:
     gauge = measure.gauge()
     before = gauge.start()
     time.sleep(0.05)
-    spent = spin(0.03)
+    spent_ns = spin(0.03)
     (tmp_path / "file").read_bytes()
     after = gauge.stop()
-    cpu, queue, minor, major, read, disk = measure.between(before, after)
-    assert spent <= cpu < spent + 15e6
+    cpu, queue, minor, major, read, disk = measure.subtract_readings(before, after)
+    assert spent_ns <= cpu < spent_ns + 15e6
     assert after.at - before.at - cpu - max(0, queue) >= 45e6
     assert min(minor, major, disk) >= 0
     assert read in (5000, -1)
 
 
 def test_each_thread_has_its_own_files() -> None:
-    found: list[measure.Gauge] = [measure.gauge()]
-    thread = threading.Thread(target=lambda: found.append(measure.gauge()))
+    gauges: list[measure.Gauge] = [measure.gauge()]
+    thread = threading.Thread(target=lambda: gauges.append(measure.gauge()))
     thread.start()
     thread.join()
-    assert found[0] is measure.gauge()
-    assert found[1] is not found[0]
+    assert gauges[0] is measure.gauge()
+    assert gauges[1] is not gauges[0]
 
 
 def test_files_of_threads_that_ended_are_closed() -> None:
@@ -362,29 +362,29 @@ def test_files_of_threads_that_ended_are_closed() -> None:
 def test_what_a_kernel_does_not_tell_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "SCHEDSTAT", "/proc/thread-self/absent")
     monkeypatch.setattr(measure, "IO", "/proc/thread-self/absent-too")
-    monkeypatch.setattr(measure, "_WHO", None)
+    monkeypatch.setattr(measure, "_RUSAGE_SCOPE", None)
     gauge = measure.Gauge()
-    found = measure.between(gauge.start(), gauge.stop())
-    assert found[0] >= 0
-    assert found[1:] == (-1,) * 5
-    assert set(measure.missing) == {"run queue", "bytes", "faults"}
-    measure.missing.clear()
+    usage = measure.subtract_readings(gauge.start(), gauge.stop())
+    assert usage[0] >= 0
+    assert usage[1:] == (-1,) * 5
+    assert set(measure.unobserved) == {"run queue", "bytes", "faults"}
+    measure.unobserved.clear()
 
 
 def test_files_that_the_program_has_closed_are_absent_and_not_closed_again(tmp_path: Path) -> None:
     gauge = measure.Gauge()
-    taken = gauge.queue
-    os.close(taken)
+    gauge_fd = gauge.queue
+    os.close(gauge_fd)
     (tmp_path / "theirs").write_bytes(b"theirs")
-    theirs = os.open(tmp_path / "theirs", os.O_RDONLY)
-    os.dup2(theirs, taken)
+    users_fd = os.open(tmp_path / "theirs", os.O_RDONLY)
+    os.dup2(users_fd, gauge_fd)
     assert gauge.start().run_queue == -1
-    assert "run queue" in measure.missing
-    measure.missing.clear()
+    assert "run queue" in measure.unobserved
+    measure.unobserved.clear()
     del gauge
-    assert os.read(taken, 6) == b"theirs"
-    os.close(taken)
-    os.close(theirs)
+    assert os.read(gauge_fd, 6) == b"theirs"
+    os.close(gauge_fd)
+    os.close(users_fd)
 
 
 def test_the_file_name_of_wrappers_is_one_that_warnings_pass_over() -> None:

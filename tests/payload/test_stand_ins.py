@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import logs, preloaded, watched
+from tests.payload.watching import read_logs, run_preloaded, run_recorded
 
 # In the form of fastai's: no DataLoader, but what torch's iterators read of one.
 LIBRARY = """
@@ -68,19 +68,19 @@ def test_what_stands_in_for_a_loader_is_recorded_like_one(tmp_path: Path, worker
     start = "import sys; sys.path.insert(0, 'site-packages')\n"
     (tmp_path / "training.py").write_text(start + TRAINING)
     command = [sys.executable, "training.py", str(workers)]
-    seen = watched(command, tmp_path, tmp_path / "spool")
-    assert seen == preloaded(command, tmp_path)
-    assert (seen.code, seen.err) == (0, "")
-    found = logs(tmp_path / "spool")
-    training = found["rank0"]
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool")
+    assert recorded == run_preloaded(command, tmp_path)
+    assert (recorded.code, recorded.err) == (0, "")
+    logs_by_name = read_logs(tmp_path / "spool")
+    training = logs_by_name["rank0"]
     (loader,) = training.facts("loader")
-    told = loader["values"]
-    assert (told["num_workers"], told["stands_in"]) == (workers, "quickai.Stand")
+    values = loader["values"]
+    assert (values["num_workers"], values["stands_in"]) == (workers, "quickai.Stand")
     assert (Path(loader["file"]).name, loader["line"]) == ("training.py", 7)
     nexts = [mark for mark in training.marks if mark[0] == wire.NEXT]
     assert {mark[2] for mark in nexts} == {loader["id"]}
-    handed = [mark for mark in nexts if not mark[1] & wire.EXHAUSTED]
-    assert (len(handed), training.count(wire.ITER)) == (8, 2)
-    fetched = [row for log in found.values() for row in log.batches]
-    assert {row["loader"] for row in fetched} == {loader["id"]}
-    assert sum(name.count("worker") for name in found) == workers
+    batch_marks = [mark for mark in nexts if not mark[1] & wire.EXHAUSTED]
+    assert (len(batch_marks), training.count(wire.ITER)) == (8, 2)
+    fetch_rows = [row for log in logs_by_name.values() for row in log.batches]
+    assert {row["loader"] for row in fetch_rows} == {loader["id"]}
+    assert sum(name.count("worker") for name in logs_by_name) == workers

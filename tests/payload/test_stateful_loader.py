@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import logs, preloaded, watched
+from tests.payload.watching import read_logs, run_preloaded, run_recorded
 
 # It stands in for torchdata's: the same names, each method of its own.
 STAND_IN = """
@@ -48,17 +48,17 @@ def test_a_loader_of_torchdatas_is_recorded_like_one_of_torchs(
     (folder / "stateful_dataloader.py").write_text(STAND_IN)
     (tmp_path / "training.py").write_text(TRAINING)
     command = [sys.executable, "training.py", str(workers)]
-    seen = watched(command, tmp_path, tmp_path / "spool")
-    assert seen == preloaded(command, tmp_path)
-    assert (seen.code, seen.err) == (0, "")
-    found = logs(tmp_path / "spool")
-    training = found["rank0"]
+    recorded = run_recorded(command, tmp_path, tmp_path / "spool")
+    assert recorded == run_preloaded(command, tmp_path)
+    assert (recorded.code, recorded.err) == (0, "")
+    logs_by_name = read_logs(tmp_path / "spool")
+    training = logs_by_name["rank0"]
     (loader,) = training.facts("loader")
     assert (loader["line"], loader["values"]["num_workers"]) == (5, workers)
     nexts = [mark for mark in training.marks if mark[0] == wire.NEXT]
     assert [mark[2] for mark in nexts] == [loader["id"]] * 10
     assert (training.count(wire.ITER), training.count(wire.DISPATCH)) == (2, 4 * workers)
     assert training.count(wire.CLOSE) == workers
-    fetched = [row for log in found.values() for row in log.batches]
-    assert {row["loader"] for row in fetched} == {loader["id"]}
-    assert sum(name.count("worker") for name in found) == workers
+    fetch_rows = [row for log in logs_by_name.values() for row in log.batches]
+    assert {row["loader"] for row in fetch_rows} == {loader["id"]}
+    assert sum(name.count("worker") for name in logs_by_name) == workers

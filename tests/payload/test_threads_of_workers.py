@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.loading import run
+from tests.payload.loading import run_script
 
 pytest.importorskip("torch")
 
@@ -21,6 +21,6 @@ for _ in DataLoader(Numbers(), batch_size=2):
 
 
 def test_workers_tell_their_threads_once(tmp_path: Path) -> None:
-    ran = run(tmp_path, SCRIPT)
-    told = [one for one in ran.texts(wire.FACT) if one["noun"] == "threads"]
-    assert [one["values"] for one in told] == [{"intra_op_threads": 3}] * 2
+    recorded = run_script(tmp_path, SCRIPT)
+    thread_facts = [fact for fact in recorded.texts(wire.FACT) if fact["noun"] == "threads"]
+    assert [fact["values"] for fact in thread_facts] == [{"intra_op_threads": 3}] * 2

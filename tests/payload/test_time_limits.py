@@ -16,20 +16,20 @@ from gapless.payload.windows import agreeing, cupti, save
 def limit() -> Iterator[None]:
     """Let SIGUSR1 raise what a time limit of the user's does."""
 
-    def end(*_: object) -> None:
+    def raise_timeout(*_: object) -> None:
         raise TimeoutError("the user's")
 
-    before = signal.signal(signal.SIGUSR1, end)
+    before = signal.signal(signal.SIGUSR1, raise_timeout)
     yield
     signal.signal(signal.SIGUSR1, before)
 
 
-def interrupted(*_: object, **__: object) -> None:
+def interrupt(*_: object, **__: object) -> None:
     """Be interrupted by the signal, as a call of the system may be."""
     signal.raise_signal(signal.SIGUSR1)
 
 
-def refused(*_: object, **__: object) -> None:
+def refuse(*_: object, **__: object) -> None:
     """Fail as the system does."""
     raise OSError(9, "refused")
 
@@ -41,26 +41,26 @@ CALLS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("builtins.open", lambda: files._written_to("0")),  # noqa: SLF001
     ("os.listdir", cupti._threads),  # noqa: SLF001
     ("os.unlink", lambda: save._remove("/nowhere")),  # noqa: SLF001
-    ("os.symlink", lambda: agreeing._decide("/nowhere", wish=True)),  # noqa: SLF001
+    ("os.symlink", lambda: agreeing._decide("/nowhere", is_wanted=True)),  # noqa: SLF001
 )
 
 
 @pytest.mark.parametrize(
-    ("name", "call"), CALLS, ids=[f"{name}-{at}" for at, (name, _) in enumerate(CALLS)]
+    ("name", "call"), CALLS, ids=[f"{name}-{index}" for index, (name, _) in enumerate(CALLS)]
 )
 def test_it_passes(name: str, call: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink, "_fd", 0)
     with monkeypatch.context() as patch:
-        patch.setattr(name, interrupted)
+        patch.setattr(name, interrupt)
         with pytest.raises(TimeoutError, match="the user's"):
             call()
 
 
 def test_what_the_system_refuses_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "listdir", refused)
+    monkeypatch.setattr(os, "listdir", refuse)
     assert surroundings._nodes() is None  # noqa: SLF001
     assert cupti._threads() == frozenset()  # noqa: SLF001
     with tracebacks.suppress(OSError):
-        refused()
+        refuse()
     with pytest.raises(ZeroDivisionError), tracebacks.suppress(OSError):
         raise ZeroDivisionError

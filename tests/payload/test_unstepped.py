@@ -11,8 +11,8 @@ import pytest
 
 from gapless import wire
 from gapless.payload import recorder, unstepped
-from tests.payload.watching import script, watched
-from tests.waiting import PATIENCE_S, until
+from tests.payload.watching import script_command, run_recorded
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def spin() -> None:
         time.sleep(0.001)
 
 
-def report(spool: Path) -> dict[str, Any]:
+def read_report(spool: Path) -> dict[str, Any]:
     (path,) = spool.glob("unstepped-*")
     return json.loads(path.read_text())
 
@@ -62,60 +62,60 @@ def report(spool: Path) -> dict[str, Any]:
 def test_the_lines_of_the_main_thread_are_counted(spool: Path) -> None:
     assert list(spool.iterdir()) == []
     spin()
-    told = report(spool)
-    assert told["last"] is False
-    assert told["cpu_ns"] > 0
-    count, stack = told["stacks"][0]
+    report = read_report(spool)
+    assert report["last"] is False
+    assert report["cpu_ns"] > 0
+    count, stack = report["stacks"][0]
     assert [stack[0][0], stack[0][2]] == [__file__, "spin"]
     assert stack[1][2] == "test_the_lines_of_the_main_thread_are_counted"
-    assert 5 < count <= told["looks"]
+    assert 5 < count <= report["looks"]
 
 
 def test_the_end_of_the_process_is_written(spool: Path) -> None:
     spin()
     unstepped.finish()
-    assert report(spool)["last"] is True
+    assert read_report(spool)["last"] is True
 
 
 def test_what_steps_leaves_no_file(spool: Path) -> None:
     spin()
-    assert report(spool)
-    looking = task()
+    assert read_report(spool)
+    old_task = looking_task()
     unstepped.stop()
     assert list(spool.iterdir()) == []
-    until(lambda: not looking.exists())
+    wait_until(lambda: not old_task.exists())
     assert list(spool.iterdir()) == [], "the thread has ended"
 
 
-def task() -> Path:
+def looking_task() -> Path:
     """Give the task of the thread that looks, once it has begun."""
     state = unstepped._state  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    until(lambda: state["tid"])
+    wait_until(lambda: state["tid"])
     return Path(f"/proc/self/task/{state['tid']}")
 
 
 def test_the_thread_is_gone_for_a_fork_and_back_after_it(spool: Path) -> None:
-    before = task()
-    assert before.exists()
+    old_task = looking_task()
+    assert old_task.exists()
     unstepped.pause()
-    assert not before.exists()
+    assert not old_task.exists()
     unstepped.resume()
-    assert task().exists()
+    assert looking_task().exists()
     spin()
-    assert report(spool)["looks"] > 0
+    assert read_report(spool)["looks"] > 0
 
 
 def test_a_command_that_loads_torch_and_does_not_step_tells_of_itself(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text("import torch, time\ntime.sleep(1.2)\nprint(torch.ones(1))\n")
     spool = tmp_path / "spool"
-    command = [script("any_loops.py")[0], "t.py"]
-    assert watched(command, tmp_path, spool) == (0, "tensor([1.])\n", "")
-    assert report(spool)["argv"] == ["t.py"]
+    command = [script_command("any_loops.py")[0], "t.py"]
+    assert run_recorded(command, tmp_path, spool) == (0, "tensor([1.])\n", "")
+    assert read_report(spool)["argv"] == ["t.py"]
     assert not list(spool.glob("*.log"))
 
 
 def test_a_command_that_steps_does_not(tmp_path: Path) -> None:
-    watched(script("any_loops.py", "by_hand"), tmp_path, tmp_path / "spool")
+    run_recorded(script_command("any_loops.py", "by_hand"), tmp_path, tmp_path / "spool")
     assert [path.name for path in (tmp_path / "spool").iterdir()] == ["rank0.log"]
 
 
@@ -127,4 +127,4 @@ def test_a_report_that_is_written_while_the_first_step_ends_does_not_stay(
     unstepped._write()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert not list(spool.iterdir())
     unstepped._write(last=True)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    assert report(spool)["last"]
+    assert read_report(spool)["last"]

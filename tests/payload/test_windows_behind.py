@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from gapless.payload.windows import opened
-from gapless.payload.windows.opened import Opened
+from gapless.payload.windows.opened import OpenWindow
 from gapless.payload.windows.plan import PROBE, STACKS, WINDOW
 
-WANT, MORE = 4, 10
+PLANNED_STEPS, EXTRA_STEPS = 4, 10
 
-Closes = Callable[..., int]
+ClosingStep = Callable[..., int]
 
 
 class Device:
@@ -29,86 +29,86 @@ class Device:
         return self.capturing
 
     def Event(self) -> SimpleNamespace:  # noqa: N802 - as torch names it
-        at = list[int]()
+        recorded_at = list[int]()
 
         def record() -> None:
             assert not self.capturing
-            at.append(self.now)
+            recorded_at.append(self.now)
             self.put.append(self.now)
 
-        return SimpleNamespace(record=record, query=lambda: self.now >= at[0] + self.behind)
+        return SimpleNamespace(record=record, query=lambda: self.now >= recorded_at[0] + self.behind)
 
 
 @pytest.fixture
-def closes(monkeypatch: pytest.MonkeyPatch) -> Closes:
+def closing_step(monkeypatch: pytest.MonkeyPatch) -> ClosingStep:
     """Give a function that tells after how many steps a window closes."""
 
-    def after(device: Device | None, what: str = WINDOW, *, cuda: bool = True) -> int:
+    def run_window(device: Device | None, kind: str = WINDOW, *, cuda: bool = True) -> int:
         capture = SimpleNamespace(cuda=cuda)
 
-        def started(*, stacks: bool) -> SimpleNamespace:
-            assert stacks is (what is STACKS)
+        def start_capture(*, stacks: bool) -> SimpleNamespace:
+            assert stacks is (kind is STACKS)
             return capture
 
-        monkeypatch.setattr(opened, "Capture", started)
+        monkeypatch.setattr(opened, "ProfilerCapture", start_capture)
         if device is None:
             monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
         else:
             monkeypatch.setitem(sys.modules, "torch.cuda", device)
-        here = Opened(what, 1, 100, 1 if what is PROBE else WANT)
+        window = OpenWindow(kind, 1, 100, 1 if kind is PROBE else PLANNED_STEPS)
         for step in range(1, 100):
-            here.steps = step
+            window.steps = step
             if device is not None:
                 device.now = step
-            if here.is_done(MORE):
+            if window.is_done(EXTRA_STEPS):
                 return step
         raise AssertionError("it was never closed")
 
-    return after
+    return run_window
 
 
-@pytest.mark.parametrize("behind", [0, 1, 7, MORE])
-def test_a_window_waits_for_a_device_that_is_behind(closes: Closes, behind: int) -> None:
+@pytest.mark.parametrize("behind", [0, 1, 7, EXTRA_STEPS])
+def test_a_window_waits_for_a_device_that_is_behind(closing_step: ClosingStep, behind: int) -> None:
     device = Device(behind)
-    assert closes(device) == WANT + behind
-    assert device.put == [WANT]  # one event, at the end of the last planned step
+    assert closing_step(device) == PLANNED_STEPS + behind
+    assert device.put == [PLANNED_STEPS]  # one event, at the end of the last planned step
 
 
-def test_a_window_with_stacks_waits_too(closes: Closes) -> None:
-    assert closes(Device(3), STACKS) == WANT + 3
+def test_a_window_with_stacks_waits_too(closing_step: ClosingStep) -> None:
+    assert closing_step(Device(3), STACKS) == PLANNED_STEPS + 3
 
 
-def test_a_device_that_never_comes_is_not_waited_for(closes: Closes) -> None:
-    assert closes(Device(1000)) == WANT + MORE
+def test_a_device_that_never_comes_is_not_waited_for(closing_step: ClosingStep) -> None:
+    assert closing_step(Device(1000)) == PLANNED_STEPS + EXTRA_STEPS
 
 
-def test_a_probe_waits_for_nothing(closes: Closes) -> None:
+def test_a_probe_waits_for_nothing(closing_step: ClosingStep) -> None:
     device = Device(5)
-    assert closes(device, PROBE) == 1
+    assert closing_step(device, PROBE) == 1
     assert not device.put
 
 
-def test_nothing_is_asked_where_no_device_is_recorded(closes: Closes) -> None:
+def test_nothing_is_asked_where_no_device_is_recorded(closing_step: ClosingStep) -> None:
     device = Device(5)
-    assert closes(device, cuda=False) == WANT
+    assert closing_step(device, cuda=False) == PLANNED_STEPS
     assert not device.put
-    assert closes(None) == WANT
+    assert closing_step(None) == PLANNED_STEPS
 
 
-def test_a_graph_that_is_being_captured_is_left_alone(closes: Closes) -> None:
+def test_a_graph_that_is_being_captured_is_left_alone(closing_step: ClosingStep) -> None:
     device = Device(5, capturing=True)
-    assert closes(device) == WANT
+    assert closing_step(device) == PLANNED_STEPS
     assert not device.put
 
 
-def test_a_capture_that_begins_while_a_window_waits_ends_the_waiting(closes: Closes) -> None:
+def test_a_capture_that_begins_while_a_window_waits_ends_the_waiting(closing_step: ClosingStep) -> None:
     device = Device(50)
-    here = Opened.is_done
+    original = OpenWindow.is_done
 
-    def capturing(self: Opened, more: int) -> bool:
-        device.capturing = self.steps > WANT + 2
-        return here(self, more)
+    def is_done(self: OpenWindow, extra_steps: int) -> bool:
+        device.capturing = self.steps > PLANNED_STEPS + 2
+        return original(self, extra_steps)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Opened, "is_done", capturing)
-        assert closes(device) == WANT + 3
+        patch.setattr(OpenWindow, "is_done", is_done)
+        assert closing_step(device) == PLANNED_STEPS + 3

@@ -38,12 +38,12 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Have a signal come while a native function runs: it is handled right behind the call."""
     original: Any = getattr(_autograd, name)
 
-    def interrupted(*args: object) -> object:
+    def call_interrupted(*args: object) -> object:
         result = original(*args)
         signal.raise_signal(signal.SIGALRM)
         return result
 
-    monkeypatch.setattr(_autograd, name, interrupted)
+    monkeypatch.setattr(_autograd, name, call_interrupted)
 
 
 def is_on() -> bool:
@@ -87,13 +87,13 @@ def test_a_limit_that_comes_while_a_child_is_made_leaves_signals_and_collections
 def test_a_collection_in_code_without_import_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """As in the ``__new__`` of a namedtuple."""
     collector._begin()
-    made = collecting.watch()
-    assert made is not None
+    ranges = collecting.watch()
+    assert ranges is not None
     collect: Any = eval("lambda collect: collect()", {"__builtins__": {}})  # noqa: S307
     with torch.profiler.profile() as profiler:
         collect(gc.collect)
         torch.ones(1)
-    made.end()
+    ranges.end()
     collector._leave()
     events: Any = profiler.events()
     assert sum(event.name == collecting.RANGE for event in events) == 1
@@ -107,9 +107,9 @@ def test_a_signal_while_the_profiler_starts_leaves_it_off(
     with monkeypatch.context() as patched:
         interrupt(patched, name)
         with pytest.raises(LateError):
-            capture.Capture(stacks=False)
+            capture.ProfilerCapture(stacks=False)
     assert not is_on()
-    assert capture.Capture(stacks=False).stop().events() is not None
+    assert capture.ProfilerCapture(stacks=False).stop().events() is not None
     assert "already" not in capfd.readouterr().err, "the first one was still on"
 
 
@@ -118,19 +118,19 @@ def test_windows_that_are_always_interrupted_are_given_up(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is the user's, though it is a ``RuntimeError``: torch's profiler did start."""
-    unseen: list[str] = []
+    notes: list[str] = []
 
-    def note(what: str, why: str) -> None:
-        unseen.append(f"{what}: {why}")
+    def note(topic: str, why: str) -> None:
+        notes.append(f"{topic}: {why}")
 
-    monkeypatch.setattr(recorder, "unseen", note)
+    monkeypatch.setattr(recorder, "report_unobserved", note)
     interrupt(monkeypatch, name)
     windows = session.Session(str(tmp_path), {})
-    raised = 0
+    n_raised = 0
     for step in range(300):
         try:
             windows.edge(step, 1_000_000 * step)
         except LateError:
-            raised += 1
+            n_raised += 1
         assert windows.open is not None or not is_on()
-    assert (raised, unseen) == (5, [])
+    assert (n_raised, notes) == (5, [])

@@ -11,7 +11,7 @@ from gapless.payload.windows.session import Session
 
 BEHIND = (0, 2, 5, 8, 1000)
 STEP_NS = 10_000_000
-Did = list[tuple[str, int]]
+Actions = list[tuple[str, int]]
 
 
 class LeftError(Exception):
@@ -22,85 +22,85 @@ class Rank:
     """A rank whose device is so many edges behind; what it did, and when."""
 
     def __init__(self, behind: int, per_step: int) -> None:
-        self.behind, self.per_step, self.at = behind, per_step, 0
-        self.did: Did = []
-        self.held = 0  # steps in windows
+        self.behind, self.per_step, self.step = behind, per_step, 0
+        self.actions: Actions = []
+        self.n_window_steps = 0  # steps in windows
         self.detached: list[bool] = []  # what kept windows say of their profiler
 
     def capture(self, *, stacks: bool) -> SimpleNamespace:
-        self.did.append(("stacks" if stacks else "opened", self.at))
-        begun = self.at
+        self.actions.append(("stacks" if stacks else "opened", self.step))
+        start_step = self.step
 
         def stop() -> SimpleNamespace:
-            self.held += self.at - begun
-            made.detached = True
+            self.n_window_steps += self.step - start_step
+            profiler.detached = True
             return SimpleNamespace(events=lambda: [0] * self.per_step)
 
-        made = SimpleNamespace(
-            cuda=True, all_threads=True, describe=nothing, stop=stop, detached=False
+        profiler = SimpleNamespace(
+            cuda=True, all_threads=True, describe=do_nothing, stop=stop, detached=False
         )
-        return made
+        return profiler
 
     def keep(self, frame: dict[str, Any], *_: object, **__: object) -> None:
         self.detached.append(frame["detached"])
 
-    def reached(self) -> SimpleNamespace:
-        put = self.at
-        return SimpleNamespace(passed=lambda: self.at >= put + self.behind)
+    def device_mark(self) -> SimpleNamespace:
+        mark_step = self.step
+        return SimpleNamespace(has_passed=lambda: self.step >= mark_step + self.behind)
 
     def leave(self, *, several: bool) -> None:
         del several
-        self.did.append(("left", self.at))
+        self.actions.append(("left", self.step))
         raise LeftError
 
 
-def nothing(*_: object, **__: object) -> None:
+def do_nothing(*_: object, **__: object) -> None:
     return None
 
 
-def none(*_: object) -> list[tuple[int, int]]:
+def no_intervals(*_: object) -> list[tuple[int, int]]:
     return []
 
 
 @pytest.fixture
-def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Did]:
+def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Actions]:
     """Give a function that trains one rank, which forks behind some steps."""
-    monkeypatch.setattr(opened.Opened, "watch", nothing)
+    monkeypatch.setattr(opened.OpenWindow, "watch", do_nothing)
     for name in ("obstacle", "no_stacks"):
-        monkeypatch.setattr(session, name, nothing)
-    monkeypatch.setattr(session, "bracket", none)
+        monkeypatch.setattr(session, name, do_nothing)
+    monkeypatch.setattr(session, "bracket", no_intervals)
 
-    def trained(
+    def train_rank(
         rank: Rank,
         forks: Sequence[int],
         world: int = 2,
         ends: Mapping[int, Callable[[Session], None]] | None = None,
         **options: object,
-    ) -> Did:
+    ) -> Actions:
         monkeypatch.setenv("WORLD_SIZE", str(world))
-        monkeypatch.setattr(opened, "Capture", rank.capture)
-        monkeypatch.setattr(opened, "Reached", rank.reached)
+        monkeypatch.setattr(opened, "ProfilerCapture", rank.capture)
+        monkeypatch.setattr(opened, "DeviceMark", rank.device_mark)
         monkeypatch.setattr(session, "leave", rank.leave)
-        mine = Session("spool", options)
-        mine.keeping = SimpleNamespace(  # type: ignore[assignment]
-            children=[], no_room=nothing, keep=rank.keep, try_out=nothing
+        rank_session = Session("spool", options)
+        rank_session.keeping = SimpleNamespace(  # type: ignore[assignment]
+            children=[], no_room=do_nothing, keep=rank.keep, try_out=do_nothing
         )
         try:
-            for rank.at in range(1, 200):
-                mine.edge(rank.at, rank.at * STEP_NS)
-                if rank.at in forks:
-                    mine.cut("the process forked")
-                if ends and rank.at in ends:
-                    ends[rank.at](mine)
+            for rank.step in range(1, 200):
+                rank_session.edge(rank.step, rank.step * STEP_NS)
+                if rank.step in forks:
+                    rank_session.cut("the process forked")
+                if ends and rank.step in ends:
+                    ends[rank.step](rank_session)
                     break
         except LeftError:
             pass
-        return rank.did
+        return rank.actions
 
-    return trained
+    return train_rank
 
 
-def test_a_window_tells_that_its_profiler_was_detached(train: Callable[..., Did]) -> None:
+def test_a_window_tells_that_its_profiler_was_detached(train: Callable[..., Actions]) -> None:
     rank = Rank(0, 400)
     train(rank, (), check=True)
     assert rank.detached
@@ -116,39 +116,39 @@ def test_a_window_tells_that_its_profiler_was_detached(train: Callable[..., Did]
     "options", [{"check": True}, {"check": True, "window_steps": 2}, {}, {"every": 25}], ids=str
 )
 def test_all_ranks_do_the_same_at_the_same_steps(
-    train: Callable[..., Did], options: dict[str, Any], forks: Sequence[int]
+    train: Callable[..., Actions], options: dict[str, Any], forks: Sequence[int]
 ) -> None:
-    first = train(Rank(0, 1000), forks, **options)
-    assert ("opened", 12) in first
-    assert any(what == "left" for what, _ in first) is ("check" in options)
+    expected = train(Rank(0, 1000), forks, **options)
+    assert ("opened", 12) in expected
+    assert any(action == "left" for action, _ in expected) is ("check" in options)
     for behind in BEHIND:
         for per_step in (400, 410, 1000, 5000):
-            assert train(Rank(behind, per_step), forks, **options) == first, (behind, per_step)
+            assert train(Rank(behind, per_step), forks, **options) == expected, (behind, per_step)
 
 
 @pytest.mark.parametrize(("behind", "per_step"), [(0, 1000), (12, 500), (34, 200), (60, 100)])
 def test_a_check_sees_plain_steps_enough_however_long_windows_wait(
-    train: Callable[..., Did], behind: int, per_step: int
+    train: Callable[..., Actions], behind: int, per_step: int
 ) -> None:
     rank = Rank(behind, per_step)
-    did = train(rank, (), world=1, check=True)
-    assert [what for what, _ in did] == ["opened", "opened", "stacks", "left"]
-    assert did[-1][1] - rank.held >= 60
-    assert rank.held >= 1 + 4 + 1 + behind
+    actions = train(rank, (), world=1, check=True)
+    assert [action for action, _ in actions] == ["opened", "opened", "stacks", "left"]
+    assert actions[-1][1] - rank.n_window_steps >= 60
+    assert rank.n_window_steps >= 1 + 4 + 1 + behind
 
 
 def test_a_window_that_but_waits_for_its_device_is_kept_when_it_has_to_end(
-    train: Callable[..., Did],
+    train: Callable[..., Actions],
 ) -> None:
     rank = Rank(1000, 1000)
-    kept = list[int]()
+    n_kept_steps = list[int]()
 
     def keep(frame: dict[str, Any], *_: object, **__: object) -> None:
-        kept.append(frame["last_step"] - frame["first_step"] + 1)
+        n_kept_steps.append(frame["last_step"] - frame["first_step"] + 1)
 
-    def given_way(mine: Session) -> None:
-        mine.keeping.keep = keep  # type: ignore[method-assign]
-        mine.discard("the training started its own profiler")
+    def give_way(rank_session: Session) -> None:
+        rank_session.keeping.keep = keep  # type: ignore[method-assign]
+        rank_session.discard("the training started its own profiler")
 
-    train(rank, (), world=1, ends={18: given_way})
-    assert kept == [10]  # six were planned
+    train(rank, (), world=1, ends={18: give_way})
+    assert n_kept_steps == [10]  # six were planned

@@ -16,12 +16,12 @@ from torch.utils.data import DataLoader, TensorDataset
 model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 batches = DataLoader(TensorDataset(torch.randn(64, 8), torch.randn(64, 1)), batch_size=16)
-many = DataLoader(TensorDataset(torch.randn(2000, 8), torch.randn(2000, 1)))
+long_batches = DataLoader(TensorDataset(torch.randn(2000, 8), torch.randn(2000, 1)))
 wish = sys.argv[1] if len(sys.argv) > 1 else ""
-found: dict[str, Any] = {}
+results: dict[str, Any] = {}
 
 
-def session() -> Any:  # noqa: ANN401 - it is the recorder's, in a package without a type
+def window_session() -> Any:  # noqa: ANN401 - it is the recorder's, in a package without a type
     """Give what our windows know; nothing before the first step."""
     return vars(sys.modules["_gapless.payload.windows"])["_session"]
 
@@ -36,16 +36,16 @@ def evaluate(seconds: float, images: torch.Tensor) -> None:
 
 def evaluate_long() -> None:
     """Evaluate on many batches, until what is looked for was seen to, or for 20 s."""
-    found["seen to"] = False
+    results["seen to"] = False
     model.eval()
-    for at, (images, _) in enumerate(many):
+    for index, (images, _) in enumerate(long_batches):
         model(images)
         time.sleep(0.01)
-        here = session()
-        if at == 0 and wish == "late":
-            here.open.deadline = 0
-        found["seen to"] = here.open is None and not here.keeping.children
-        if found["seen to"]:
+        session = window_session()
+        if index == 0 and wish == "late":
+            session.open.deadline = 0
+        results["seen to"] = session.open is None and not session.keeping.children
+        if results["seen to"]:
             break
     model.train()
 
@@ -64,20 +64,20 @@ def main() -> None:
     gc.freeze()
     before = list(gc.callbacks)
     for _ in range(12):
-        for images, wanted in batches:
+        for images, targets in batches:
             optimizer.zero_grad()
-            (model(images) - wanted).pow(2).mean().backward()
+            (model(images) - targets).pow(2).mean().backward()
             optimizer.step()
             evaluate(0.002, images)
             collect()
-            here = session()
-            if here is None or "seen to" in found:
+            session = window_session()
+            if session is None or "seen to" in results:
                 continue
-            late = wish == "late" and here.open is not None and here.open.steps >= 4
-            if late or (wish == "child" and here.keeping.children):
+            is_late = wish == "late" and session.open is not None and session.open.steps >= 4
+            if is_late or (wish == "child" and session.keeping.children):
                 evaluate_long()
-    found["callbacks"] = len(gc.callbacks) - len(before)
-    print(json.dumps(found))
+    results["callbacks"] = len(gc.callbacks) - len(before)
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

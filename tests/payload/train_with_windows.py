@@ -23,31 +23,31 @@ from gapless.payload import boot, recorder, windows
 from gapless.payload.hooks import profilers
 
 STEPS = int(sys.argv[1])
-PARTS = [wish.split("=") for wish in sys.argv[2:]]
-WISHES = {part[0]: int(part[-1]) if len(part) > 1 else -1 for part in PARTS}  # what, which step
+WISH_PAIRS = [wish.split("=") for wish in sys.argv[2:]]
+WISHES = {pair[0]: int(pair[-1]) if len(pair) > 1 else -1 for pair in WISH_PAIRS}  # what, which step
 is_profiling = vars(_autograd)["_profiler_enabled"]
-FOUND: dict[str, Any] = {"waits": [], "signals": 0, "threads": threading.active_count()}
+RESULTS: dict[str, Any] = {"waits": [], "signals": 0, "threads": threading.active_count()}
 
 
 def fork() -> None:
     pid = os.fork()
     if pid == 0:
         os._exit(7 if is_profiling() else 0)
-    FOUND["child"] = os.waitpid(pid, 0)[1]
+    RESULTS["child"] = os.waitpid(pid, 0)[1]
 
 
 def profile() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as prof:
         torch.zeros(1)
-    FOUND["user's events"] = len(prof.events() or ())
+    RESULTS["user's events"] = len(prof.events() or ())
 
 
 def wait() -> None:
     """Wait for any child, again and again, while a window is being saved."""
-    until = time.monotonic() + 0.8
-    while time.monotonic() < until:
+    deadline = time.monotonic() + 0.8
+    while time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
-            FOUND["waits"].append(os.waitpid(-1, os.WNOHANG))
+            RESULTS["waits"].append(os.waitpid(-1, os.WNOHANG))
 
 
 def overdue() -> None:
@@ -70,7 +70,7 @@ def hang() -> None:
 
 def threads() -> None:
     def spin() -> None:
-        while "random" not in FOUND:  # the training has not come to its end
+        while "random" not in RESULTS:  # the training has not come to its end
             pass
 
     for _ in range(2):
@@ -92,14 +92,14 @@ def quit() -> None:  # noqa: A001 - the name of the wish
 
 
 def setprofile() -> None:
-    def look(frame: FrameType, event: str, found: object) -> None:
+    def look(frame: FrameType, event: str, arg: object) -> None:
         """Look at a call."""
 
     sys.setprofile(look)
 
 
 def on_child(number: int, frame: object) -> None:  # noqa: ARG001 - the form of handlers
-    FOUND["signals"] += 1
+    RESULTS["signals"] += 1
 
 
 def train(*, recorded: bool) -> None:
@@ -118,8 +118,8 @@ def train(*, recorded: bool) -> None:
             recorder.mark(wire.STEP, start, end, 0, step)
             recorder.edge(step, start, end)
             recorder.flush_when_due()
-        for wish, at in WISHES.items():
-            if at == step:
+        for wish, wish_step in WISHES.items():
+            if wish_step == step:
                 globals()[wish]()
 
 
@@ -130,14 +130,14 @@ def main() -> None:
     if recorded:
         windows.install()
         profilers.install()
-    before = sys.getprofile()
+    users_profile = sys.getprofile()
     train(recorded=recorded)
-    FOUND["same profile function"] = sys.getprofile() is before
-    FOUND["collects"] = gc.isenabled()
-    FOUND["blocked"] = len(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
-    FOUND["profiling"] = is_profiling()
-    FOUND["random"] = torch.rand(1).item()
-    FOUND["more threads"] = threading.active_count() - FOUND.pop("threads")
+    RESULTS["same profile function"] = sys.getprofile() is users_profile
+    RESULTS["collects"] = gc.isenabled()
+    RESULTS["blocked"] = len(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    RESULTS["profiling"] = is_profiling()
+    RESULTS["random"] = torch.rand(1).item()
+    RESULTS["more threads"] = threading.active_count() - RESULTS.pop("threads")
     if "over" in WISHES:
         windows.finish()
         recorder.end("exit")
@@ -145,7 +145,7 @@ def main() -> None:
         time.sleep(0.3)
         recorder.edge(STEPS, recorder.now(), recorder.now())
         recorder.end("exit")
-    print(json.dumps(FOUND))
+    print(json.dumps(RESULTS))
 
 
 if __name__ == "__main__":

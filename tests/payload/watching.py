@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless import payload, wire
-from tests.preloaded import LIMIT_S, Ran, run
+from tests.preloaded import LIMIT_S, ScriptResult, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SITE = Path(payload.__file__).parent / "site"
-HERE = Path(__file__).parent
+SCRIPTS = Path(__file__).parent
 PLAIN = {
     name: value
     for name, value in os.environ.items()
@@ -25,11 +25,11 @@ PLAIN = {
 } | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
-class Log(NamedTuple):
+class WrittenLog(NamedTuple):
     """What one process wrote."""
 
     name: str
-    whole: bool  # nothing at the end is cut
+    is_complete: bool  # nothing at the end is cut
     marks: list[tuple[int, ...]]
     batches: list[dict[str, int]]
     texts: list[tuple[int, dict[str, Any]]]
@@ -42,32 +42,32 @@ class Log(NamedTuple):
         """Give the facts of a noun, in the order of writing."""
         return [text for kind, text in self.texts if kind == wire.FACT and text["noun"] == noun]
 
-    def unseen(self) -> dict[str, str]:
+    def unobserved_reasons(self) -> dict[str, str]:
         """Give what was not observed, and why."""
-        return {text["what"]: text["why"] for kind, text in self.texts if kind == wire.UNSEEN}
+        return {text["what"]: text["why"] for kind, text in self.texts if kind == wire.UNOBSERVED}
 
     def kinds(self) -> Counter[int]:
         """Count the frames of JSON."""
         return Counter(kind for kind, _ in self.texts)
 
 
-def plainly(command: Sequence[str | Path], folder: Path, **more: str) -> Ran:
+def run_plain(command: Sequence[str | Path], folder: Path, **variables: str) -> ScriptResult:
     """Run a command as it is."""
-    return execute(command, folder, {**PLAIN, **more})
+    return run_command(command, folder, {**PLAIN, **variables})
 
 
-def preloaded(command: Sequence[str], folder: Path) -> Ran:
+def run_preloaded(command: Sequence[str], folder: Path) -> ScriptResult:
     """Run a script as it is, in a Python that has torch already."""
     return run(command[1:], folder, PLAIN)
 
 
-def watched(command: Sequence[str | Path], folder: Path, spool: Path, **more: str) -> Ran:
+def run_recorded(command: Sequence[str | Path], folder: Path, spool: Path, **variables: str) -> ScriptResult:
     """Run a command with the recorder inside, without windows."""
     spool.mkdir(exist_ok=True)
-    return execute(command, folder, {**PLAIN, **environment(spool), **more})
+    return run_command(command, folder, {**PLAIN, **recorder_environment(spool), **variables})
 
 
-def environment(spool: Path, **options: object) -> Mapping[str, str]:
+def recorder_environment(spool: Path, **options: object) -> Mapping[str, str]:
     """Give what the launcher sets."""
     return {
         "PYTHONPATH": str(SITE),
@@ -77,33 +77,33 @@ def environment(spool: Path, **options: object) -> Mapping[str, str]:
     }
 
 
-def logs(spool: Path) -> dict[str, Log]:
+def read_logs(spool: Path) -> dict[str, WrittenLog]:
     """Read every log of a spool, by name."""
-    return {path.stem: _log(path) for path in sorted(spool.glob("*.log"))}
+    return {path.stem: _read_log(path) for path in sorted(spool.glob("*.log"))}
 
 
-def by_process(spool: Path) -> dict[int, Log]:
+def logs_by_process(spool: Path) -> dict[int, WrittenLog]:
     """Read every log of a spool, each process by itself: one may go on where another ended."""
-    found: dict[int, Log] = {}
+    logs: dict[int, WrittenLog] = {}
     for path in sorted(spool.glob("*.log")):
         frames, length = wire.frames(path.read_bytes())
-        whole, log = length == path.stat().st_size, None
+        is_complete, log = length == path.stat().st_size, None
         for frame in frames:
             if frame.kind == wire.PROCESS:
-                log = found[frame.text()["pid"]] = Log(path.stem, whole, [], [], [])
+                log = logs[frame.text()["pid"]] = WrittenLog(path.stem, is_complete, [], [], [])
             assert log is not None
-            _add(log, frame)
-    return found
+            _add_frame(log, frame)
+    return logs
 
 
-def script(name: str, *arguments: str) -> list[str]:
+def script_command(name: str, *arguments: str) -> list[str]:
     """Give the command of a script that lies beside the tests."""
-    return [sys.executable, str(HERE / name), *arguments]
+    return [sys.executable, str(SCRIPTS / name), *arguments]
 
 
-def execute(command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]) -> Ran:
+def run_command(command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]) -> ScriptResult:
     """Run a command with these variables alone."""
-    ran = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=folder,
         env=environment,
@@ -112,19 +112,19 @@ def execute(command: Sequence[str | Path], folder: Path, environment: Mapping[st
         timeout=LIMIT_S,
         check=False,
     )
-    return Ran(ran.returncode, ran.stdout, ran.stderr)
+    return ScriptResult(process.returncode, process.stdout, process.stderr)
 
 
-def _log(path: Path) -> Log:
+def _read_log(path: Path) -> WrittenLog:
     data = path.read_bytes()
-    found, length = wire.frames(data)
-    log = Log(path.stem, length == len(data), [], [], [])
-    for frame in found:
-        _add(log, frame)
+    frames, length = wire.frames(data)
+    log = WrittenLog(path.stem, length == len(data), [], [], [])
+    for frame in frames:
+        _add_frame(log, frame)
     return log
 
 
-def _add(log: Log, frame: wire.Frame) -> None:
+def _add_frame(log: WrittenLog, frame: wire.Frame) -> None:
     if frame.kind == wire.MARKS:
         log.marks.extend(wire.MARK.iter_unpack(frame.body))
     elif frame.kind == wire.BATCHES:

@@ -10,20 +10,20 @@ import pytest
 
 from gapless.probe import copies, launches, session, storage
 from gapless.probe.figures import (
-    Figure,
+    ProbeFigure,
     Measurement,
-    Room,
-    Series,
-    absent,
-    figure,
+    ProbeConditions,
+    RoundSeries,
+    make_absent,
+    make_figure,
     quantile,
-    rounds,
+    run_rounds,
 )
-from gapless.probe.launches import Span
+from gapless.probe.launches import ProfileSpan
 
 PROBE = Path(session.__file__).parent
 MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, if there is one
-NOTHING = Room(None, None, (), 1, 1 << 20, 0.0, 1.5)
+EMPTY_CONDITIONS = ProbeConditions(None, None, (), 1, 1 << 20, 0.0, 1.5)
 
 
 def test_acts_take_turns_and_the_first_round_does_not_count() -> None:
@@ -33,20 +33,20 @@ def test_acts_take_turns_and_the_first_round_does_not_count() -> None:
         order.append(name)
         return len(order)
 
-    found = rounds({"a": lambda: act("a"), "b": lambda: act("b")}, time.monotonic() + 60, most=2)
+    series = run_rounds({"a": lambda: act("a"), "b": lambda: act("b")}, time.monotonic() + 60, max_rounds=2)
     assert order == ["a", "b"] * 3
-    assert (found["a"].values, found["b"].values) == ([3, 5], [4, 6])
+    assert (series["a"].values, series["b"].values) == ([3, 5], [4, 6])
 
 
 def test_one_round_counts_however_late_it_is() -> None:
-    found = rounds({"a": lambda: 7.0}, time.monotonic() - 1)
-    assert found["a"].values == [7.0]
+    series = run_rounds({"a": lambda: 7.0}, time.monotonic() - 1)
+    assert series["a"].values == [7.0]
 
 
 def test_a_figure_is_the_median_with_tenths_around_it() -> None:
-    found = figure("x", [float(one) for one in range(11)], [0.5] * 11, 4, "note")
-    assert (found.low, found.value, found.high) == (1.0, 5.0, 9.0)
-    assert (found.times, found.spent_s, found.at, found.note, found.why) == (
+    median_figure = make_figure("x", [float(number) for number in range(11)], [0.5] * 11, 4, "note")
+    assert (median_figure.low, median_figure.value, median_figure.high) == (1.0, 5.0, 9.0)
+    assert (median_figure.times, median_figure.spent_s, median_figure.at, median_figure.note, median_figure.why) == (
         11,
         5.5,
         4,
@@ -56,15 +56,15 @@ def test_a_figure_is_the_median_with_tenths_around_it() -> None:
 
 
 def test_one_round_has_no_spread() -> None:
-    found = figure("x", [3.0], 1.0)
-    assert (found.low, found.value, found.high) == (None, 3.0, None)
+    single_figure = make_figure("x", [3.0], 1.0)
+    assert (single_figure.low, single_figure.value, single_figure.high) == (None, 3.0, None)
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [-2.0, -1.0, 5.0]])
 def test_nothing_and_less_is_absent_with_a_reason(values: list[float]) -> None:
-    found = figure("x", values, 1.0)
-    assert found.value is None
-    assert found.why
+    absent_figure = make_figure("x", values, 1.0)
+    assert absent_figure.value is None
+    assert absent_figure.why
 
 
 def test_quantiles_lie_between_values_in_proportion() -> None:
@@ -74,21 +74,21 @@ def test_quantiles_lie_between_values_in_proportion() -> None:
 
 def test_a_profile_gives_lags_gaps_and_returns() -> None:
     calls = [
-        Span("cudaLaunchKernel", 0, 10, 1),  # the queue is empty: a lag of 3
-        Span("cudaLaunchKernel", 12, 15, 2),  # launched while the first runs: a gap of 1
-        Span("cudaLaunchKernel", 95, 105, 3),  # begun while the second ran, ended after it: neither
+        ProfileSpan("cudaLaunchKernel", 0, 10, 1),  # the queue is empty: a lag of 3
+        ProfileSpan("cudaLaunchKernel", 12, 15, 2),  # launched while the first runs: a gap of 1
+        ProfileSpan("cudaLaunchKernel", 95, 105, 3),  # begun while the second ran, ended after it: neither
     ]
     kernels = [
-        Span("spin_kernel", 13, 60, 1),
-        Span("neg", 61, 100, 2),
-        Span("spin_kernel", 108, 109, 3),
+        ProfileSpan("spin_kernel", 13, 60, 1),
+        ProfileSpan("neg", 61, 100, 2),
+        ProfileSpan("spin_kernel", 108, 109, 3),
     ]
     syncs = [
-        Span("cudaStreamSynchronize", 20, 104, 9),  # the second kernel ends at 100
-        Span("cudaDeviceSynchronize", 110, 112, 9),  # nothing was left to wait for
+        ProfileSpan("cudaStreamSynchronize", 20, 104, 9),  # the second kernel ends at 100
+        ProfileSpan("cudaDeviceSynchronize", 110, 112, 9),  # nothing was left to wait for
     ]
-    found = launches._read(calls, kernels, syncs)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    assert found == {
+    times = launches._read_constants(calls, kernels, syncs)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert times == {
         "launch.lag": [3],
         "kernel.gap": [1],
         "kernel.empty": [1],
@@ -99,16 +99,16 @@ def test_a_profile_gives_lags_gaps_and_returns() -> None:
 
 
 def test_bandwidth_is_the_slope_and_fixed_what_is_left() -> None:
-    by = {size: Series([5000 + size / 10] * 3, [0.1] * 3) for size in (4096, 1 << 20, 1 << 24)}
-    bandwidth, fixed = copies._line("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    by = {size: RoundSeries([5000 + size / 10] * 3, [0.1] * 3) for size in (4096, 1 << 20, 1 << 24)}
+    bandwidth, fixed = copies._fit_line("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert bandwidth.value == pytest.approx(1e10)
     assert fixed.value == pytest.approx(5000)
 
 
 def test_larger_copies_that_take_no_longer_give_no_bandwidth() -> None:
-    by = {size: Series([100.0], [0.1]) for size in (4096, 1 << 20, 1 << 24)}
-    (found,) = copies._line("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    assert found.value is None
+    by = {size: RoundSeries([100.0], [0.1]) for size in (4096, 1 << 20, 1 << 24)}
+    (only_figure,) = copies._fit_line("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert only_figure.value is None
 
 
 @pytest.mark.parametrize(
@@ -124,39 +124,39 @@ def test_larger_copies_that_take_no_longer_give_no_bandwidth() -> None:
 def test_a_gpu_with_too_little_free_memory_is_left_alone(
     gpu: dict[str, object] | None, why: str | None
 ) -> None:
-    assert session._refused(gpu, 2 << 30) == why  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert session._refuse_gpu(gpu, 2 << 30) == why  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.skipif(not Path(MEMORY).is_dir(), reason="no file system in memory")
 def test_what_stays_in_memory_is_not_called_cold() -> None:
-    room = NOTHING._replace(path=MEMORY, until=time.monotonic() + 30, largest=2 << 20)
-    found = list(storage.own_file(room))
-    assert {one.name for one in found if one.value} == {
+    conditions = EMPTY_CONDITIONS._replace(path=MEMORY, until=time.monotonic() + 30, largest=2 << 20)
+    figures = list(storage.measure_own_file(conditions))
+    assert {figure_row.name for figure_row in figures if figure_row.value} == {
         "storage.ordered.warm",
         "storage.random.warm",
     }
-    assert {one.why for one in found if not one.value} == {"the kernel keeps it in memory"}
+    assert {figure_row.why for figure_row in figures if not figure_row.value} == {"the kernel keeps it in memory"}
 
 
 def test_every_constant_is_declared_once_and_has_a_method() -> None:
-    names = [name for one in session.MEASUREMENTS for name in one.units]
+    names = [name for measurement in session.MEASUREMENTS for name in measurement.units]
     assert len(names) == len(set(names))
-    assert all(one.act.__doc__ for one in session.MEASUREMENTS)
+    assert all(measurement.act.__doc__ for measurement in session.MEASUREMENTS)
 
 
 def test_a_measurement_that_fails_says_why_and_keeps_what_it_had() -> None:
-    def act(_: Room):  # noqa: ANN202 - as the probe's own
-        yield figure("a", [1.0], 1.0)
+    def act(_: ProbeConditions):  # noqa: ANN202 - as the probe's own
+        yield make_figure("a", [1.0], 1.0)
         raise OSError(5, "disk on fire")
 
-    one = session.MEASUREMENTS[0]._replace(
+    measurement = session.MEASUREMENTS[0]._replace(
         part="x", act=act, units={"a": "ns", "b": "ns"}, gpu=False, torch=False
     )
-    state = session._State(None, None, time.monotonic() + 60, NOTHING)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    told = session._taken(one, state, 1.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    kept, lost = told["figures"]
-    assert kept["value"] == 1.0
-    assert lost == absent("b", "OSError: [Errno 5] disk on fire")._asdict()
+    state = session._ProbeState(None, None, time.monotonic() + 60, EMPTY_CONDITIONS)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    record = session._take_measurement(measurement, state, 1.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    kept_figure, lost_figure = record["figures"]
+    assert kept_figure["value"] == 1.0
+    assert lost_figure == make_absent("b", "OSError: [Errno 5] disk on fire")._asdict()
 
 
 @pytest.mark.parametrize("path", sorted(PROBE.glob("*.py")), ids=lambda path: path.name)
@@ -166,7 +166,7 @@ def test_the_probe_is_written_for_python_3_9_and_needs_torch_alone(path: Path) -
         name.partition(".")[0]
         for node in ast.walk(tree)
         for name in (
-            [one.name for one in node.names]
+            [alias.name for alias in node.names]
             if isinstance(node, ast.Import)
             else [node.module or ""]
             if isinstance(node, ast.ImportFrom) and not node.level
@@ -177,32 +177,32 @@ def test_the_probe_is_written_for_python_3_9_and_needs_torch_alone(path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("asked", "more"), [((), 2.0), (("--seconds", "12"), 0.0), (("--ranks", "1"), 0.0)]
+    ("arguments", "extra_s"), [((), 2.0), (("--seconds", "12"), 0.0), (("--ranks", "1"), 0.0)]
 )
 def test_processes_that_reduce_together_get_time_to_start(
-    monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], more: float
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], extra_s: float
 ) -> None:
     """On a machine with many processors what comes before them used up the time."""
     until = list[float]()
 
-    def act(room: Room) -> Iterator[Figure]:
-        until.append(room.until)
+    def act(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
+        until.append(conditions.until)
         return iter(())
 
-    def alone(room: Room) -> str | None:
-        return "one process alone" if room.ranks == 1 else None
+    def lacks_ranks(conditions: ProbeConditions) -> str | None:
+        return "one process alone" if conditions.ranks == 1 else None
 
-    group = Measurement("group", act, {}, 2.0, torch=False, imports=True, lacks=alone)
-    last = Measurement("last", act, {}, 1e9, torch=False)
+    group = Measurement("group", act, {}, 2.0, torch=False, imports=True, explain_lack=lacks_ranks)
+    last_measurement = Measurement("last", act, {}, 1e9, torch=False)
     monkeypatch.setattr(session.collectives, "MEASUREMENTS", (group,))
-    monkeypatch.setattr(session, "MEASUREMENTS", (group, last))
+    monkeypatch.setattr(session, "MEASUREMENTS", (group, last_measurement))
 
-    def nothing(*_: object) -> None:
+    def do_nothing(*_: object) -> None:
         return None
 
-    monkeypatch.setattr(session.signal, "setitimer", nothing)
-    monkeypatch.setattr(session.os, "dup2", nothing)  # the descriptors of the tests
-    began = time.monotonic()
-    session.main(["--ranks", "2", *asked])
-    took = time.monotonic() - began
-    assert 12 + more <= until[-1] - began <= 12 + more + took
+    monkeypatch.setattr(session.signal, "setitimer", do_nothing)
+    monkeypatch.setattr(session.os, "dup2", do_nothing)  # the descriptors of the tests
+    start_s = time.monotonic()
+    session.main(["--ranks", "2", *arguments])
+    took_s = time.monotonic() - start_s
+    assert 12 + extra_s <= until[-1] - start_s <= 12 + extra_s + took_s

@@ -6,26 +6,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.model.leaf import LEAF, LEAVES
-from gapless.replay.nodes import Graph, Op, Thread, Work
+from gapless.replay.nodes import Graph, Op, GraphThread, GraphWork
 
 PYTHON = "idle.host.python"
 
 
 @dataclass(frozen=True)
-class A:
+class Anchor:
     """An anchor, and the segment before it."""
 
     op: Op
     arg: int = -1
-    before: int = 0  # ns of the segment
-    own: int = 0
+    segment_ns: int = 0  # ns of the segment
+    own_ns: int = 0
     counts: int = 0
     leaf: str = PYTHON  # of the segment
     stall: int = 0
 
 
 @dataclass(frozen=True)
-class W:
+class Job:
     """An activity."""
 
     duration: int
@@ -37,64 +37,64 @@ class W:
     slot: int = 1
 
 
-def thread(anchors: Sequence[A], track: int = 0) -> Thread:
+def make_thread(anchors: Sequence[Anchor], track: int = 0) -> GraphThread:
     amounts = np.zeros((len(anchors), len(LEAVES)), np.int64)
-    for at, one in enumerate(anchors):
-        amounts[at, LEAF[one.leaf]] = one.before
-    ops = np.array([one.op for one in anchors], np.int8)
-    ended = np.cumsum(ops == Op.STEP) - (ops == Op.STEP)
-    return Thread(
+    for index, anchor in enumerate(anchors):
+        amounts[index, LEAF[anchor.leaf]] = anchor.segment_ns
+    ops = np.array([anchor.op for anchor in anchors], np.int8)
+    step_numbers = np.cumsum(ops == Op.STEP) - (ops == Op.STEP)
+    return GraphThread(
         track=track,
         ops=ops,
-        args=np.array([one.arg for one in anchors], np.int32),
+        args=np.array([anchor.arg for anchor in anchors], np.int32),
         amounts=amounts,
-        counts=np.array([one.counts for one in anchors], np.int64),
-        own=np.array([one.own for one in anchors], np.int64),
+        counts=np.array([anchor.counts for anchor in anchors], np.int64),
+        own_ns=np.array([anchor.own_ns for anchor in anchors], np.int64),
         event=np.full(len(anchors), -1, np.int32),
-        step=ended.astype(np.int32),
-        stall=np.array([one.stall for one in anchors], np.int64),
+        step=step_numbers.astype(np.int32),
+        stall=np.array([anchor.stall for anchor in anchors], np.int64),
     )
 
 
-def work(acts: Sequence[W], hop: int = 0) -> Work:
-    return Work(
-        stream=np.array([one.stream for one in acts], np.int32),
-        duration=np.array([one.duration for one in acts], np.int64),
-        lag=np.array([one.lag for one in acts], np.int64),
-        gap=np.array([one.gap for one in acts], np.int64),
-        after=tuple(one.after for one in acts),
+def make_work(acts: Sequence[Job], hop: int = 0) -> GraphWork:
+    return GraphWork(
+        stream=np.array([job.stream for job in acts], np.int32),
+        duration=np.array([job.duration for job in acts], np.int64),
+        lag=np.array([job.lag for job in acts], np.int64),
+        gap=np.array([job.gap for job in acts], np.int64),
+        after=tuple(job.after for job in acts),
         leaf=np.full(len(acts), LEAF["busy.math"], np.int8),
         event=np.full(len(acts), -1, np.int32),
-        late=np.array([one.late for one in acts], np.int64),
-        slot=np.array([one.slot for one in acts], np.int8),
+        late=np.array([job.late for job in acts], np.int64),
+        slot=np.array([job.slot for job in acts], np.int8),
         hop=hop,
     )
 
 
-def graph(
-    *threads: Sequence[A], acts: Sequence[W] = (), capacity: int = 1023, hop: int = 0
+def make_graph(
+    *threads: Sequence[Anchor], acts: Sequence[Job] = (), capacity: int = 1023, hop: int = 0
 ) -> Graph:
     """Make a graph that begins at 0; its ends of steps are not those of a trace."""
-    streams = max([one.stream for one in acts], default=-1) + 1
-    steps = sum(one.op == Op.STEP for one in threads[0])
+    streams = max([job.stream for job in acts], default=-1) + 1
+    steps = sum(anchor.op == Op.STEP for anchor in threads[0])
     return Graph(
-        threads=tuple(thread(one, at) for at, one in enumerate(threads)),
-        work=work(acts, hop),
-        streams=tuple((0, 7 + at) for at in range(streams)),
+        threads=tuple(make_thread(anchors, track) for track, anchors in enumerate(threads)),
+        work=make_work(acts, hop),
+        streams=tuple((0, 7 + index) for index in range(streams)),
         capacity=(capacity,) * streams,
-        begun=np.full(streams, -1, np.int64),
+        backlog_ends=np.full(streams, -1, np.int64),
         steps=np.zeros(steps, np.int64),
         on_device=streams > 0,
         start=0,
         unexplained=0.0,
-        counted=tuple(range(1, steps)) or (0,),
+        counted_steps=tuple(range(1, steps)) or (0,),
     )
 
 
-def launched(*jobs: int, before: int = 10, own: int = 5) -> list[A]:
-    return [A(Op.LAUNCH, job, before, own) for job in jobs]
+def launch_anchors(*jobs: int, segment_ns: int = 10, own_ns: int = 5) -> list[Anchor]:
+    return [Anchor(Op.LAUNCH, job, segment_ns, own_ns) for job in jobs]
 
 
-def seen(found: Graph, steps: Sequence[int]) -> Graph:
+def with_steps(graph: Graph, steps: Sequence[int]) -> Graph:
     """Give a graph with the ends of steps that a trace would have shown."""
-    return replace(found, steps=np.array(steps, np.int64))
+    return replace(graph, steps=np.array(steps, np.int64))

@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from gapless.accounting import join, partition
-from gapless.replay.graph import build
+from gapless.accounting import join_trace, partition
+from gapless.replay.graph import build_graph
 from gapless.replay.nodes import Graph
 from tests.accounting.drawing import Drawing, draw
 
 
 def graph_of(drawing: Drawing) -> Graph:
-    drawn = draw(drawing)
-    joined = join(drawn.trace)
-    ledger = partition(drawn.trace, drawn.arrivals, drawn.stages, joined=joined)
-    graph = build(joined, ledger, drawn.stages)
+    inputs = draw(drawing)
+    joined_trace = join_trace(inputs.trace)
+    ledger = partition(inputs.trace, inputs.arrivals, inputs.stages, joined_trace=joined_trace)
+    graph = build_graph(joined_trace, ledger, inputs.stages)
     assert isinstance(graph, Graph), graph
     return graph
 
 
-def lasting(graph: Graph, *ns: int) -> Graph:
-    return replace(graph, work=replace(graph.work, duration=np.array(ns, np.int64)))
+def with_durations(graph: Graph, *durations: int) -> Graph:
+    return replace(graph, work=replace(graph.work, duration=np.array(durations, np.int64)))

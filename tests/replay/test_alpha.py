@@ -5,192 +5,192 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gapless.replay.alpha import LEAST, MOST, SLOWEST, USUAL, Ahead, eased, fit_alpha
-from gapless.replay.identity import identity, step_ns
+from gapless.replay.alpha import MIN_ALPHA, MAX_ALPHA, MAX_DEVICE_NS, USUAL_ALPHA_NS, PlainSteps, ease_devices, fit_alpha
+from gapless.replay.identity import check_identity, mean_step_ns
 from gapless.replay.simulate import simulate
-from tests.replay.machine import Costs, Do, run
+from tests.replay.machine import MachineCosts, Action, run_program
 from tests.replay.making import graph_of
 
 
-def training(kernel: int, python: int = 20_000) -> list[Do]:
-    one = [
-        do for _ in range(40) for do in (Do("cpu", python, in_op=True), Do("launch", 6_000, kernel))
+def make_actions(kernel: int, python: int = 20_000) -> list[Action]:
+    step_actions = [
+        action for _ in range(40) for action in (Action("cpu", python, in_op=True), Action("launch", 6_000, kernel))
     ]
-    return [do for _ in range(5) for do in [*one, Do("step")]]
+    return [action for _ in range(5) for action in [*step_actions, Action("step")]]
 
 
-def plain_step(made: list[Do]) -> float:
-    ends = run(made, Costs(), 1).ends
+def plain_step(actions: list[Action]) -> float:
+    ends = run_program(actions, MachineCosts(), 1).step_ends
     return float(np.diff(ends).mean())
 
 
 @pytest.mark.parametrize("traced", [800, 1_700, 2_400])
 def test_alpha_of_a_host_bound_run_is_found_again(traced: int) -> None:
-    made = training(kernel=2_000)
-    graph = graph_of(run(made, Costs(traced=traced), 1).drawing())
-    assert identity(graph, simulate).passes
+    actions = make_actions(kernel=2_000)
+    graph = graph_of(run_program(actions, MachineCosts(tracing_ns=traced), 1).drawing())
+    assert check_identity(graph, simulate).passes
     # A launch counts twice, and the machine adds the cost of tracing once.
-    found = fit_alpha(graph, plain_step(made), simulate)
-    assert not found.bound
-    assert found.mid == pytest.approx(traced * 2 / 3, rel=0.1)
-    assert found.low <= found.mid <= found.high
-    assert found.refused is None
-    assert step_ns(graph, simulate(graph, found.mid)) == pytest.approx(plain_step(made), rel=0.01)
+    alpha = fit_alpha(graph, plain_step(actions), simulate)
+    assert not alpha.only_bounds
+    assert alpha.mid == pytest.approx(traced * 2 / 3, rel=0.1)
+    assert alpha.low <= alpha.mid <= alpha.high
+    assert alpha.refused is None
+    assert mean_step_ns(graph, simulate(graph, alpha.mid)) == pytest.approx(plain_step(actions), rel=0.01)
 
 
 def test_alpha_of_a_device_bound_run_has_only_bounds() -> None:
-    made = training(kernel=200_000)
-    graph = graph_of(run(made, Costs(traced=1_700), 1).drawing())
-    found = fit_alpha(graph, plain_step(made), simulate)
-    assert found.bound
-    assert (found.low, found.mid, found.high) == (LEAST, USUAL, MOST)
+    actions = make_actions(kernel=200_000)
+    graph = graph_of(run_program(actions, MachineCosts(tracing_ns=1_700), 1).drawing())
+    alpha = fit_alpha(graph, plain_step(actions), simulate)
+    assert alpha.only_bounds
+    assert (alpha.low, alpha.mid, alpha.high) == (MIN_ALPHA, USUAL_ALPHA_NS, MAX_ALPHA)
 
 
 @pytest.mark.parametrize("traced", [2_400, 4_500])
 def test_short_steps_of_a_host_that_is_ahead_tell_what_tracing_cost(traced: int) -> None:
-    made, alone = training(kernel=200_000), training(kernel=0)
-    graph = graph_of(run(made, Costs(traced=traced), 1).drawing())
-    own = plain_step(alone)
-    found = fit_alpha(graph, plain_step(made), simulate, Ahead(own, own))
-    assert found.bound
-    assert found.mid == pytest.approx(traced * 2 / 3, rel=0.15)
-    assert found.low <= found.mid <= found.high
-    wider = fit_alpha(graph, plain_step(made), simulate, Ahead(own, own * 1.2))
-    assert wider.low < found.low
-    assert wider.mid == found.mid
-    assert wider.high >= found.high
+    actions, host_actions = make_actions(kernel=200_000), make_actions(kernel=0)
+    graph = graph_of(run_program(actions, MachineCosts(tracing_ns=traced), 1).drawing())
+    host_step_ns = plain_step(host_actions)
+    alpha = fit_alpha(graph, plain_step(actions), simulate, PlainSteps(host_step_ns, host_step_ns))
+    assert alpha.only_bounds
+    assert alpha.mid == pytest.approx(traced * 2 / 3, rel=0.15)
+    assert alpha.low <= alpha.mid <= alpha.high
+    wider = fit_alpha(graph, plain_step(actions), simulate, PlainSteps(host_step_ns, host_step_ns * 1.2))
+    assert wider.low < alpha.low
+    assert wider.mid == alpha.mid
+    assert wider.high >= alpha.high
 
 
 def test_steps_as_long_as_the_device_needs_tell_nothing_of_the_host() -> None:
-    made = training(kernel=200_000)
-    graph = graph_of(run(made, Costs(traced=1_700), 1).drawing())
-    step = plain_step(made)
-    assert fit_alpha(graph, step, simulate, Ahead(step, step)) == fit_alpha(graph, step, simulate)
+    actions = make_actions(kernel=200_000)
+    graph = graph_of(run_program(actions, MachineCosts(tracing_ns=1_700), 1).drawing())
+    step = plain_step(actions)
+    assert fit_alpha(graph, step, simulate, PlainSteps(step, step)) == fit_alpha(graph, step, simulate)
 
 
 def test_short_steps_say_nothing_where_the_host_makes_the_step() -> None:
-    made = training(kernel=2_000)
-    graph = graph_of(run(made, Costs(traced=1_700), 1).drawing())
-    step = plain_step(made)
-    short = Ahead(step * 0.7, step * 0.9)
-    assert fit_alpha(graph, step, simulate, short) == fit_alpha(graph, step, simulate)
+    actions = make_actions(kernel=2_000)
+    graph = graph_of(run_program(actions, MachineCosts(tracing_ns=1_700), 1).drawing())
+    step = plain_step(actions)
+    short_steps = PlainSteps(step * 0.7, step * 0.9)
+    assert fit_alpha(graph, step, simulate, short_steps) == fit_alpha(graph, step, simulate)
 
 
 def test_a_window_that_no_host_is_so_far_off_is_refused() -> None:
-    graph = graph_of(run(training(kernel=2_000), Costs(), 1).drawing())
-    step = step_ns(graph, simulate(graph))
+    graph = graph_of(run_program(make_actions(kernel=2_000), MachineCosts(), 1).drawing())
+    step = mean_step_ns(graph, simulate(graph))
     assert "off those" in str(fit_alpha(graph, step / 5, simulate).refused)
     assert "off those" in str(fit_alpha(graph, step * 5, simulate).refused)
 
 
 @pytest.mark.parametrize("slower", [1.3, 1.6, 2.0])
 def test_a_longer_window_has_two_explanations(slower: float) -> None:
-    made = training(kernel=2_000)
-    graph = graph_of(run(made, Costs(traced=1_700), 1).drawing())
-    target = step_ns(graph, simulate(graph, USUAL)) / slower
-    found = fit_alpha(graph, target, simulate)
-    assert found.refused is None
-    assert found.mid > MOST
-    assert step_ns(graph, simulate(graph, found.mid)) == pytest.approx(target, rel=0.01)
-    other = found.other
-    assert other is not None
-    assert (other.mid, other.pace) == (USUAL, pytest.approx(slower, rel=0.05))
-    paced = replace(graph, pace=other.pace)
-    assert step_ns(graph, simulate(paced, other.mid)) == pytest.approx(target, rel=0.01)
-    assert found.notes == other.notes
-    assert "or the host was" in found.notes[0]
+    actions = make_actions(kernel=2_000)
+    graph = graph_of(run_program(actions, MachineCosts(tracing_ns=1_700), 1).drawing())
+    target = mean_step_ns(graph, simulate(graph, USUAL_ALPHA_NS)) / slower
+    alpha = fit_alpha(graph, target, simulate)
+    assert alpha.refused is None
+    assert alpha.mid > MAX_ALPHA
+    assert mean_step_ns(graph, simulate(graph, alpha.mid)) == pytest.approx(target, rel=0.01)
+    alternative = alpha.alternative
+    assert alternative is not None
+    assert (alternative.mid, alternative.pace) == (USUAL_ALPHA_NS, pytest.approx(slower, rel=0.05))
+    paced_graph = replace(graph, pace=alternative.pace)
+    assert mean_step_ns(graph, simulate(paced_graph, alternative.mid)) == pytest.approx(target, rel=0.01)
+    assert alpha.notes == alternative.notes
+    assert "or the host was" in alpha.notes[0]
 
 
 def test_a_shorter_window_has_one_explanation_without_a_device() -> None:
-    graph = graph_of(run(training(kernel=2_000), Costs(), 1).drawing())
+    graph = graph_of(run_program(make_actions(kernel=2_000), MachineCosts(), 1).drawing())
     host = replace(graph, on_device=False)
-    target = step_ns(host, simulate(host)) * 1.5
-    found = fit_alpha(host, target, simulate)
-    assert found.refused is None
-    assert found.other is None
-    assert found.pace < 1
-    paced = replace(host, pace=found.pace)
-    assert step_ns(host, simulate(paced, found.mid)) == pytest.approx(target, rel=0.02)
-    assert "times as fast" in found.notes[0]
-    both = fit_alpha(graph, target, simulate)  # a device may have been faster, too
-    assert both.pace == 1
-    assert both.other is not None
-    assert both.other.pace < 1
+    target = mean_step_ns(host, simulate(host)) * 1.5
+    alpha = fit_alpha(host, target, simulate)
+    assert alpha.refused is None
+    assert alpha.alternative is None
+    assert alpha.pace < 1
+    paced_graph = replace(host, pace=alpha.pace)
+    assert mean_step_ns(host, simulate(paced_graph, alpha.mid)) == pytest.approx(target, rel=0.02)
+    assert "times as fast" in alpha.notes[0]
+    device_alpha = fit_alpha(graph, target, simulate)  # a device may have been faster, too
+    assert device_alpha.pace == 1
+    assert device_alpha.alternative is not None
+    assert device_alpha.alternative.pace < 1
 
 
 def test_what_so_few_steps_are_off_by_chance_is_no_finding() -> None:
-    graph = graph_of(run(training(kernel=2_000), Costs(), 1).drawing())
-    target = step_ns(graph, simulate(graph)) * 1.15
+    graph = graph_of(run_program(make_actions(kernel=2_000), MachineCosts(), 1).drawing())
+    target = mean_step_ns(graph, simulate(graph)) * 1.15
     assert "off those" in fit_alpha(graph, target, simulate).notes[0]
     assert not any(
-        "off those" in one for one in fit_alpha(graph, target, simulate, chance=0.4).notes
+        "off those" in note for note in fit_alpha(graph, target, simulate, chance=0.4).notes
     )
 
 
 def test_a_host_that_is_traced_at_great_cost_is_believed_to_be() -> None:
-    made = training(kernel=2_000)
-    graph = graph_of(run(made, Costs(traced=6_000), 1).drawing())
-    found = fit_alpha(graph, plain_step(made), simulate)
-    assert found.refused is None
-    assert found.mid == pytest.approx(6_000 * 2 / 3, rel=0.1)
-    assert found.low <= found.mid <= found.high
+    actions = make_actions(kernel=2_000)
+    graph = graph_of(run_program(actions, MachineCosts(tracing_ns=6_000), 1).drawing())
+    alpha = fit_alpha(graph, plain_step(actions), simulate)
+    assert alpha.refused is None
+    assert alpha.mid == pytest.approx(6_000 * 2 / 3, rel=0.1)
+    assert alpha.low <= alpha.mid <= alpha.high
 
 
 def test_pace_takes_the_host_and_no_waits() -> None:
-    graph = graph_of(run(training(kernel=200_000), Costs(), 1).drawing())
-    step = step_ns(graph, simulate(graph))
-    assert step_ns(graph, simulate(replace(graph, pace=2.0))) == pytest.approx(step, rel=0.01)
-    slow = graph_of(run(training(kernel=2_000), Costs(), 1).drawing())
-    half = step_ns(slow, simulate(replace(slow, pace=2.0)))
-    assert half == pytest.approx(step_ns(slow, simulate(slow)) / 2, rel=0.02)
+    graph = graph_of(run_program(make_actions(kernel=200_000), MachineCosts(), 1).drawing())
+    step = mean_step_ns(graph, simulate(graph))
+    assert mean_step_ns(graph, simulate(replace(graph, pace=2.0))) == pytest.approx(step, rel=0.01)
+    slow_graph = graph_of(run_program(make_actions(kernel=2_000), MachineCosts(), 1).drawing())
+    half = mean_step_ns(slow_graph, simulate(replace(slow_graph, pace=2.0)))
+    assert half == pytest.approx(mean_step_ns(slow_graph, simulate(slow_graph)) / 2, rel=0.02)
 
 
 def test_what_tracing_cost_a_device_is_found_again() -> None:
-    made = training(kernel=400_000)
-    slow = [replace(do, device=do.device + 2_000) if do.kind == "launch" else do for do in made]
-    graph = graph_of(run(slow, Costs(), 1).drawing())
-    found = fit_alpha(graph, plain_step(made), simulate)
-    assert found.device == 0.0  # a hundredth of a step is what a step is known to
-    made = training(kernel=30_000, python=1_000)
-    slow = [replace(do, device=do.device + 2_000) if do.kind == "launch" else do for do in made]
-    graph = graph_of(run(slow, Costs(), 1).drawing())
-    found = fit_alpha(graph, plain_step(made), simulate)
-    assert found.device == pytest.approx(2_000, abs=50)
-    assert (found.low, found.mid, found.high) == (LEAST, USUAL, MOST)
-    assert "2.0 µs an activity" in found.notes[0]
-    assert abs(found.error) < 0.005
-    mended = eased(graph, found.device)
-    assert mended.work.gap.max() == 0
-    assert set(mended.work.duration.tolist()) == {31_000 + 2_000 - round(found.device)}
+    actions = make_actions(kernel=400_000)
+    slow_actions = [replace(action, device_ns=action.device_ns + 2_000) if action.kind == "launch" else action for action in actions]
+    graph = graph_of(run_program(slow_actions, MachineCosts(), 1).drawing())
+    alpha = fit_alpha(graph, plain_step(actions), simulate)
+    assert alpha.device == 0.0  # a hundredth of a step is what a step is known to
+    actions = make_actions(kernel=30_000, python=1_000)
+    slow_actions = [replace(action, device_ns=action.device_ns + 2_000) if action.kind == "launch" else action for action in actions]
+    graph = graph_of(run_program(slow_actions, MachineCosts(), 1).drawing())
+    alpha = fit_alpha(graph, plain_step(actions), simulate)
+    assert alpha.device == pytest.approx(2_000, abs=50)
+    assert (alpha.low, alpha.mid, alpha.high) == (MIN_ALPHA, USUAL_ALPHA_NS, MAX_ALPHA)
+    assert "2.0 µs an activity" in alpha.notes[0]
+    assert abs(alpha.error) < 0.005
+    eased_graph = ease_devices(graph, alpha.device)
+    assert eased_graph.work.gap.max() == 0
+    assert set(eased_graph.work.duration.tolist()) == {31_000 + 2_000 - round(alpha.device)}
 
 
 def test_no_activity_loses_more_than_half() -> None:
-    graph = graph_of(run(training(kernel=2_000), Costs(), 1).drawing())
-    assert set(eased(graph, 9_000).work.duration.tolist()) == {1_000}
+    graph = graph_of(run_program(make_actions(kernel=2_000), MachineCosts(), 1).drawing())
+    assert set(ease_devices(graph, 9_000).work.duration.tolist()) == {1_000}
 
 
 def test_a_window_that_is_somewhat_off_says_so() -> None:
-    graph = graph_of(run(training(kernel=200_000), Costs(), 1).drawing())
-    step = step_ns(graph, simulate(graph))
-    found = fit_alpha(graph, step / 1.09, simulate)
-    assert found.device == SLOWEST
-    assert found.wide
-    assert found.refused is None
-    assert "+7% off" in found.notes[0]
+    graph = graph_of(run_program(make_actions(kernel=200_000), MachineCosts(), 1).drawing())
+    step = mean_step_ns(graph, simulate(graph))
+    alpha = fit_alpha(graph, step / 1.09, simulate)
+    assert alpha.device == MAX_DEVICE_NS
+    assert alpha.wide
+    assert alpha.refused is None
+    assert "+7% off" in alpha.notes[0]
     assert not fit_alpha(graph, step / 1.02, simulate).wide
 
 
 def test_where_the_device_alone_makes_the_step_more_is_allowed() -> None:
-    graph = graph_of(run(training(kernel=200_000), Costs(), 1).drawing())
-    step = step_ns(graph, simulate(graph))
+    graph = graph_of(run_program(make_actions(kernel=200_000), MachineCosts(), 1).drawing())
+    step = mean_step_ns(graph, simulate(graph))
     assert fit_alpha(graph, step / 1.2, simulate).refused is None
     assert fit_alpha(graph, step / 1.3, simulate).refused is not None
 
 
 def test_a_stall_of_one_step_is_not_taken_for_tracing() -> None:
-    made = training(kernel=2_000)
-    slow = [replace(do, ns=do.ns * 200) if at == 90 else do for at, do in enumerate(made)]
-    graph = graph_of(run(slow, Costs(traced=1_700), 1).drawing())
-    assert sum(int(one.stall.sum()) for one in graph.threads) > 1_000_000
-    found = fit_alpha(graph, plain_step(made), simulate)
-    assert found.mid == pytest.approx(1_700 * 2 / 3, rel=0.1)
+    actions = make_actions(kernel=2_000)
+    slow_actions = [replace(action, ns=action.ns * 200) if index == 90 else action for index, action in enumerate(actions)]
+    graph = graph_of(run_program(slow_actions, MachineCosts(tracing_ns=1_700), 1).drawing())
+    assert sum(int(thread.stall.sum()) for thread in graph.threads) > 1_000_000
+    alpha = fit_alpha(graph, plain_step(actions), simulate)
+    assert alpha.mid == pytest.approx(1_700 * 2 / 3, rel=0.1)

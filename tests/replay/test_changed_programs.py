@@ -7,72 +7,72 @@ from statistics import median
 
 import pytest
 
-from gapless.accounting import join, partition
-from gapless.model.change import Change, Drop, Hosted, Omit, Scale
-from gapless.model.interval import Interval
-from gapless.replay.changes import apply
-from gapless.replay.graph import build
+from gapless.accounting import join_trace, partition
+from gapless.model.change import Change, Drop, HostChange, Omit, Scale
+from gapless.model.interval import Estimate
+from gapless.replay.changes import apply_changes
+from gapless.replay.graph import build_graph
 from gapless.replay.nodes import Graph
 from gapless.replay.select import view_of
 from tests.accounting.drawing import draw
-from tests.replay.machine import Costs, Do, program, run, without
-from tests.replay.test_oracle import mean, played
+from tests.replay.machine import MachineCosts, Action, make_program, run_program, drop_kind
+from tests.replay.test_oracle import mean_step, play_with_producer
 
 PROGRAMS = 16
 HOST = ("idle.host.python", "idle.host.dispatch", "idle.launch.api")
 
 
-def by(factor: float) -> Interval:
-    return Interval(factor, factor, factor)
+def point_estimate(factor: float) -> Estimate:
+    return Estimate(factor, factor, factor)
 
 
-def faster(program: Sequence[Do]) -> list[Do]:
+def speed_up_host(program: Sequence[Action]) -> list[Action]:
     return [
-        replace(do, ns=round(do.ns * 0.2)) if do.kind in ("cpu", "launch") else do for do in program
+        replace(action, ns=round(action.ns * 0.2)) if action.kind in ("cpu", "launch") else action for action in program
     ]
 
 
-def lighter(program: Sequence[Do]) -> list[Do]:
+def halve_math(program: Sequence[Action]) -> list[Action]:
     return [
-        replace(do, device=do.device // 2) if do.kind == "launch" and do.what == "gemm" else do
-        for do in program
+        replace(action, device_ns=action.device_ns // 2) if action.kind == "launch" and action.name == "gemm" else action
+        for action in program
     ]
 
 
-def unsynchronised(program: Sequence[Do]) -> list[Do]:
-    return without(program, "sync")
+def drop_syncs(program: Sequence[Action]) -> list[Action]:
+    return drop_kind(program, "sync")
 
 
-def faster_and_unsynchronised(program: Sequence[Do]) -> list[Do]:
-    return unsynchronised(faster(program))
+def speed_up_and_drop_syncs(program: Sequence[Action]) -> list[Action]:
+    return drop_syncs(speed_up_host(program))
 
 
 @pytest.mark.parametrize(
     ("changes", "edit"),
     [
-        ([Omit(("cudaDeviceSynchronize",))], unsynchronised),
-        ([Drop(("idle.sync",))], unsynchronised),
-        ([Hosted(HOST, by(0.2))], faster),
-        ([Scale(by(0.5), names=("gemm",))], lighter),
-        ([Drop(("idle.sync",)), Hosted(HOST, by(0.2))], faster_and_unsynchronised),
+        ([Omit(("cudaDeviceSynchronize",))], drop_syncs),
+        ([Drop(("idle.sync",))], drop_syncs),
+        ([HostChange(HOST, point_estimate(0.2))], speed_up_host),
+        ([Scale(point_estimate(0.5), names=("gemm",))], halve_math),
+        ([Drop(("idle.sync",)), HostChange(HOST, point_estimate(0.2))], speed_up_and_drop_syncs),
     ],
 )
 def test_gains_are_those_of_the_machine(
-    changes: Sequence[Change], edit: Callable[[Sequence[Do]], list[Do]]
+    changes: Sequence[Change], edit: Callable[[Sequence[Action]], list[Action]]
 ) -> None:
     errors, gains = list[float](), list[float]()
     for seed in range(PROGRAMS):
-        made = program(random.Random(seed))
-        ran = run(made, Costs(), seed + 1)
-        trace = draw(ran.drawing()).trace
-        joined = join(trace)
-        ledger = partition(trace, joined=joined)
-        graph = build(joined, ledger)
+        actions = make_program(random.Random(seed))
+        machine_run = run_program(actions, MachineCosts(), seed + 1)
+        trace = draw(machine_run.drawing()).trace
+        joined_trace = join_trace(trace)
+        ledger = partition(trace, joined_trace=joined_trace)
+        graph = build_graph(joined_trace, ledger)
         assert isinstance(graph, Graph)
-        after = apply(view_of(joined, ledger), graph, changes)
-        truth = mean(run(edit(made), Costs(), seed + 2).ends) / mean(ran.ends)
+        changed_graph = apply_changes(view_of(joined_trace, ledger), graph, changes)
+        truth = mean_step(run_program(edit(actions), MachineCosts(), seed + 2).step_ends) / mean_step(machine_run.step_ends)
         gains.append(1 - truth)
-        errors.append(abs(mean(played(after, made)) / mean(played(graph, made)) - truth))
+        errors.append(abs(mean_step(play_with_producer(changed_graph, actions)) / mean_step(play_with_producer(graph, actions)) - truth))
     assert max(gains) > 0.03
     assert median(errors) < 0.0005
     assert max(errors) < 0.01

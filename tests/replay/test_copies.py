@@ -18,16 +18,16 @@ def test_without_a_known_device_the_usual_rates_of_all_generations_hold() -> Non
 def test_a_device_is_as_fast_as_the_bus_of_its_generation(
     capability: tuple[int, int], gigabytes: int
 ) -> None:
-    found = rates_of(None, capability)
-    assert found.pinned.mid == gigabytes * 1e9
-    assert found.pinned.low < found.pinned.mid / 2 < found.pinned.high
-    assert found.slowdown == USUAL_RATES.slowdown
+    rates = rates_of(None, capability)
+    assert rates.pinned.mid == gigabytes * 1e9
+    assert rates.pinned.low < rates.pinned.mid / 2 < rates.pinned.high
+    assert rates.slowdown == USUAL_RATES.slowdown
 
 
 def test_what_was_measured_of_the_machine_comes_first() -> None:
-    known = (
+    measured = (
         Constant("copy.h2d.pinned", "B/s", 1 << 20, 1e10, 1e10, 1e10, 5, 0.1),
         Constant("copy.h2d.pinned", "B/s", 1 << 26, 2e10, 2e10, 2e10, 5, 0.1),
     )
-    constants = Constants(None, known, (), 0.0, 0.0)
+    constants = Constants(None, measured, (), 0.0, 0.0)
     assert rates_of(constants, (9, 0)).pinned.mid == pytest.approx(2e10)

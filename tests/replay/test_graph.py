@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gapless.accounting import join, partition
+from gapless.accounting import join_trace, partition
 from gapless.model.leaf import LEAF
-from gapless.replay.graph import build
-from gapless.replay.nodes import Graph, Op, Refusal, Thread
+from gapless.replay.graph import build_graph
+from gapless.replay.nodes import Graph, Op, Refusal, GraphThread
 from gapless.replay.simulate import simulate
 from tests.accounting.drawing import Act, Call, Drawing, Frame, draw
-from tests.replay.making import graph_of, lasting
+from tests.replay.making import graph_of, with_durations
 
 EXACT: dict[str, Drawing] = {}
 
@@ -50,62 +50,62 @@ EXACT["an autograd thread"] = Drawing(
 )
 
 
-def only(graph: Graph, op: Op, thread: int = 0) -> list[int]:
+def rows_of_op(graph: Graph, op: Op, thread: int = 0) -> list[int]:
     return np.flatnonzero(graph.threads[thread].ops == op).tolist()
 
 
-def edited(graph: Graph, edit: Callable[[Thread], Thread], at: int = 0) -> Graph:
+def edit_thread(graph: Graph, edit: Callable[[GraphThread], GraphThread], index: int = 0) -> Graph:
     threads = list(graph.threads)
-    threads[at] = edit(threads[at])
+    threads[index] = edit(threads[index])
     return replace(graph, threads=tuple(threads))
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_what_is_not_changed_is_replayed_to_the_nanosecond(name: str) -> None:
     graph = graph_of(EXACT[name])
-    played = simulate(graph)
-    assert played.steps.tolist() == graph.steps.tolist()
-    assert played.start.tolist() == [act.start for act in EXACT[name].acts]
-    for thread, over in zip(graph.threads, played.threads, strict=True):
-        assert over.tolist() == thread.end.tolist()
+    simulated = simulate(graph)
+    assert simulated.steps.tolist() == graph.steps.tolist()
+    assert simulated.start.tolist() == [act.start for act in EXACT[name].acts]
+    for thread, ends in zip(graph.threads, simulated.threads, strict=True):
+        assert ends.tolist() == thread.end.tolist()
 
 
 def test_a_longer_activity_delays_what_comes_after_it_on_its_stream() -> None:
     # K1 110-1110; its stream is free for K2 at 1110, and a gap was never seen: 0.
-    graph = lasting(graph_of(EXACT["two launches"]), 1000, 40)
+    graph = with_durations(graph_of(EXACT["two launches"]), 1000, 40)
     assert simulate(graph).start.tolist() == [110, 1110]
 
 
 def test_a_sync_waits_for_what_is_there_to_wait_for() -> None:
     # K1 10-110, the sync is over at 115; 295 of Python, a call of 6, a lag of 4: K2 420-510.
-    graph = lasting(graph_of(EXACT["a sync"]), 100, 90)
-    played = simulate(graph)
-    assert played.start.tolist() == [10, 420]
-    assert played.steps.tolist() == [510]
-    assert graph.threads[0].own[only(graph, Op.SYNC)].tolist() == [5]
+    graph = with_durations(graph_of(EXACT["a sync"]), 100, 90)
+    simulated = simulate(graph)
+    assert simulated.start.tolist() == [10, 420]
+    assert simulated.steps.tolist() == [510]
+    assert graph.threads[0].own_ns[rows_of_op(graph, Op.SYNC)].tolist() == [5]
 
 
 def test_a_copy_that_blocks_holds_the_host_while_it_lasts() -> None:
     # The copy takes 1 ms, from 160,000: over at 1,160,000, the call 10,000 later.
-    graph = lasting(graph_of(EXACT["a copy that blocks"]), 1_000_000, 920_000)
-    assert only(graph, Op.COPY) == [0]
+    graph = with_durations(graph_of(EXACT["a copy that blocks"]), 1_000_000, 920_000)
+    assert rows_of_op(graph, Op.COPY) == [0]
     assert simulate(graph).start.tolist() == [160_000, 1_180_000]
 
 
 def test_an_autograd_thread_begins_and_ends_with_a_hand_off() -> None:
     # The burst is 200-500; 100 more in it delay all that follows on both threads.
     graph = graph_of(EXACT["an autograd thread"])
-    assert [len(only(graph, op)) for op in (Op.EMIT, Op.WAIT)] == [1, 1]
-    assert [len(only(graph, op, 1)) for op in (Op.EMIT, Op.WAIT)] == [1, 1]
+    assert [len(rows_of_op(graph, op)) for op in (Op.EMIT, Op.WAIT)] == [1, 1]
+    assert [len(rows_of_op(graph, op, 1)) for op in (Op.EMIT, Op.WAIT)] == [1, 1]
 
-    def slower(thread: Thread) -> Thread:
+    def slow_down(thread: GraphThread) -> GraphThread:
         amounts = thread.amounts.copy()
-        amounts[only(graph, Op.LAUNCH, 1)[0], LEAF["idle.host.dispatch"]] += 100
+        amounts[rows_of_op(graph, Op.LAUNCH, 1)[0], LEAF["idle.host.dispatch"]] += 100
         return replace(thread, amounts=amounts)
 
-    played = simulate(edited(graph, slower, 1))
-    assert played.start.tolist() == [40, 340, 740]
-    assert played.steps.tolist() == [900]
+    simulated = simulate(edit_thread(graph, slow_down, 1))
+    assert simulated.start.tolist() == [40, 340, 740]
+    assert simulated.steps.tolist() == [900]
 
 
 def test_a_thread_that_works_beside_the_training_thread_is_not_waited_for() -> None:
@@ -121,8 +121,8 @@ def test_a_thread_that_works_beside_the_training_thread_is_not_waited_for() -> N
     )
     graph = graph_of(drawing)
     assert simulate(graph).steps.tolist() == [800]
-    assert only(graph, Op.WAIT) == []
-    assert len(only(graph, Op.WAIT, 1)) == 1
+    assert rows_of_op(graph, Op.WAIT) == []
+    assert len(rows_of_op(graph, Op.WAIT, 1)) == 1
 
 
 def test_backward_within_backward_is_handed_over_by_the_thread_that_waits_for_it() -> None:
@@ -143,10 +143,10 @@ def test_backward_within_backward_is_handed_over_by_the_thread_that_waits_for_it
         [0, 800],
     )
     graph = graph_of(drawing)
-    played = simulate(graph)
-    assert played.start.tolist() == [140, 340, 640]
-    assert played.steps.tolist() == [800]
-    assert [len(only(graph, Op.WAIT, at)) for at in range(3)] == [1, 2, 1]
+    simulated = simulate(graph)
+    assert simulated.start.tolist() == [140, 340, 640]
+    assert simulated.steps.tolist() == [800]
+    assert [len(rows_of_op(graph, Op.WAIT, track)) for track in range(3)] == [1, 2, 1]
 
 
 def test_waits_for_batches_lie_between_ask_and_hand_over() -> None:
@@ -157,10 +157,10 @@ def test_waits_for_batches_lie_between_ask_and_hand_over() -> None:
     )
     graph = graph_of(drawing)
     thread = graph.threads[0]
-    (ask,), (got,) = only(graph, Op.ASK), only(graph, Op.DATA)
-    assert (thread.end[ask], thread.begin[got]) == (100, 1000)
-    assert thread.amounts[got, LEAF["idle.data.unstaged"]] == 800
-    assert thread.amounts[got, LEAF["idle.gc"]] == 100
+    (ask_row,), (data_row,) = rows_of_op(graph, Op.ASK), rows_of_op(graph, Op.DATA)
+    assert (thread.end[ask_row], thread.begin[data_row]) == (100, 1000)
+    assert thread.amounts[data_row, LEAF["idle.data.unstaged"]] == 800
+    assert thread.amounts[data_row, LEAF["idle.gc"]] == 100
 
 
 def test_a_training_without_devices_is_replayed_exactly() -> None:
@@ -179,19 +179,19 @@ def test_a_training_without_devices_is_replayed_exactly() -> None:
 def test_what_holds_a_launch_call_belongs_to_the_segment() -> None:
     drawing = Drawing([Act("K", 1010, 1200, Call(100, 1000))], [Frame("gc", 200, 900)], [0, 1500])
     graph = graph_of(drawing)
-    assert graph.threads[0].own[0] == 200
+    assert graph.threads[0].own_ns[0] == 200
     assert graph.threads[0].amounts[0, LEAF["idle.gc"]] == 700
 
 
 def test_what_held_one_step_up_is_no_part_of_its_usual_cost() -> None:
     acts, frames, bounds = list[Act](), list[Frame](), [0]
     for step in range(5):
-        at = bounds[-1] + (2_000_000 if step == 2 else 20_000)
-        frames.append(Frame("op", at - 10_000, at + 8_000))
-        acts.append(Act(f"{step}", at + 10_000, at + 50_000, Call(at, at + 6_000)))
-        bounds.append(at + 60_000)
+        start = bounds[-1] + (2_000_000 if step == 2 else 20_000)
+        frames.append(Frame("op", start - 10_000, start + 8_000))
+        acts.append(Act(f"{step}", start + 10_000, start + 50_000, Call(start, start + 6_000)))
+        bounds.append(start + 60_000)
     graph = graph_of(Drawing(acts, frames, bounds))
-    assert graph.aligned
+    assert graph.is_aligned
     assert graph.threads[0].stall.tolist() == [0, 0, 0, 0, 1_980_000, 0, 0, 0, 0, 0]
     assert simulate(graph).steps.tolist() == graph.steps.tolist()
 
@@ -199,30 +199,30 @@ def test_what_held_one_step_up_is_no_part_of_its_usual_cost() -> None:
 def test_steps_with_other_kernels_are_not_aligned() -> None:
     acts = [
         Act(
-            f"{at}",
-            at * 1000 + 60,
-            at * 1000 + 100,
-            Call(at * 1000 + 50, at * 1000 + 56),
+            f"{index}",
+            index * 1000 + 60,
+            index * 1000 + 100,
+            Call(index * 1000 + 50, index * 1000 + 56),
             name=name,
         )
-        for at, name in enumerate("abab")
+        for index, name in enumerate("abab")
     ]
-    assert not graph_of(Drawing(acts, [], [0, 1000, 2000, 3000, 4000])).aligned
+    assert not graph_of(Drawing(acts, [], [0, 1000, 2000, 3000, 4000])).is_aligned
 
 
 def test_a_trace_of_few_launches_is_refused() -> None:
-    acts = [Act(f"{at}", at * 100, at * 100 + 50, None) for at in range(1, 9)]
-    drawn = draw(Drawing([Act("K", 10, 60, Call(0, 6)), *acts], [], [0, 1000]))
-    joined = join(drawn.trace)
-    refusal = build(joined, partition(drawn.trace, joined=joined))
+    acts = [Act(f"{index}", index * 100, index * 100 + 50, None) for index in range(1, 9)]
+    inputs = draw(Drawing([Act("K", 10, 60, Call(0, 6)), *acts], [], [0, 1000]))
+    joined_trace = join_trace(inputs.trace)
+    refusal = build_graph(joined_trace, partition(inputs.trace, joined_trace=joined_trace))
     assert isinstance(refusal, Refusal)
     assert "record of its launch" in refusal.reason
 
 
 def test_a_trace_with_a_hole_is_refused() -> None:
     acts = [Act("K", 10, 60, Call(0, 6))]
-    drawn = draw(Drawing(acts, [], [0, 1000], lost=((200, 300),)))
-    joined = join(drawn.trace)
-    refusal = build(joined, partition(drawn.trace, joined=joined))
+    inputs = draw(Drawing(acts, [], [0, 1000], lost=((200, 300),)))
+    joined_trace = join_trace(inputs.trace)
+    refusal = build_graph(joined_trace, partition(inputs.trace, joined_trace=joined_trace))
     assert isinstance(refusal, Refusal)
     assert "missing in 10%" in refusal.reason

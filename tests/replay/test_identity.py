@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gapless.accounting import join, partition
+from gapless.accounting import join_trace, partition
 from gapless.formats import read
 from gapless.model.leaf import LEAVES
-from gapless.replay.graph import build
-from gapless.replay.identity import identity, unsound
-from gapless.replay.nodes import Graph, Op, Played, Thread
-from gapless.replay.scene import Scene, usual
+from gapless.replay.graph import build_graph
+from gapless.replay.identity import check_identity, find_fault
+from gapless.replay.nodes import Graph, Op, SimulatedSteps, GraphThread
+from gapless.replay.scene import Scene, usual_alpha
 from gapless.replay.select import view_of
 from gapless.replay.simulate import simulate
 from tests.accounting.drawing import Act, Call, Drawing
@@ -25,110 +25,110 @@ CASES = sorted(path.name.removesuffix(".json.gz") for path in DATA.glob("*.json.
 
 
 @cache
-def graph(case: str) -> Graph:
+def read_graph(case: str) -> Graph:
     trace = read(DATA / f"{case}.json.gz")
-    joined = join(trace)
-    found = build(joined, partition(trace, joined=joined))
-    assert isinstance(found, Graph), found
-    return found
+    joined_trace = join_trace(trace)
+    graph = build_graph(joined_trace, partition(trace, joined_trace=joined_trace))
+    assert isinstance(graph, Graph), graph
+    return graph
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_real_windows_are_given_back(case: str) -> None:
-    found = identity(graph(case), simulate)
-    assert found.passes, found.why_not
-    assert found.error is not None
-    assert abs(found.error) < 0.005
-    assert len(found.steps) == len(graph(case).counted) >= 5
-    assert found.unexplained < 0.01
+    check = check_identity(read_graph(case), simulate)
+    assert check.passes, check.refusal
+    assert check.error is not None
+    assert abs(check.error) < 0.005
+    assert len(check.steps) == len(read_graph(case).counted_steps) >= 5
+    assert check.unexplained < 0.01
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_threads_do_what_the_account_says_and_nothing_is_lost(case: str) -> None:
-    found = graph(case)
-    main = found.threads[0]
-    waits = np.isin(main.ops, (Op.WAIT, Op.SYNC, Op.EVENT, Op.COPY))
-    calls = (main.end - main.begin)[waits].sum()
-    assert main.amounts.sum() + main.stall.sum() + main.own[~waits].sum() + calls == (
-        main.end[-1] - found.start
+    graph = read_graph(case)
+    main = graph.threads[0]
+    is_wait = np.isin(main.ops, (Op.WAIT, Op.SYNC, Op.EVENT, Op.COPY))
+    calls = (main.end - main.begin)[is_wait].sum()
+    assert main.amounts.sum() + main.stall.sum() + main.own_ns[~is_wait].sum() + calls == (
+        main.end[-1] - graph.start
     )
-    assert main.end[-1] <= found.steps[-1]
-    assert [op for op in main.ops.tolist() if op == Op.STEP] == [Op.STEP] * len(found.steps)
+    assert main.end[-1] <= graph.steps[-1]
+    assert [op for op in main.ops.tolist() if op == Op.STEP] == [Op.STEP] * len(graph.steps)
 
 
 def test_loading_is_asked_for_once_a_step() -> None:
-    main = graph("loader_workers").threads[0]
-    asked = [int((main.ops[main.step == step] == Op.ASK).sum()) for step in range(6)]
-    assert asked == [1] * 6
+    main = read_graph("loader_workers").threads[0]
+    n_asks = [int((main.ops[main.step == step] == Op.ASK).sum()) for step in range(6)]
+    assert n_asks == [1] * 6
 
 
-def changed(case: str, edit: Callable[[Thread], Thread]) -> Graph:
-    found = graph(case)
-    return replace(found, threads=tuple(edit(one) for one in found.threads))
+def edit_threads(case: str, edit: Callable[[GraphThread], GraphThread]) -> Graph:
+    graph = read_graph(case)
+    return replace(graph, threads=tuple(edit(thread) for thread in graph.threads))
 
 
 def test_a_missing_hand_off_does_not_pass() -> None:
-    def alone(thread: Thread) -> Thread:
-        handed = np.isin(thread.ops, (Op.EMIT, Op.WAIT))
+    def cut_hand_offs(thread: GraphThread) -> GraphThread:
+        is_hand_off = np.isin(thread.ops, (Op.EMIT, Op.WAIT))
         return replace(
             thread,
-            ops=np.where(handed, Op.EVENT, thread.ops).astype(np.int8),
-            args=np.where(handed, -1, thread.args).astype(np.int32),
+            ops=np.where(is_hand_off, Op.EVENT, thread.ops).astype(np.int8),
+            args=np.where(is_hand_off, -1, thread.args).astype(np.int32),
         )
 
-    found = identity(changed("eager_launch_bound", alone), simulate)
-    assert not found.passes
-    assert "the step is -" in str(found.why_not)
+    check = check_identity(edit_threads("eager_launch_bound", cut_hand_offs), simulate)
+    assert not check.passes
+    assert "the step is -" in str(check.refusal)
 
 
 def test_threads_that_wait_for_ever_do_not_pass() -> None:
-    def deaf(thread: Thread) -> Thread:
-        waits = thread.ops == Op.WAIT
-        return replace(thread, args=np.where(waits, 9999, thread.args).astype(np.int32))
+    def deaf(thread: GraphThread) -> GraphThread:
+        is_wait = thread.ops == Op.WAIT
+        return replace(thread, args=np.where(is_wait, 9999, thread.args).astype(np.int32))
 
-    found = identity(changed("eager_launch_bound", deaf), simulate)
-    assert (found.error, found.passes) == (None, False)
-    assert "wait for ever" in str(found.why_not)
+    check = check_identity(edit_threads("eager_launch_bound", deaf), simulate)
+    assert (check.error, check.passes) == (None, False)
+    assert "wait for ever" in str(check.refusal)
 
 
 def test_waits_that_nothing_explains_do_not_pass() -> None:
-    found = identity(replace(graph("compiled"), unexplained=0.06), simulate)
-    assert not found.passes
-    assert "6%" in str(found.why_not)
+    check = check_identity(replace(read_graph("compiled"), unexplained=0.06), simulate)
+    assert not check.passes
+    assert "6%" in str(check.refusal)
 
 
 def test_what_an_identity_misses_makes_intervals_wider() -> None:
-    found = identity(graph("compiled"), simulate)
-    assert found.allowed == 0.02
-    joined = join(read(DATA / "compiled.json.gz"))
-    ledger = partition(joined.threads.trace, joined=joined)
-    off = replace(found, error=-0.012)
-    one = Scene(view_of(joined, ledger), graph("compiled"), off, usual(), anchored=True)
-    assert one.off == pytest.approx(0.007)
-    assert replace(one, identity=replace(found, error=0.004)).off == 0.0
+    check = check_identity(read_graph("compiled"), simulate)
+    assert check.max_error == 0.02
+    joined_trace = join_trace(read(DATA / "compiled.json.gz"))
+    ledger = partition(joined_trace.threads.trace, joined_trace=joined_trace)
+    inexact = replace(check, error=-0.012)
+    scene = Scene(view_of(joined_trace, ledger), read_graph("compiled"), inexact, usual_alpha(), anchored=True)
+    assert scene.error_share == pytest.approx(0.007)
+    assert replace(scene, identity=replace(check, error=0.004)).error_share == 0.0
 
 
-def broken(case: str) -> Graph:
-    found = graph_of(
+def break_graph(case: str) -> Graph:
+    graph = graph_of(
         Drawing([Act("K", 10, 60, Call(0, 6)), Act("L", 70, 90, Call(20, 26))], [], [0, 99])
     )
-    work, main = found.work, found.threads[0]
+    work, main = graph.work, graph.threads[0]
     match case:
         case "a regular step":
-            return replace(found, counted=())
+            return replace(graph, counted_steps=())
         case "has no length":
-            return replace(found, steps=np.array([0]))
+            return replace(graph, steps=np.array([0]))
         case "negative":
             amounts = np.zeros((len(main.ops), len(LEAVES)), np.int64)
             amounts[0, 0] = -1
-            return replace(found, threads=(replace(main, amounts=amounts),))
+            return replace(graph, threads=(replace(main, amounts=amounts),))
         case "an activity has no length":
-            return replace(found, work=replace(work, duration=np.array([50, 0])))
+            return replace(graph, work=replace(work, duration=np.array([50, 0])))
         case "launched after it":
-            return replace(found, work=replace(work, after=((1,), ())))
+            return replace(graph, work=replace(work, after=((1,), ())))
         case _:
             args = np.array([0, 0, 0], np.int32)
-            return replace(found, threads=(replace(main, args=args),))
+            return replace(graph, threads=(replace(main, args=args),))
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def broken(case: str) -> Graph:
     ],
 )
 def test_a_graph_that_no_trace_can_give_is_not_played(case: str, reason: str) -> None:
-    def never(graph: Graph, alpha: float) -> Played:
+    def never(graph: Graph, alpha: float) -> SimulatedSteps:
         raise AssertionError((graph, alpha))
 
-    found = identity(broken(case), never)
-    assert reason in str(unsound(broken(case)))
-    assert (found.passes, found.error) == (False, None)
-    assert reason in str(found.why_not)
+    check = check_identity(break_graph(case), never)
+    assert reason in str(find_fault(break_graph(case)))
+    assert (check.passes, check.error) == (False, None)
+    assert reason in str(check.refusal)

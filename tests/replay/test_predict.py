@@ -7,92 +7,92 @@ from functools import cache
 import numpy as np
 import pytest
 
-from gapless.model.change import Change, Copied, Drop, Feed, Hosted, Merge, Omit, Scale
-from gapless.model.interval import Interval
+from gapless.model.change import Change, CopyChange, Drop, LoaderChange, HostChange, Merge, Omit, Scale
+from gapless.model.interval import Estimate
 from gapless.replay.alpha import Alpha
-from gapless.replay.predict import family, predict
+from gapless.replay.predict import family_of, predict
 from gapless.replay.scene import Scene
-from gapless.replay.uncertainty import Ends, Played, interval, pooled, wider
+from gapless.replay.uncertainty import BoundLengths, StepComparison, estimate_speedup, pool_windows, widen_by_mismatch
 from tests.replay import windows
 
 ITEM = Omit(("aten::item",))
-HALF = Interval(0.5, 0.5, 0.5)
+HALF = Estimate(0.5, 0.5, 0.5)
 
 
 @cache
-def reading() -> Scene:
-    return windows.scene_of(windows.training(windows.reading, 1000))
+def readback_scene() -> Scene:
+    return windows.scene_of(windows.draw_training(windows.readback_step, 1000))
 
 
-def speedup(*changes: Change, scene: Scene | None = None) -> Interval:
-    found = predict([scene or reading()], changes)
-    assert found.speedup is not None, found.refused
-    return found.speedup
+def predict_speedup(*changes: Change, scene: Scene | None = None) -> Estimate:
+    prediction = predict([scene or readback_scene()], changes)
+    assert prediction.speedup is not None, prediction.refused
+    return prediction.speedup
 
 
 def test_a_gain_is_the_ratio_of_two_replays() -> None:
-    assert speedup(ITEM).mid == pytest.approx(1000 / 804)
-    assert speedup(ITEM).low < 1000 / 804 < speedup(ITEM).high
+    assert predict_speedup(ITEM).mid == pytest.approx(1000 / 804)
+    assert predict_speedup(ITEM).low < 1000 / 804 < predict_speedup(ITEM).high
 
 
 def test_no_change_is_worth_nothing() -> None:
-    found = speedup(Omit(("aten::nonzero",)))
-    assert found.mid == 1
-    assert found.high - found.low < 0.01
+    speedup = predict_speedup(Omit(("aten::nonzero",)))
+    assert speedup.mid == 1
+    assert speedup.high - speedup.low < 0.01
 
 
 def test_changes_together_are_played_together() -> None:
-    kernels = Scale(Interval(0.2, 0.2, 0.2), leaves=("busy.",))
-    alone = [1 - 1 / speedup(one).mid for one in (ITEM, kernels)]
-    both = speedup(ITEM, kernels).mid
-    assert both == pytest.approx(1000 / 540)  # the host's own time bounds it
-    assert sum(alone) == pytest.approx(0.196 + 0.4)
+    kernels = Scale(Estimate(0.2, 0.2, 0.2), leaves=("busy.",))
+    gains = [1 - 1 / predict_speedup(change).mid for change in (ITEM, kernels)]
+    both_mid = predict_speedup(ITEM, kernels).mid
+    assert both_mid == pytest.approx(1000 / 540)  # the host's own time bounds it
+    assert sum(gains) == pytest.approx(0.196 + 0.4)
 
 
 def test_what_is_not_known_of_a_factor_widens_the_interval() -> None:
     kernels = (ITEM, Scale(HALF, leaves=("busy.",)))
-    open_one = (ITEM, Scale(Interval(0.3, 0.8, 1.0), leaves=("busy.",)))
-    known, unknown = speedup(*kernels), speedup(*open_one)
-    assert unknown.high / unknown.low > 1.2 * known.high / known.low
+    open_one = (ITEM, Scale(Estimate(0.3, 0.8, 1.0), leaves=("busy.",)))
+    narrow_gain, wide_gain = predict_speedup(*kernels), predict_speedup(*open_one)
+    assert wide_gain.high / wide_gain.low > 1.2 * narrow_gain.high / narrow_gain.low
 
 
 def test_of_steps_that_tracing_may_have_cost_whole_nothing_is_predicted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def nothing(*_: object) -> Played:
-        return Played(np.zeros(3), np.zeros(3))
+    def play_nothing(*_: object) -> StepComparison:
+        return StepComparison(np.zeros(3), np.zeros(3))
 
-    monkeypatch.setattr("gapless.replay.predict._played", nothing)
-    found = predict([reading()], (ITEM,))
-    assert found.speedup is None
-    assert found.refused is not None
-    assert "tracing them" in found.refused
+    monkeypatch.setattr("gapless.replay.predict._compare_steps", play_nothing)
+    prediction = predict([readback_scene()], (ITEM,))
+    assert prediction.speedup is None
+    assert prediction.refused is not None
+    assert "tracing them" in prediction.refused
 
 
 def test_a_change_that_leaves_nothing_has_a_bounded_gain() -> None:
-    found = interval(Played(np.full(4, 1e6), np.zeros(4)), "kernel")
-    assert found.mid == pytest.approx(50)
-    assert found.high < math.inf
+    estimate = estimate_speedup(StepComparison(np.full(4, 1e6), np.zeros(4)), "kernel")
+    assert estimate.mid == pytest.approx(50)
+    assert estimate.high < math.inf
 
 
 def test_a_sync_is_worth_no_more_than_at_the_most_that_tracing_may_have_cost() -> None:
-    dear = replace(reading(), alpha=Alpha(0.0, 0.0, 60_000.0, bound=True, error=0.0), plain={})
-    at_most = dear.unchanged(60_000.0).sum() / dear.changed([ITEM], 60_000.0).sum()
-    assert at_most < speedup(ITEM).mid
-    assert speedup(ITEM, scene=dear).low <= at_most
+    dear_scene = replace(readback_scene(), alpha=Alpha(0.0, 0.0, 60_000.0, only_bounds=True, error=0.0), lengths_by_alpha={})
+    at_most = dear_scene.unchanged_steps(60_000.0).sum() / dear_scene.changed_steps([ITEM], 60_000.0).sum()
+    assert at_most < predict_speedup(ITEM).mid
+    assert predict_speedup(ITEM, scene=dear_scene).low <= at_most
 
 
 def test_a_replay_that_misses_the_plain_step_is_told_with_a_wider_interval() -> None:
-    off = replace(reading(), alpha=Alpha(0.0, 0.0, 0.0, bound=False, error=0.08, wide=True))
-    assert speedup(ITEM, scene=off).low < speedup(ITEM).low
+    inexact_scene = replace(readback_scene(), alpha=Alpha(0.0, 0.0, 0.0, only_bounds=False, error=0.08, wide=True))
+    assert predict_speedup(ITEM, scene=inexact_scene).low < predict_speedup(ITEM).low
 
 
 def test_a_wide_interval_grows_by_no_more_than_twice_what_the_window_is_off() -> None:
-    narrow, wide = Interval(0.99, 1.0, 1.01), Interval(0.5, 1.0, 2.0)
-    assert wider(narrow, 0.0) == narrow
-    assert wider(narrow, 0.1).low == pytest.approx(0.99**2)
-    assert wider(wide, -0.1).low == pytest.approx(0.5 * math.exp(-0.2))
-    assert wider(wide, 0.1).high == pytest.approx(2.0 * math.exp(0.2))
+    narrow, wide = Estimate(0.99, 1.0, 1.01), Estimate(0.5, 1.0, 2.0)
+    assert widen_by_mismatch(narrow, 0.0) == narrow
+    assert widen_by_mismatch(narrow, 0.1).low == pytest.approx(0.99**2)
+    assert widen_by_mismatch(wide, -0.1).low == pytest.approx(0.5 * math.exp(-0.2))
+    assert widen_by_mismatch(wide, 0.1).high == pytest.approx(2.0 * math.exp(0.2))
 
 
 def test_nothing_is_predicted_without_a_window() -> None:
@@ -100,14 +100,14 @@ def test_nothing_is_predicted_without_a_window() -> None:
 
 
 def test_a_loader_that_was_not_recorded_is_not_predicted() -> None:
-    found = predict([reading()], [Feed(0, num_workers=4)])
-    assert found.speedup is None
-    assert found.refused is not None
-    assert "not recorded" in found.refused
+    prediction = predict([readback_scene()], [LoaderChange(0, num_workers=4)])
+    assert prediction.speedup is None
+    assert prediction.refused is not None
+    assert "not recorded" in prediction.refused
 
 
 def test_a_loader_that_is_never_waited_for_needs_no_recording() -> None:
-    assert speedup(Feed(0, wait=False)).mid == 1
+    assert predict_speedup(LoaderChange(0, wait=False)).mid == 1
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_a_loader_that_is_never_waited_for_needs_no_recording() -> None:
         (Scale(HALF, leaves=("copy.d2h",)), "copy"),
         (Scale(HALF, names=("*gemm*",)), "kernel"),
         (Merge(("Optimizer.step#*",), 4), "host"),
-        (Hosted(("idle.host",), HALF), "host"),
-        (Copied(pinned=True), "copy"),
-        (Feed(0, wait=False), "feed"),
+        (HostChange(("idle.host",), HALF), "host"),
+        (CopyChange(pinned=True), "copy"),
+        (LoaderChange(0, wait=False), "feed"),
     ],
 )
 def test_each_change_is_of_a_family(change: Change, kind: str) -> None:
-    assert family([change]) == kind
+    assert family_of([change]) == kind
 
 
 def steps(*lengths: float) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -137,23 +137,23 @@ def steps(*lengths: float) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
 
 
 def test_the_interval_holds_the_ratio() -> None:
-    found = interval(Played(steps(10, 12, 11, 13), steps(8, 9, 9, 10)), "kernel")
-    assert found.low < found.mid < found.high
-    assert found.mid == pytest.approx(46 / 36)
+    estimate = estimate_speedup(StepComparison(steps(10, 12, 11, 13), steps(8, 9, 9, 10)), "kernel")
+    assert estimate.low < estimate.mid < estimate.high
+    assert estimate.mid == pytest.approx(46 / 36)
 
 
 def test_an_end_that_is_far_off_pulls_its_side_only() -> None:
-    plain = Played(steps(10, 10, 10), steps(8, 8, 8))
-    ends = Ends(steps(8, 8, 8), steps(10, 10, 10))
-    narrow, wide = interval(plain, "kernel"), interval(replace(plain, only=(ends,)), "kernel")
+    plain = StepComparison(steps(10, 10, 10), steps(8, 8, 8))
+    ends = BoundLengths(steps(8, 8, 8), steps(10, 10, 10))
+    narrow, wide = estimate_speedup(plain, "kernel"), estimate_speedup(replace(plain, change_bounds=(ends,)), "kernel")
     assert wide.low < narrow.low
     assert wide.high == pytest.approx(narrow.high)
 
 
 def test_windows_are_pooled_step_by_step() -> None:
-    ends = Ends(steps(1), steps(3))
-    one = Played(steps(10), steps(5), ((ends, ends),), (ends,))
-    both = pooled([one, one])
-    assert both.unchanged.tolist() == [10, 10]
-    assert both.only[0].high.tolist() == [3, 3]
-    assert both.both[0][1].low.tolist() == [1, 1]
+    ends = BoundLengths(steps(1), steps(3))
+    comparison = StepComparison(steps(10), steps(5), ((ends, ends),), (ends,))
+    pool = pool_windows([comparison, comparison])
+    assert pool.unchanged_ns.tolist() == [10, 10]
+    assert pool.change_bounds[0].high.tolist() == [3, 3]
+    assert pool.common_bounds[0][1].low.tolist() == [1, 1]

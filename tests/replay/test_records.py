@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gapless.accounting import join, partition
+from gapless.accounting import join_trace, partition
 from gapless.formats import read
-from gapless.replay.graph import build
-from gapless.replay.identity import identity
+from gapless.replay.graph import build_graph
+from gapless.replay.identity import check_identity
 from gapless.replay.nodes import Graph
 from gapless.replay.simulate import simulate
 from gapless.store.unpack import unpack
@@ -16,7 +16,7 @@ from gapless.store.unpack import unpack
 RECORDS = Path(__file__).parents[1] / "zoo" / "records"
 CASES = sorted(menu.parent.name for menu in RECORDS.glob("*/menu.json"))
 SOME_FAST = [
-    pytest.param(case, marks=[pytest.mark.slow] if at % 8 else []) for at, case in enumerate(CASES)
+    pytest.param(case, marks=[pytest.mark.slow] if index % 8 else []) for index, case in enumerate(CASES)
 ]
 
 
@@ -28,12 +28,12 @@ def test_windows_of_records_are_given_back(case: str, tmp_path: Path) -> None:
         if "stacks" in window.name:
             continue
         trace = read(window)
-        joined = join(trace)
-        graph = build(joined, partition(trace, joined=joined))
+        joined_trace = join_trace(trace)
+        graph = build_graph(joined_trace, partition(trace, joined_trace=joined_trace))
         assert isinstance(graph, Graph), graph
-        found = identity(graph, simulate)
-        assert found.passes, (window.name, found.why_not)
-        assert found.error is not None
-        assert abs(found.error) < 0.002
+        check = check_identity(graph, simulate)
+        assert check.passes, (window.name, check.refusal)
+        assert check.error is not None
+        assert abs(check.error) < 0.002
         if not graph.on_device:
-            assert found.steps == (0.0,) * len(found.steps)
+            assert check.steps == (0.0,) * len(check.steps)

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue.work_examples import worked
-from gapless.model.facts import Filling
+from gapless.catalogue.work_examples import example_work
+from gapless.model.facts import PaddingStats
 from gapless.model.work import Work
-from gapless.replay.roofline import SAME
-from gapless.replay.shorter import aim_of, looked_up, shortened, with_length
+from gapless.replay.roofline import NO_CHANGE
+from gapless.replay.shorter import length_target, is_looked_up, shorten_factor, rows_with_length
 
-FILLING = Filling(
+PADDING = PaddingStats(
     batches=9,
     rows=8,
     length=600,
@@ -18,73 +18,73 @@ FILLING = Filling(
     filled=0.2,
     longest=0.4,
     square=0.06,
-    told=True,
+    declared=True,
     varies=False,
     kind="float",
     dimensions=3,
 )
-STRIDED = worked("aten::conv1d", ((8, 80, 600), (64, 80, 3)), 10, "busy.math")
-SHORT = worked("aten::mm", ((1200, 64), (64, 256)), 5, "busy.math")  # 8 times a quarter of 600
-HEAD = worked("aten::mm", ((8, 64), (64, 32)), 1, "busy.math")
-STEP = worked("aten::add_", ((600, 64), (600, 64)), 2, "busy.optimizer")
-WEIGHTS = worked("aten::to", ((600, 64),), 1, "busy.cast")  # as a parameter is
+STRIDED = example_work("aten::conv1d", ((8, 80, 600), (64, 80, 3)), 10, "busy.math")
+SHORT = example_work("aten::mm", ((1200, 64), (64, 256)), 5, "busy.math")  # 8 times a quarter of 600
+HEAD = example_work("aten::mm", ((8, 64), (64, 32)), 1, "busy.math")
+STEP = example_work("aten::add_", ((600, 64), (600, 64)), 2, "busy.optimizer")
+WEIGHTS = example_work("aten::to", ((600, 64),), 1, "busy.cast")  # as a parameter is
 
 
 def test_what_goes_with_the_length_has_it_among_its_sizes_beside_the_batch() -> None:
     rows = (STRIDED, SHORT, HEAD, STEP, WEIGHTS)
-    assert with_length(rows, FILLING) == (STRIDED, SHORT)
+    assert rows_with_length(rows, PADDING) == (STRIDED, SHORT)
 
 
 def test_without_strides_a_shorter_size_is_no_length() -> None:
-    assert with_length((SHORT,), FILLING) == ()
-    whole = worked("aten::mm", ((4800, 64), (64, 256)), 5, "busy.math")
-    assert with_length((whole, SHORT), FILLING) == (whole,)
+    assert rows_with_length((SHORT,), PADDING) == ()
+    full = example_work("aten::mm", ((4800, 64), (64, 256)), 5, "busy.math")
+    assert rows_with_length((full, SHORT), PADDING) == (full,)
 
 
 def test_packed_rows_are_left_alone() -> None:
-    packed = worked("aten::mm", ((963, 64), (64, 256)), 5, "busy.math")
-    assert with_length((packed,), FILLING) == ()
+    packed_rows = example_work("aten::mm", ((963, 64), (64, 256)), 5, "busy.math")
+    assert rows_with_length((packed_rows,), PADDING) == ()
 
 
-def factor_of(work: Work, filling: Filling = FILLING, kernel_ns: float | None = 0.0) -> float:
-    found = shortened((work,), filling, kernel_ns)(work)
-    assert found.low <= found.mid <= found.high
-    return found.low
+def factor_of(work: Work, padding: PaddingStats = PADDING, kernel_ns: float | None = 0.0) -> float:
+    estimate = shorten_factor((work,), padding, kernel_ns)(work)
+    assert estimate.low <= estimate.mid <= estimate.high
+    return estimate.low
 
 
 def test_at_best_all_of_it_goes_but_what_the_mean_row_fills() -> None:
-    long = worked("aten::mm", ((4800, 64), (64, 256)), 1e6, "busy.math")
+    long = example_work("aten::mm", ((4800, 64), (64, 256)), 1e6, "busy.math")
     assert factor_of(long) == pytest.approx(0.2)
-    assert factor_of(HEAD) == SAME.low
+    assert factor_of(HEAD) == NO_CHANGE.low
 
 
 def test_scores_go_with_the_square_of_the_length() -> None:
-    scores = worked("aten::_softmax", ((8, 4, 600, 600),), 1e6, "busy.norm_reduce")
-    fused = worked("aten::_flash_attention_forward", ((8, 600, 4, 64),), 1e6, "busy.tc_math")
+    scores = example_work("aten::_softmax", ((8, 4, 600, 600),), 1e6, "busy.norm_reduce")
+    fused = example_work("aten::_flash_attention_forward", ((8, 600, 4, 64),), 1e6, "busy.tc_math")
     assert factor_of(scores) == pytest.approx(0.06)
     assert factor_of(fused) == pytest.approx(0.06)
 
 
 def test_the_fixed_cost_of_calls_stays() -> None:
-    half = worked("aten::gelu", ((8, 600, 64),), 0.007, "busy.elementwise", launches=0)
+    half = example_work("aten::gelu", ((8, 600, 64),), 0.007, "busy.elementwise", launches=0)
     assert factor_of(half) == pytest.approx(0.5 + 0.5 * 0.2)  # 3.5 µs of 7
-    launched = worked("aten::gelu", ((8, 600, 64),), 0.004, "busy.elementwise")
-    assert factor_of(launched, kernel_ns=2000.0) == pytest.approx(0.5 + 0.5 * 0.2)
+    launch = example_work("aten::gelu", ((8, 600, 64),), 0.004, "busy.elementwise")
+    assert factor_of(launch, kernel_ns=2000.0) == pytest.approx(0.5 + 0.5 * 0.2)
 
 
 def test_at_worst_rows_are_cut_where_the_longest_of_their_batch_ends() -> None:
-    assert aim_of(FILLING).linear.high == pytest.approx(0.4)  # the same as three quarters
-    assert aim_of(replace(FILLING, longest=0.3)).linear.high == pytest.approx(0.3)
-    sorting = aim_of(replace(FILLING, longest=1.0))
+    assert length_target(PADDING).linear.high == pytest.approx(0.4)  # the same as three quarters
+    assert length_target(replace(PADDING, longest=0.3)).linear.high == pytest.approx(0.3)
+    sorting = length_target(replace(PADDING, longest=1.0))
     assert sorting.linear.high == pytest.approx(0.2 + 0.25 * 0.8)
     assert sorting.squared.high == pytest.approx(0.06 + 0.4**2 - 0.2**2)
-    alike = aim_of(replace(FILLING, filled=1.0, longest=1.0, square=1.0))
-    assert alike.linear == alike.squared == SAME
+    alike = length_target(replace(PADDING, filled=1.0, longest=1.0, square=1.0))
+    assert alike.linear == alike.squared == NO_CHANGE
 
 
 def test_whole_batches_are_looked_up_in_tables() -> None:
-    ids = replace(FILLING, kind="int", dimensions=2)
-    embedding = worked("aten::embedding", ((1000, 64), (8, 600)), 1, "busy.index")
-    assert looked_up((embedding,), ids)
-    assert not looked_up((embedding,), replace(ids, lengths=(300,)))
-    assert not looked_up((worked("aten::add", ((8, 600),), 1, "busy.math"),), ids)
+    ids = replace(PADDING, kind="int", dimensions=2)
+    embedding = example_work("aten::embedding", ((1000, 64), (8, 600)), 1, "busy.index")
+    assert is_looked_up((embedding,), ids)
+    assert not is_looked_up((embedding,), replace(ids, lengths=(300,)))
+    assert not is_looked_up((example_work("aten::add", ((8, 600),), 1, "busy.math"),), ids)

@@ -8,30 +8,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.model.trace import Int64
-from gapless.replay.nodes import Graph, Op, Played
+from gapless.replay.nodes import Graph, Op, SimulatedSteps
 from gapless.replay.simulate import StuckError, simulate
-from tests.replay.graphs import A, W, graph, launched
+from tests.replay.graphs import Anchor, Job, make_graph, launch_anchors
 
 
-def starts(played: Played) -> list[int]:
-    return played.start.tolist()
+def starts(simulated: SimulatedSteps) -> list[int]:
+    return simulated.start.tolist()
 
 
-def ends(played: Played) -> list[int]:
-    return played.end.tolist()
+def ends(simulated: SimulatedSteps) -> list[int]:
+    return simulated.end.tolist()
 
 
 def test_an_activity_starts_a_lag_after_its_launch_has_returned() -> None:
-    played = simulate(graph(launched(0), acts=[W(100, lag=3)]))
-    assert starts(played) == [18]
-    assert ends(played) == [118]
-    assert played.threads[0].tolist() == [15]
-    assert played.begun[0].tolist() == [10]
+    simulated = simulate(make_graph(launch_anchors(0), acts=[Job(100, lag=3)]))
+    assert starts(simulated) == [18]
+    assert ends(simulated) == [118]
+    assert simulated.threads[0].tolist() == [15]
+    assert simulated.segment_starts[0].tolist() == [10]
 
 
 def test_a_queued_activity_starts_a_gap_after_the_one_before() -> None:
-    played = simulate(graph(launched(0, 1), acts=[W(100, lag=3), W(50, lag=3, gap=2)]))
-    assert starts(played) == [18, 120]
+    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(100, lag=3), Job(50, lag=3, gap=2)]))
+    assert starts(simulated) == [18, 120]
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_a_queued_activity_starts_a_gap_after_the_one_before() -> None:
     ],
 )
 def test_a_gap_is_of_what_came_before_the_other_was_over(duration: int, start: int) -> None:
-    played = simulate(graph(launched(0, 1), acts=[W(duration, lag=3), W(50, lag=3, gap=8)]))
-    assert starts(played) == [18, start]
+    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(duration, lag=3), Job(50, lag=3, gap=8)]))
+    assert starts(simulated) == [18, start]
 
 
 @pytest.mark.parametrize(
@@ -56,163 +56,163 @@ def test_a_gap_is_of_what_came_before_the_other_was_over(duration: int, start: i
     ],
 )
 def test_what_comes_sooner_may_have_to_queue(lag: int, start: int) -> None:
-    played = simulate(graph(launched(0, 1), acts=[W(13, lag=3), W(50, lag=lag, gap=8)]))
-    assert starts(played) == [18, start]
+    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(13, lag=3), Job(50, lag=lag, gap=8)]))
+    assert starts(simulated) == [18, start]
 
 
 def test_what_came_with_its_predecessor_follows_by_its_gap() -> None:
-    played = simulate(graph(launched(0, 1), acts=[W(13, lag=3), W(50, lag=3, gap=8, slot=0)]))
-    assert starts(played) == [18, 39]
+    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(13, lag=3), Job(50, lag=3, gap=8, slot=0)]))
+    assert starts(simulated) == [18, 39]
 
 
 def test_streams_run_beside_each_other() -> None:
-    played = simulate(graph(launched(0, 1), acts=[W(100), W(50, stream=1)]))
-    assert ends(played) == [115, 80]
+    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(100), Job(50, stream=1)]))
+    assert ends(simulated) == [115, 80]
 
 
 def test_a_wait_for_another_stream_takes_a_hop() -> None:
-    acts = [W(100), W(50, stream=1, after=(0,))]
-    assert starts(simulate(graph(launched(0, 1), acts=acts, hop=4))) == [15, 119]
+    acts = [Job(100), Job(50, stream=1, after=(0,))]
+    assert starts(simulate(make_graph(launch_anchors(0, 1), acts=acts, hop=4))) == [15, 119]
 
 
 def test_what_nothing_explains_is_added() -> None:
-    played = simulate(graph(launched(0, 1), acts=[W(100, late=7), W(50, gap=1, late=9)]))
-    assert starts(played) == [22, 132]
+    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(100, late=7), Job(50, gap=1, late=9)]))
+    assert starts(simulated) == [22, 132]
 
 
 def test_a_wait_for_what_is_not_enqueued_is_none() -> None:
-    acts = [W(50, after=(1,)), W(100, stream=1)]
-    assert starts(simulate(graph(launched(0, 1), acts=acts))) == [15, 30]
+    acts = [Job(50, after=(1,)), Job(100, stream=1)]
+    assert starts(simulate(make_graph(launch_anchors(0, 1), acts=acts))) == [15, 30]
 
 
 def test_a_synchronisation_waits_for_what_is_enqueued_by_then() -> None:
-    sync = A(Op.SYNC, -1, before=20, own=6)
-    played = simulate(graph([*launched(0), sync, *launched(1)], acts=[W(100), W(100)]))
-    assert played.threads[0].tolist() == [15, 121, 136]
-    assert starts(played) == [15, 136]
+    sync = Anchor(Op.SYNC, -1, segment_ns=20, own_ns=6)
+    simulated = simulate(make_graph([*launch_anchors(0), sync, *launch_anchors(1)], acts=[Job(100), Job(100)]))
+    assert simulated.threads[0].tolist() == [15, 121, 136]
+    assert starts(simulated) == [15, 136]
 
 
 def test_a_synchronisation_of_one_stream_does_not_wait_for_another() -> None:
-    sync = A(Op.SYNC, 1, before=0, own=0)
-    played = simulate(graph([*launched(0, 1), sync], acts=[W(100), W(10, stream=1)]))
-    assert played.threads[0].tolist() == [15, 30, 40]
+    sync = Anchor(Op.SYNC, 1, segment_ns=0, own_ns=0)
+    simulated = simulate(make_graph([*launch_anchors(0, 1), sync], acts=[Job(100), Job(10, stream=1)]))
+    assert simulated.threads[0].tolist() == [15, 30, 40]
 
 
 def test_a_synchronisation_with_nothing_to_wait_for_costs_its_return() -> None:
-    sync = A(Op.SYNC, -1, before=500, own=6)
-    assert simulate(graph([*launched(0), sync], acts=[W(100)])).threads[0].tolist() == [15, 521]
+    sync = Anchor(Op.SYNC, -1, segment_ns=500, own_ns=6)
+    assert simulate(make_graph([*launch_anchors(0), sync], acts=[Job(100)])).threads[0].tolist() == [15, 521]
 
 
 def test_an_event_holds_the_host_until_its_activity_has_ended() -> None:
-    waits = [A(Op.EVENT, 0, before=1, own=2), A(Op.EVENT, -1, before=1, own=2)]
-    played = simulate(graph([*launched(0, 1), *waits], acts=[W(100), W(100)]))
-    assert played.threads[0].tolist() == [15, 30, 117, 120]
+    waits = [Anchor(Op.EVENT, 0, segment_ns=1, own_ns=2), Anchor(Op.EVENT, -1, segment_ns=1, own_ns=2)]
+    simulated = simulate(make_graph([*launch_anchors(0, 1), *waits], acts=[Job(100), Job(100)]))
+    assert simulated.threads[0].tolist() == [15, 30, 117, 120]
 
 
 def test_a_blocking_copy_holds_the_host_until_it_has_ended() -> None:
-    copy = A(Op.COPY, 0, before=10, own=4)
-    played = simulate(graph([copy, *launched(1)], acts=[W(100, lag=3), W(10)]))
-    assert starts(played) == [13, 132]
-    assert played.threads[0].tolist() == [117, 132]
+    copy = Anchor(Op.COPY, 0, segment_ns=10, own_ns=4)
+    simulated = simulate(make_graph([copy, *launch_anchors(1)], acts=[Job(100, lag=3), Job(10)]))
+    assert starts(simulated) == [13, 132]
+    assert simulated.threads[0].tolist() == [117, 132]
 
 
 def test_a_copy_that_is_only_staged_returns_before_its_end() -> None:
-    assert simulate(graph([A(Op.COPY, 0, own=-30)], acts=[W(100)])).threads[0].tolist() == [70]
+    assert simulate(make_graph([Anchor(Op.COPY, 0, own_ns=-30)], acts=[Job(100)])).threads[0].tolist() == [70]
 
 
 def test_a_full_queue_holds_the_launch() -> None:
-    acts = [W(100), W(100), W(100)]
-    played = simulate(graph(launched(0, 1, 2), acts=acts, capacity=2))
-    assert played.threads[0].tolist() == [15, 30, 120]
+    acts = [Job(100), Job(100), Job(100)]
+    simulated = simulate(make_graph(launch_anchors(0, 1, 2), acts=acts, capacity=2))
+    assert simulated.threads[0].tolist() == [15, 30, 120]
 
 
 def test_the_kernels_of_a_graph_take_one_place_in_the_queue() -> None:
-    acts = [W(100), W(100, slot=0), W(100, slot=0), W(100)]
-    rows = [*launched(0), *launched(1, 2, before=0, own=0), *launched(3)]
-    assert simulate(graph(rows, acts=acts, capacity=2)).threads[0].tolist() == [15, 15, 15, 30]
+    acts = [Job(100), Job(100, slot=0), Job(100, slot=0), Job(100)]
+    anchors = [*launch_anchors(0), *launch_anchors(1, 2, segment_ns=0, own_ns=0), *launch_anchors(3)]
+    assert simulate(make_graph(anchors, acts=acts, capacity=2)).threads[0].tolist() == [15, 15, 15, 30]
 
 
 def test_what_was_enqueued_before_the_window_is_in_the_way() -> None:
-    made = graph(launched(0, 1), acts=[W(10, gap=1), W(10, gap=1)], capacity=2)
-    warm = replace(made, begun=np.array([500]), heads=(np.array([400, 500], np.int64),))
-    played = simulate(warm)
-    assert starts(played) == [501, 512]
-    assert played.threads[0].tolist() == [405, 505]
+    queued_graph = make_graph(launch_anchors(0, 1), acts=[Job(10, gap=1), Job(10, gap=1)], capacity=2)
+    warm = replace(queued_graph, backlog_ends=np.array([500]), heads=(np.array([400, 500], np.int64),))
+    simulated = simulate(warm)
+    assert starts(simulated) == [501, 512]
+    assert simulated.threads[0].tolist() == [405, 505]
 
 
 def test_a_step_ends_when_the_device_has_drained_what_was_launched() -> None:
-    step = [A(Op.STEP, at, before=5) for at in range(2)]
-    rows = [*launched(0), step[0], *launched(1), step[1]]
-    assert simulate(graph(rows, acts=[W(100), W(7)])).steps.tolist() == [115, 122]
+    step_anchors = [Anchor(Op.STEP, index, segment_ns=5) for index in range(2)]
+    anchors = [*launch_anchors(0), step_anchors[0], *launch_anchors(1), step_anchors[1]]
+    assert simulate(make_graph(anchors, acts=[Job(100), Job(7)])).steps.tolist() == [115, 122]
 
 
 def test_without_a_device_a_step_ends_on_the_thread() -> None:
-    rows = [A(Op.STEP, 0, before=30), A(Op.STEP, 1, before=20)]
-    assert simulate(graph(rows)).steps.tolist() == [30, 50]
+    anchors = [Anchor(Op.STEP, 0, segment_ns=30), Anchor(Op.STEP, 1, segment_ns=20)]
+    assert simulate(make_graph(anchors)).steps.tolist() == [30, 50]
 
 
 def test_a_thread_waits_for_what_is_handed_to_it() -> None:
-    main = [A(Op.EMIT, 0, before=50, own=1), A(Op.WAIT, 1, before=5), *launched(0)]
-    other = [A(Op.WAIT, 0, own=2), *launched(1), A(Op.EMIT, 1, before=3)]
-    played = simulate(graph(main, other, acts=[W(10), W(10)]))
-    assert played.threads[0].tolist() == [51, 71, 86]
-    assert played.threads[1].tolist() == [53, 68, 71]
+    main = [Anchor(Op.EMIT, 0, segment_ns=50, own_ns=1), Anchor(Op.WAIT, 1, segment_ns=5), *launch_anchors(0)]
+    helper = [Anchor(Op.WAIT, 0, own_ns=2), *launch_anchors(1), Anchor(Op.EMIT, 1, segment_ns=3)]
+    simulated = simulate(make_graph(main, helper, acts=[Job(10), Job(10)]))
+    assert simulated.threads[0].tolist() == [51, 71, 86]
+    assert simulated.threads[1].tolist() == [53, 68, 71]
 
 
 def test_threads_enqueue_in_the_order_of_their_clocks() -> None:
-    main, other = launched(0, before=30), launched(1, before=10)
-    assert starts(simulate(graph(main, other, acts=[W(100), W(100)]))) == [115, 15]
+    main, helper = launch_anchors(0, segment_ns=30), launch_anchors(1, segment_ns=10)
+    assert starts(simulate(make_graph(main, helper, acts=[Job(100), Job(100)]))) == [115, 15]
 
 
 def test_threads_that_wait_for_ever_are_refused() -> None:
-    main, other = [A(Op.WAIT, 1), A(Op.EMIT, 0)], [A(Op.WAIT, 0), A(Op.EMIT, 1)]
+    main, helper = [Anchor(Op.WAIT, 1), Anchor(Op.EMIT, 0)], [Anchor(Op.WAIT, 0), Anchor(Op.EMIT, 1)]
     with pytest.raises(StuckError, match="2 of 2 threads"):
-        simulate(graph(main, other))
+        simulate(make_graph(main, helper))
 
 
 def test_what_tracing_cost_comes_off_each_event_and_a_launch_call() -> None:
-    rows = [A(Op.LAUNCH, 0, before=10, own=5, counts=4), A(Op.STEP, 0, before=100, counts=6)]
-    made = graph(rows, acts=[W(1)])
-    assert simulate(made, 2.0).threads[0].tolist() == [7, 95]
-    assert simulate(made, 3.0).threads[0].tolist() == [3, 85]  # two of twelve from the call
-    assert simulate(made, 9.0).threads[0].tolist() == [0, 46]
+    anchors = [Anchor(Op.LAUNCH, 0, segment_ns=10, own_ns=5, counts=4), Anchor(Op.STEP, 0, segment_ns=100, counts=6)]
+    traced_graph = make_graph(anchors, acts=[Job(1)])
+    assert simulate(traced_graph, 2.0).threads[0].tolist() == [7, 95]
+    assert simulate(traced_graph, 3.0).threads[0].tolist() == [3, 85]  # two of twelve from the call
+    assert simulate(traced_graph, 9.0).threads[0].tolist() == [0, 46]
 
 
 def test_a_stall_stays_whatever_tracing_cost() -> None:
-    made = graph([A(Op.STEP, 0, before=10, counts=4, stall=1000)])
-    assert simulate(made, 5.0).steps.tolist() == [1000]
+    stalled_graph = make_graph([Anchor(Op.STEP, 0, segment_ns=10, counts=4, stall=1000)])
+    assert simulate(stalled_graph, 5.0).steps.tolist() == [1000]
 
 
 @dataclass
-class Every:
+class PeriodicLoader:
     """A loader that has a batch each so many nanoseconds."""
 
-    each: int
-    asked: list[int] = field(default_factory=list[int])
+    period_ns: int
+    asks: list[int] = field(default_factory=list[int])
 
-    def got(self, ask_ns: int) -> int:
-        self.asked.append(ask_ns)
-        return max(ask_ns + 1, self.each * len(self.asked))
+    def hand_over(self, ask_ns: int) -> int:
+        self.asks.append(ask_ns)
+        return max(ask_ns + 1, self.period_ns * len(self.asks))
 
 
-def _with_data(loader: int = -1) -> Graph:
-    one = [A(Op.ASK, loader, before=10), A(Op.DATA, loader, before=70, own=3)]
-    return graph([*one, A(Op.STEP, 0, before=5), *one, A(Op.STEP, 1, before=5)])
+def _make_data_graph(loader: int = -1) -> Graph:
+    data_anchors = [Anchor(Op.ASK, loader, segment_ns=10), Anchor(Op.DATA, loader, segment_ns=70, own_ns=3)]
+    return make_graph([*data_anchors, Anchor(Op.STEP, 0, segment_ns=5), *data_anchors, Anchor(Op.STEP, 1, segment_ns=5)])
 
 
 def test_without_a_source_a_batch_takes_what_it_took() -> None:
-    assert simulate(_with_data()).steps.tolist() == [88, 176]
+    assert simulate(_make_data_graph()).steps.tolist() == [88, 176]
 
 
 def test_a_source_is_asked_in_place_of_the_recorded_wait() -> None:
-    source = Every(40)
-    assert simulate(_with_data(), sources={-1: source}).steps.tolist() == [45, 85]
-    assert source.asked == [10, 55]
+    source = PeriodicLoader(40)
+    assert simulate(_make_data_graph(), sources={-1: source}).steps.tolist() == [45, 85]
+    assert source.asks == [10, 55]
 
 
 def test_a_loader_without_a_source_keeps_its_waits() -> None:
-    assert simulate(_with_data(3), sources={4: Every(40)}).steps.tolist() == [88, 176]
-    assert simulate(_with_data(3), sources={3: Every(40)}).steps.tolist() == [45, 85]
+    assert simulate(_make_data_graph(3), sources={4: PeriodicLoader(40)}).steps.tolist() == [88, 176]
+    assert simulate(_make_data_graph(3), sources={3: PeriodicLoader(40)}).steps.tolist() == [45, 85]
 
 
 _JOBS = st.lists(
@@ -222,51 +222,51 @@ _JOBS = st.lists(
 )
 
 
-def _program(jobs: list[tuple[int, int, int, bool]]) -> Graph:
-    rows = list[A]()
-    for at, (before, own, _, sync) in enumerate(jobs):
-        rows.append(A(Op.LAUNCH, at, before, own))
-        rows += [A(Op.SYNC, -1, 1, 2)] if sync else []
-    acts = [W(duration, lag=2, gap=1) for _, _, duration, _ in jobs]
-    return graph([*rows, A(Op.STEP, 0, 1)], acts=acts, capacity=3)
+def _graph_of_jobs(jobs: list[tuple[int, int, int, bool]]) -> Graph:
+    anchors = list[Anchor]()
+    for index, (segment_ns, own_ns, _, sync) in enumerate(jobs):
+        anchors.append(Anchor(Op.LAUNCH, index, segment_ns, own_ns))
+        anchors += [Anchor(Op.SYNC, -1, 1, 2)] if sync else []
+    acts = [Job(duration, lag=2, gap=1) for _, _, duration, _ in jobs]
+    return make_graph([*anchors, Anchor(Op.STEP, 0, 1)], acts=acts, capacity=3)
 
 
-def _last(made: Graph) -> int:
-    return int(simulate(made).steps[-1])
+def _last_end(graph: Graph) -> int:
+    return int(simulate(graph).steps[-1])
 
 
-def _with(made: Graph, **columns: Int64) -> Graph:
-    return replace(made, work=replace(made.work, **columns))
+def _with_columns(graph: Graph, **columns: Int64) -> Graph:
+    return replace(graph, work=replace(graph.work, **columns))
 
 
 @given(_JOBS, st.data())
 def test_on_one_stream_less_work_is_never_slower(
     jobs: list[tuple[int, int, int, bool]], data: st.DataObject
 ) -> None:
-    gone = data.draw(st.integers(0, len(jobs) - 1))
-    without = [one for at, one in enumerate(jobs) if at != gone]
-    assert not without or _last(_program(without)) <= _last(_program(jobs))
+    dropped_index = data.draw(st.integers(0, len(jobs) - 1))
+    remaining_jobs = [job for index, job in enumerate(jobs) if index != dropped_index]
+    assert not remaining_jobs or _last_end(_graph_of_jobs(remaining_jobs)) <= _last_end(_graph_of_jobs(jobs))
 
 
 @given(_JOBS, st.lists(st.integers(1, 5), min_size=12, max_size=12))
 def test_longer_activities_are_never_faster(
     jobs: list[tuple[int, int, int, bool]], factors: list[int]
 ) -> None:
-    made = _program(jobs)
-    longer = _with(made, duration=made.work.duration * np.array(factors[: len(jobs)]))
-    assert _last(longer) >= _last(made)
+    job_graph = _graph_of_jobs(jobs)
+    longer = _with_columns(job_graph, duration=job_graph.work.duration * np.array(factors[: len(jobs)]))
+    assert _last_end(longer) >= _last_end(job_graph)
 
 
 @given(_JOBS, st.integers(-1000, 1000))
 def test_a_graph_that_begins_later_ends_as_much_later(
     jobs: list[tuple[int, int, int, bool]], later: int
 ) -> None:
-    made = _program(jobs)
-    assert _last(replace(made, start=later)) == _last(made) + later
+    job_graph = _graph_of_jobs(jobs)
+    assert _last_end(replace(job_graph, start=later)) == _last_end(job_graph) + later
 
 
 @given(_JOBS)
 def test_nothing_ends_before_host_or_device_could(jobs: list[tuple[int, int, int, bool]]) -> None:
-    host = sum(before + own + 3 * sync for before, own, _, sync in jobs)
+    host = sum(segment_ns + own_ns + 3 * sync for segment_ns, own_ns, _, sync in jobs)
     device = sum(duration for _, _, duration, _ in jobs)
-    assert _last(_program(jobs)) >= max(host, device)
+    assert _last_end(_graph_of_jobs(jobs)) >= max(host, device)

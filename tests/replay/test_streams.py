@@ -5,8 +5,8 @@ import pytest
 
 from gapless.replay.nodes import Op
 from gapless.replay.simulate import simulate
-from tests.accounting.drawing import Act, Call, Drawing, Frame, Synced
-from tests.replay.making import graph_of, lasting
+from tests.accounting.drawing import Act, Call, Drawing, Frame, SyncRecord
+from tests.replay.making import graph_of, with_durations
 
 
 def test_a_recorded_wait_of_a_stream_is_an_edge() -> None:
@@ -23,24 +23,24 @@ def test_a_recorded_wait_of_a_stream_is_an_edge() -> None:
         ],
         [0, 60_000],
         syncs=[
-            Synced(40_000, 41_000, 72, 9, name="Stream Wait Event", wait_event=71, wait_stream=7)
+            SyncRecord(40_000, 41_000, 72, 9, name="Stream Wait Event", wait_event=71, wait_stream=7)
         ],
     )
     graph = graph_of(drawing)
     assert graph.work.after == ((), (), (0,))
     # A takes 100,000 less: C may start so much earlier; B too.
-    played = simulate(lasting(graph, 390_000, 399_000, 98_000))
-    assert played.start.tolist() == [10_000, 401_000, 402_000]
+    simulated = simulate(with_durations(graph, 390_000, 399_000, 98_000))
+    assert simulated.start.tolist() == [10_000, 401_000, 402_000]
 
 
 def test_lateness_that_nothing_explains_is_kept_and_told() -> None:
     drawing = Drawing(
         [
             *(
-                Act(f"{at}", at * 100_000 + 10_000, at * 100_000 + 20_000, _call(at))
-                for at in range(8)
+                Act(f"{index}", index * 100_000 + 10_000, index * 100_000 + 20_000, _make_call(index))
+                for index in range(8)
             ),
-            Act("late", 890_000, 900_000, _call(8)),
+            Act("late", 890_000, 900_000, _make_call(8)),
         ],
         [],
         [0, 900_000],
@@ -51,8 +51,8 @@ def test_lateness_that_nothing_explains_is_kept_and_told() -> None:
     assert graph.unexplained == pytest.approx(80 / 900)
 
 
-def _call(at: int) -> Call:
-    return Call(at * 100_000, at * 100_000 + 6_000)
+def _make_call(index: int) -> Call:
+    return Call(index * 100_000, index * 100_000 + 6_000)
 
 
 def test_what_was_enqueued_before_the_window_keeps_its_end() -> None:
@@ -66,7 +66,7 @@ def test_what_was_enqueued_before_the_window_keeps_its_end() -> None:
         [0, 300],
     )
     graph = graph_of(drawing)
-    assert graph.begun.tolist() == [500]
+    assert graph.backlog_ends.tolist() == [500]
     assert [head.tolist() for head in graph.heads] == [[400, 500]]
     assert simulate(graph).start.tolist() == [501]
 
@@ -84,7 +84,7 @@ def test_what_has_no_record_of_its_launch_follows_what_was_before_it() -> None:
     graph = graph_of(drawing)
     assert graph.work.slot.tolist() == [1, 0, 1]
     assert simulate(graph).start.tolist() == [10, 103, 310]
-    assert simulate(lasting(graph, 190, 97, 90)).start.tolist()[:2] == [10, 203]
+    assert simulate(with_durations(graph, 190, 97, 90)).start.tolist()[:2] == [10, 203]
 
 
 def test_the_kernels_of_a_graph_launch_are_one_call() -> None:
@@ -99,7 +99,7 @@ def test_the_kernels_of_a_graph_launch_are_one_call() -> None:
         [0, 250],
     )
     graph = graph_of(drawing)
-    assert graph.threads[0].own.tolist() == [50, 0, 0, 0]
+    assert graph.threads[0].own_ns.tolist() == [50, 0, 0, 0]
     assert graph.work.slot.tolist() == [1, 0, 0]
     assert simulate(graph).start.tolist() == [60, 102, 202]
 
@@ -107,19 +107,19 @@ def test_the_kernels_of_a_graph_launch_are_one_call() -> None:
 def test_a_call_that_waits_for_room_in_the_queue_is_not_the_hosts() -> None:
     # Places for 600: each further call of 4,000 waits until another activity has ended.
     acts, now, ends = list[Act](), 0, list[int]()
-    for at in range(1000):
+    for index in range(1000):
         since = now
-        now = max(now, ends[at - 600] if at >= 600 else 0) + 4_000
+        now = max(now, ends[index - 600] if index >= 600 else 0) + 4_000
         start = max(now + 2_000, ends[-1] + 1_000 if ends else 0)
         ends.append(start + 100_000)
-        acts.append(Act(f"{at}", start, start + 100_000, Call(since, now)))
+        acts.append(Act(f"{index}", start, start + 100_000, Call(since, now)))
     graph = graph_of(Drawing(acts, [], [0, now]))
     assert graph.capacity == (600,)
-    own = np.sort(graph.threads[0].own[graph.threads[0].ops == Op.LAUNCH])
+    own_ns = np.sort(graph.threads[0].own_ns[graph.threads[0].ops == Op.LAUNCH])
     assert (
-        own[:-1].tolist() == [4_000] * 999
+        own_ns[:-1].tolist() == [4_000] * 999
     )  # one waited for less than can be told from a long call
-    played = simulate(graph)
-    assert abs(int(played.threads[0][-1]) - now) < 10_000
-    faster = simulate(lasting(graph, *[50_000] * 1000))
+    simulated = simulate(graph)
+    assert abs(int(simulated.threads[0][-1]) - now) < 10_000
+    faster = simulate(with_durations(graph, *[50_000] * 1000))
     assert int(faster.threads[0][-1]) < 0.55 * now

@@ -10,30 +10,30 @@ from inline_snapshot import snapshot
 from rich.cells import cell_len
 
 from gapless.catalogue.examples import gpu, loader
-from gapless.catalogue.seen_examples import seen, stepped
+from gapless.catalogue.seen_examples import evidence_of, with_steps
 from gapless.errors import UsageError
-from gapless.model.change import Predicted
+from gapless.model.change import Prediction
 from gapless.model.edit import Applicability
-from gapless.model.finding import Diagnosis, Finding, Remedy, ToTry, Verdict
-from gapless.model.interval import Interval
-from gapless.model.run import Others
-from gapless.model.seen import Seen
+from gapless.model.finding import Diagnosis, Finding, Remedy, TrialCandidate, StepVerdict
+from gapless.model.interval import Estimate
+from gapless.model.run import CpuContention
+from gapless.model.seen import Evidence
 from gapless.model.study import Study
 from gapless.model.trial import Side, Trial
-from gapless.model.trial import Verdict as Shown
+from gapless.model.trial import TrialVerdict as Shown
 from gapless.report.brief import brief_screen
-from gapless.report.chosen import chosen_screen
-from gapless.report.forms import tell_run
-from gapless.report.onward import next_step, proven_lines, rows_of
+from gapless.report.chosen import section_screen
+from gapless.report.forms import write_ended_run
+from gapless.report.onward import next_step, proven_lines, cause_rows
 from gapless.report.pen import pen_for
 from gapless.report.run_notable import notable_lines
-from gapless.report.terminal import Wanted
+from gapless.report.terminal import TableView
 from gapless.study import Options, open_study
 from tests.report.test_causes import DATA, DIAGNOSIS, PINNED, READ, REFUSED, WORKERS
 from tests.study import writing
 
-FIRST = 15  # lines
-WHY = Verdict(
+N_FIRST_LINES = 15  # lines
+WHY = StepVerdict(
     "80 % of each step the GPU waits for data, which the training process loads itself "
     "(train.py:41); 20 % is computing",
     "data",
@@ -43,26 +43,26 @@ WHY = Verdict(
 )
 FUSED = Remedy("fused", "fused", (), Applicability.EQUIVALENT)
 COMPILED = Remedy("compile", "compile", (), Applicability.RISKY)
-AT_STAKE = Finding(READ, Predicted(None, "sync", refused="no window"), None, 0.58, (FUSED,))
-RUN = seen(gpu(loader()), {"busy.math": 18, "idle.data.decode": 80, "idle.gc": 1, "idle.sync": 1})
+AT_STAKE = Finding(READ, Prediction(None, "sync", refused="no window"), None, 0.58, (FUSED,))
+RUN = evidence_of(gpu(loader()), {"busy.math": 18, "idle.data.decode": 80, "idle.gc": 1, "idle.sync": 1})
 
 
 @pytest.fixture
 def study() -> Study:
-    found = replace(DIAGNOSIS, verdict=WHY, findings=(*DIAGNOSIS.findings, AT_STAKE))
+    diagnosis = replace(DIAGNOSIS, verdict=WHY, findings=(*DIAGNOSIS.findings, AT_STAKE))
     proposals = (WORKERS, PINNED, REFUSED)
-    return replace(RUN.study, diagnosis=found, proposals=proposals)
+    return replace(RUN.study, diagnosis=diagnosis, proposals=proposals)
 
 
-def printed(study: Study, width: int = 90, *, ended: bool = False) -> str:
+def screen_text(study: Study, width: int = 90, *, has_ended: bool = False) -> str:
     stream = io.StringIO()
     pen = pen_for(stream, width)
-    pen.write(brief_screen(study, pen, ended=ended))
+    pen.write(brief_screen(study, pen, has_ended=has_ended))
     return stream.getvalue()
 
 
 def test_the_first_screen_answers_why_where_and_what_next(study: Study) -> None:
-    assert printed(study) == snapshot("""\
+    assert screen_text(study) == snapshot("""\
 gapless · 100 steps of 100.0 ms on one NVIDIA H200
 80 % of each step the GPU waits for data, which the training process loads itself
 (train.py:41); 20 % is computing.
@@ -84,22 +84,22 @@ more: gapless report --full or --section loaders | steps | machine | replay
 
 @pytest.mark.parametrize("width", [80, 90, 100, 120])
 def test_all_that_matters_stands_in_the_first_lines(study: Study, width: int) -> None:
-    lines = printed(study, width).splitlines()
-    (at,) = (at for at, line in enumerate(lines) if line.startswith("next: "))
-    assert at < FIRST
+    lines = screen_text(study, width).splitlines()
+    (index,) = (index for index, line in enumerate(lines) if line.startswith("next: "))
+    assert index < N_FIRST_LINES
     assert all(cell_len(line) <= width for line in lines)
 
 
 @pytest.mark.parametrize("width", range(40, 130, 9))
 def test_a_fix_is_never_cut(study: Study, width: int) -> None:
-    text = printed(study, width)
+    text = screen_text(study, width)
     assert all(cell_len(line) <= width for line in text.splitlines())
     assert "--fix more-workers" in " ".join(text.split())
     assert "…" not in text.partition("--fix")[2].partition("\n")[0]
 
 
 def test_shares_of_the_account_are_those_of_the_whole(study: Study) -> None:
-    account = printed(study).partition("where a step goes")[2].partition("what costs")[0]
+    account = screen_text(study).partition("where a step goes")[2].partition("what costs")[0]
     lines = [line for line in account.splitlines() if " % " in f"{line} "]
     shares = [float(line.partition(" %")[0].split()[-1]) for line in lines]
     assert len(shares) == 3
@@ -108,20 +108,20 @@ def test_shares_of_the_account_are_those_of_the_whole(study: Study) -> None:
 
 
 def test_of_a_run_that_has_just_ended_the_next_command_is_the_last_line(study: Study) -> None:
-    assert printed(study, ended=True).splitlines()[-1].startswith("next: gapless try --fix more-w")
+    assert screen_text(study, has_ended=True).splitlines()[-1].startswith("next: gapless try --fix more-w")
     stream = io.StringIO()
-    tell_run(study, Namespace(section=None, full=False), stream)
+    write_ended_run(study, Namespace(section=None, full=False), stream)
     assert "next: gapless try" in stream.getvalue().splitlines()[-1]
-    whole = io.StringIO()
-    tell_run(study, Namespace(section=None, full=True), whole)
-    assert "what costs time, and what a step without it is worth" in whole.getvalue()
-    assert whole.getvalue().splitlines()[-1].startswith("next: gapless try")
+    full_stream = io.StringIO()
+    write_ended_run(study, Namespace(section=None, full=True), full_stream)
+    assert "what costs time, and what a step without it is worth" in full_stream.getvalue()
+    assert full_stream.getvalue().splitlines()[-1].startswith("next: gapless try")
 
 
 def test_without_a_cause_the_screen_says_so_and_what_to_look_at(study: Study) -> None:
     outlook = f"{WHY.sentence}; what could be changed about it was not found"
-    none = replace(study, diagnosis=Diagnosis(outlook=outlook, verdict=WHY), proposals=())
-    text = " ".join(printed(none).split())
+    causeless = replace(study, diagnosis=Diagnosis(outlook=outlook, verdict=WHY), proposals=())
+    text = " ".join(screen_text(causeless).split())
     assert outlook in text
     assert "next: gapless report --section loaders" not in text  # a trial tells more
 
@@ -130,45 +130,45 @@ def test_without_a_cause_the_screen_says_so_and_what_to_look_at(study: Study) ->
 
 
 def rows(study: Study, *findings: Finding) -> list[tuple[str, str]]:
-    found = Diagnosis(findings=findings, verdict=WHY)
-    return [(one.gain, one.way) for one in rows_of(replace(study, diagnosis=found))]
+    diagnosis = Diagnosis(findings=findings, verdict=WHY)
+    return [(row.gain, row.way) for row in cause_rows(replace(study, diagnosis=diagnosis))]
 
 
 def test_a_row_gives_what_its_fix_gives_and_else_what_all_of_it_is_worth(study: Study) -> None:
-    first = DIAGNOSIS.findings[0]
-    assert rows(study, first) == [("4.60× [4.10 … 5.00]", "--fix more-workers")]
+    finding = DIAGNOSIS.findings[0]
+    assert rows(study, finding) == [("4.60× [4.10 … 5.00]", "--fix more-workers")]
     bare = replace(study, proposals=())
-    assert rows(bare, first) == [("4.60× [4.10 … 5.00]", "by hand")]
+    assert rows(bare, finding) == [("4.60× [4.10 … 5.00]", "by hand")]
     assert rows(bare, AT_STAKE) == [("at most 2.4×", "--fix fused")]
     assert rows(bare, replace(AT_STAKE, share=0.96)) == [("96.0 % at stake", "--fix fused")]
     risky = replace(AT_STAKE, remedies=(COMPILED,))
     assert rows(bare, risky) == [("at most 2.4×", "--fix compile --risky")]
-    worse = replace(study, proposals=(replace(WORKERS, speedup=Interval(0.5, 0.8, 1.1)),))
-    assert rows(worse, first) == [("4.60× [4.10 … 5.00]", "by hand")]
+    worse = replace(study, proposals=(replace(WORKERS, speedup=Estimate(0.5, 0.8, 1.1)),))
+    assert rows(worse, finding) == [("4.60× [4.10 … 5.00]", "by hand")]
 
 
 def test_a_fix_stands_beside_a_second_cause_only_if_nothing_else_helps_there(study: Study) -> None:
-    first = DIAGNOSIS.findings[0]
-    second = replace(first, loss=replace(DATA, code="G104"))
-    both = replace(WORKERS, remedies=("G101", "G104"))
-    deeper = replace(WORKERS, fix="prefetch", remedies=("G104",), speedup=Interval(1.4, 1.5, 1.6))
-    alike, several = (replace(study, proposals=made) for made in ((both,), (both, deeper)))
-    assert rows(alike, first, second) == 2 * [("4.60× [4.10 … 5.00]", "--fix more-workers")]
-    assert rows(several, first, second)[1] == ("1.50× [1.40 … 1.60]", "--fix prefetch")
+    finding = DIAGNOSIS.findings[0]
+    other_finding = replace(finding, detection=replace(DATA, code="G104"))
+    shared_fix = replace(WORKERS, remedies=("G101", "G104"))
+    deeper = replace(WORKERS, fix="prefetch", remedies=("G104",), speedup=Estimate(1.4, 1.5, 1.6))
+    shared_study, two_fix_study = (replace(study, proposals=proposals) for proposals in ((shared_fix,), (shared_fix, deeper)))
+    assert rows(shared_study, finding, other_finding) == 2 * [("4.60× [4.10 … 5.00]", "--fix more-workers")]
+    assert rows(two_fix_study, finding, other_finding)[1] == ("1.50× [1.40 … 1.60]", "--fix prefetch")
 
 
 def test_values_are_typed_as_the_rule_asks_for_them(study: Study) -> None:
-    loss = replace(DATA, helps=("more-workers=12",))
-    named = replace(DIAGNOSIS.findings[0], loss=loss)
-    assert rows(study, named)[0][1] == "--fix more-workers=12"
+    detection = replace(DATA, helps=("more-workers=12",))
+    named_finding = replace(DIAGNOSIS.findings[0], loss=detection)
+    assert rows(study, named_finding)[0][1] == "--fix more-workers=12"
 
 
 def test_likely_causes_stand_behind_the_named_ones(study: Study) -> None:
-    likely = ToTry(DIAGNOSIS.findings[0], 0.4, (FUSED,), odds=0.8)
+    likely = TrialCandidate(DIAGNOSIS.findings[0], 0.4, (FUSED,), odds=0.8)
     unlikely = replace(likely, odds=None)
-    found = Diagnosis(findings=(AT_STAKE,), to_try=(likely, unlikely), verdict=WHY)
-    told = rows_of(replace(study, diagnosis=found))
-    assert [one.gain for one in told] == ["at most 2.4×", "4.60× [4.10 … 5.00], likely"]
+    diagnosis = Diagnosis(findings=(AT_STAKE,), to_try=(likely, unlikely), verdict=WHY)
+    causes = cause_rows(replace(study, diagnosis=diagnosis))
+    assert [row.gain for row in causes] == ["at most 2.4×", "4.60× [4.10 … 5.00], likely"]
 
 
 # ── What next ───────────────────────────────────────────────────────────────────────────────────
@@ -180,35 +180,35 @@ SIDE = Side(
     (),
     Applicability.EQUIVALENT,
     Shown.CONFIRMED,
-    Interval(2, 3, 4),
+    Estimate(2, 3, 4),
     None,
 )
-CEILING = replace(SIDE, fixes=("cached-batch",), applicability=Applicability.TRIAL)
+CEILING = replace(SIDE, fixes=("cached-batch",), applicability=Applicability.ABLATION)
 
 
-def tried(study: Study, *sides: Side) -> Study:
+def add_trial(study: Study, *sides: Side) -> Study:
     trial = Trial("01", ("python", "train.py"), None, (), "AB", sides, 0.01, 1, None, "warm", 1.0)
     return replace(study, trials=(trial,))
 
 
 def test_the_biggest_bar_gets_the_advice_where_no_cause_is_about_it(study: Study) -> None:
-    found = Diagnosis(findings=(AT_STAKE,), verdict=replace(WHY, named=False))
-    open_ = replace(study, diagnosis=found)
-    assert next_step(open_)[0] == "gapless try --ceilings"
-    assert next_step(tried(open_, CEILING))[0] == "gapless try --fix fused"
-    assert next_step(replace(study, diagnosis=replace(found, findings=())))[0].endswith("ceilings")
+    diagnosis = Diagnosis(findings=(AT_STAKE,), verdict=replace(WHY, named=False))
+    bare_study = replace(study, diagnosis=diagnosis)
+    assert next_step(bare_study)[0] == "gapless try --ceilings"
+    assert next_step(add_trial(bare_study, CEILING))[0] == "gapless try --fix fused"
+    assert next_step(replace(study, diagnosis=replace(diagnosis, findings=())))[0].endswith("ceilings")
 
 
 def test_after_a_trial_the_screen_says_what_was_proven(study: Study) -> None:
-    assert list(proven_lines(tried(study, SIDE, CEILING))) == [
+    assert list(proven_lines(add_trial(study, SIDE, CEILING))) == [
         "proven: more-workers 3.00× [2.00 … 4.00]",
         "measured: if it went altogether, at most: cached-batch 3.00× [2.00 … 4.00]",
     ]
-    lost = replace(SIDE, verdict=Shown.UNDECIDED)
-    (line,) = proven_lines(tried(study, lost))
+    undecided_side = replace(SIDE, verdict=Shown.UNDECIDED)
+    (line,) = proven_lines(add_trial(study, undecided_side))
     assert line == "tried, and not proven to help: more-workers 3.00× [2.00 … 4.00] (undecided)"
-    assert next_step(tried(study, SIDE))[0] == "gapless try --fix fused"
-    assert "proven: more-workers" in printed(tried(study, SIDE)).partition("where")[0]
+    assert next_step(add_trial(study, SIDE))[0] == "gapless try --fix fused"
+    assert "proven: more-workers" in screen_text(add_trial(study, SIDE)).partition("where")[0]
 
 
 def test_a_cause_by_hand_is_explained_though_a_lesser_one_has_a_fix(study: Study) -> None:
@@ -221,15 +221,15 @@ def test_what_to_look_at_of_traces_can_be_typed_as_it_is(tmp_path: Path) -> None
     path = writing.write(tmp_path / "a trace.json", writing.training())
     study = replace(open_study([path], Options(cache=False)), diagnosis=None)
     assert next_step(study)[0].startswith(f"gapless open '{path}' --leaf idle.")
-    ranks = tuple(f"{folder}/rank{at}.json" for folder in ("a", "b") for at in range(4))
-    many = replace(study, run=replace(study.run, paths=ranks))
-    assert next_step(many)[0].startswith("gapless open a b --leaf idle.")
+    ranks = tuple(f"{folder}/rank{rank}.json" for folder in ("a", "b") for rank in range(4))
+    many_ranks = replace(study, run=replace(study.run, paths=ranks))
+    assert next_step(many_ranks)[0].startswith("gapless open a b --leaf idle.")
 
 
 def test_a_trace_has_a_screen_of_its_own(tmp_path: Path) -> None:
     path = writing.write(tmp_path / "trace.json", writing.training())
     study = open_study([path], Options(cache=False))
-    text = printed(study)
+    text = screen_text(study)
     assert text.splitlines()[1].startswith("72 % of each step the GPU waits for the training")
     assert "\nnext: gapless " in text
     assert "more: gapless open … --full or --section kernels" in text
@@ -238,41 +238,41 @@ def test_a_trace_has_a_screen_of_its_own(tmp_path: Path) -> None:
 # ── Parts by name ───────────────────────────────────────────────────────────────────────────────
 
 
-def part(study: Study, *names: str) -> str:
+def section_text(study: Study, *names: str) -> str:
     stream = io.StringIO()
     pen = pen_for(stream, 90)
-    pen.write(chosen_screen(study, pen, Wanted(), names))
+    pen.write(section_screen(study, pen, TableView(), names))
     return stream.getvalue()
 
 
 def test_parts_of_a_report_are_printed_by_name(study: Study) -> None:
-    assert part(study, "account").startswith("where a step goes\n")
-    both = part(study, "replay", "causes")
-    assert both.index("replayed unchanged") < both.index("what costs time")
-    assert part(study, "kernels") == "kernels: nothing was recorded of it\n"
+    assert section_text(study, "account").startswith("where a step goes\n")
+    text = section_text(study, "replay", "causes")
+    assert text.index("replayed unchanged") < text.index("what costs time")
+    assert section_text(study, "kernels") == "kernels: nothing was recorded of it\n"
     with pytest.raises(UsageError, match="no section 'gpus'; it has: account, causes, steps"):
-        part(study, "gpus")
+        section_text(study, "gpus")
 
 
 # ── Steps that vary ─────────────────────────────────────────────────────────────────────────────
 
 
-def noted(run: Seen, **others: object) -> str:
+def notable_text(run: Evidence, **fields: object) -> str:
     recorded = run.study.recorded
     assert recorded is not None
-    return " ".join(notable_lines(replace(recorded, **others)))  # pyright: ignore[reportArgumentType]
+    return " ".join(notable_lines(replace(recorded, **fields)))  # pyright: ignore[reportArgumentType]
 
 
 def test_steps_that_vary_by_themselves_are_told_from_a_machine_that_others_use() -> None:
-    plain = seen(gpu(loader()), {"busy.math": 90, "idle.gc": 10})
-    varied = stepped(plain, noise=0.42, p10_ns=2_000_000, p90_ns=70_000_000)
-    alone = noted(varied, others=Others(0.0, 0.0, 8))
+    plain = evidence_of(gpu(loader()), {"busy.math": 90, "idle.gc": 10})
+    varied = with_steps(plain, noise=0.42, p10_ns=2_000_000, p90_ns=70_000_000)
+    alone = notable_text(varied, fields=CpuContention(0.0, 0.0, 8))
     assert "nothing else used the machine: they differ by themselves (lengths of" in alone
-    shared = noted(varied, others=Others(4.0, 0.0, 8))
+    shared = notable_text(varied, fields=CpuContention(4.0, 0.0, 8))
     assert "the machine was not theirs alone" in shared
     assert "by themselves" not in shared
-    assert "was not recorded" in noted(varied, others=None)
-    steady = stepped(plain, noise=0.02, p10_ns=60_000_000, p90_ns=70_000_000)
-    assert "steps take" not in noted(steady, others=Others(0.0, 0.0, 8))
-    waits = stepped(RUN, noise=0.42, p10_ns=2_000_000, p90_ns=70_000_000)
-    assert "by how long they wait for data" in noted(waits, others=Others(0.0, 0.0, 8))
+    assert "was not recorded" in notable_text(varied, fields=None)
+    steady = with_steps(plain, noise=0.02, p10_ns=60_000_000, p90_ns=70_000_000)
+    assert "steps take" not in notable_text(steady, fields=CpuContention(0.0, 0.0, 8))
+    waits = with_steps(RUN, noise=0.42, p10_ns=2_000_000, p90_ns=70_000_000)
+    assert "by how long they wait for data" in notable_text(waits, fields=CpuContention(0.0, 0.0, 8))

@@ -10,57 +10,57 @@ from inline_snapshot import snapshot
 from rich.cells import cell_len
 
 from gapless.catalogue.examples import LOADER_LINE, gpu, loader
-from gapless.catalogue.seen_examples import seen
-from gapless.model.change import Feed, Omit, Predicted
-from gapless.model.edit import Applicability, Proposal, Where
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.model.change import LoaderChange, Omit, Prediction
+from gapless.model.edit import Applicability, Proposal, Location
 from gapless.model.finding import (
     Abstention,
     Diagnosis,
     Finding,
-    Loss,
+    Detection,
     Measure,
-    Rehearsal,
+    ReplayFidelity,
     Remedy,
-    ToTry,
-    Verdict,
+    TrialCandidate,
+    StepVerdict,
 )
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.model.study import Study
 from gapless.report import markdown, run_markdown, terminal
-from gapless.report.causes import first_lines, harmless_lines, replay_lines, told, try_lines
+from gapless.report.causes import first_lines, harmless_lines, replay_lines, worth, try_lines
 from gapless.report.document import StudyObject, schema, study_json
 from gapless.report.pen import pen_for
 from gapless.report.remedies import remedy_screen
 from gapless.report.run import run_screen
-from gapless.report.terminal import Wanted
+from gapless.report.terminal import TableView
 
-DATA = Loss(
+DATA = Detection(
     "G101",
     "loader-in-training-process",
     "The training process makes each batch itself, 80.0 ms of a step of 100.0 ms.",
-    (Feed(0, wait=False),),
+    (LoaderChange(0, wait=False),),
     LOADER_LINE,
     (Measure("workers", 0, ""),),
     ("more-workers",),
 )
-READ = Loss(
+READ = Detection(
     "G302",
     "read-back",
     "20 values are read back.",
     (Omit(("aten::item",)),),
-    Where("/a/train.py", 70),
+    Location("/a/train.py", 70),
 )
 DIAGNOSIS = Diagnosis(
-    findings=(Finding(DATA, Predicted(Interval(4.1, 4.6, 5.0), "feed", notes=("as seen",)), 78),),
+    findings=(Finding(DATA, Prediction(Estimate(4.1, 4.6, 5.0), "feed", notes=("as seen",)), 78),),
     present=(
-        Finding(READ, Predicted(Interval(1.0, 1.001, 1.002), "sync"), 0),
+        Finding(READ, Prediction(Estimate(1.0, 1.001, 1.002), "sync"), 0),
         Finding(
-            replace(READ, code="G303", name="odd"), Predicted(Interval(1.0, 1.1, 1.2), "sync"), 9
+            replace(READ, code="G303", name="odd"), Prediction(Estimate(1.0, 1.1, 1.2), "sync"), 9
         ),
-        Finding(replace(READ, code="G5", name="new"), Predicted(None, "host", refused="why"), None),
+        Finding(replace(READ, code="G5", name="new"), Prediction(None, "host", refused="why"), None),
     ),
     abstentions=(Abstention("G601", "straggler", "ranks", "there is one"),),
-    rehearsal=Rehearsal(2, -0.004, 0.018, 1700.0, 0.002),
+    fidelity=ReplayFidelity(2, -0.004, 0.018, 1700.0, 0.002),
 )
 WORKERS = Proposal(
     "more-workers",
@@ -71,32 +71,32 @@ WORKERS = Proposal(
     None,
     LOADER_LINE,
     ("G101",),
-    Interval(4.1, 4.6, 5.0),
+    Estimate(4.1, 4.6, 5.0),
 )
 PINNED = replace(
     WORKERS,
     fix="pin-memory",
     summary="pin_memory False → True at train.py:41",
-    applicability=Applicability.SAME,
-    speedup=Interval(1.01, 1.02, 1.03),
+    applicability=Applicability.IDENTICAL,
+    speedup=Estimate(1.01, 1.02, 1.03),
     after=("more-workers",),
-    together=Interval(4.2, 4.75, 5.2),
+    together=Estimate(4.2, 4.75, 5.2),
 )
-NOTHING_MORE = replace(PINNED, fix="prefetch", together=Interval(4.1, 4.61, 5.0))
+NOTHING_MORE = replace(PINNED, fix="prefetch", together=Estimate(4.1, 4.61, 5.0))
 UNKNOWN = replace(
-    WORKERS, fix="compile", summary="torch.compile", where=None, speedup=None, unpredicted="try"
+    WORKERS, fix="compile", summary="torch.compile", location=None, speedup=None, unpredicted="try"
 )
 REFUSED = replace(WORKERS, fix="bf16", refused="it is the CPU")
 
 
 @pytest.fixture
 def study() -> Study:
-    known = seen(gpu(loader()), {"busy.math": 20, "idle.data.decode": 80}).study
+    base_study = evidence_of(gpu(loader()), {"busy.math": 20, "idle.data.decode": 80}).study
     proposals = (WORKERS, PINNED, NOTHING_MORE, UNKNOWN, REFUSED)
-    return replace(known, diagnosis=DIAGNOSIS, proposals=proposals)
+    return replace(base_study, diagnosis=DIAGNOSIS, proposals=proposals)
 
 
-def printed(study: Study, width: int = 100) -> str:
+def remedy_text(study: Study, width: int = 100) -> str:
     stream = io.StringIO()
     pen = pen_for(stream, width)
     pen.write(remedy_screen(study, pen))
@@ -104,7 +104,7 @@ def printed(study: Study, width: int = 100) -> str:
 
 
 def test_causes_and_what_would_help(study: Study) -> None:
-    assert printed(study) == snapshot("""\
+    assert remedy_text(study) == snapshot("""\
 what costs time, and what a step without it is worth
   G101 loader-in-training-process train.py:41: 4.60× [4.10 … 5.00]
        The training process makes each batch itself, 80.0 ms of a step of 100.0 ms
@@ -123,7 +123,7 @@ prove it: gapless try     why: gapless explain G101
 
 
 def test_on_a_narrow_terminal_columns_go_and_nothing_is_cut_off(study: Study) -> None:
-    assert printed(study, 60) == snapshot("""\
+    assert remedy_text(study, 60) == snapshot("""\
 what costs time, and what a step without it is worth
   G101 loader-in-training-process train.py:41: 4.60× [4.10 …
   5.00]
@@ -148,29 +148,29 @@ their kind stand behind them
 prove it: gapless try     why: gapless explain G101
 """)
     for width in range(40, 130, 7):
-        assert all(cell_len(line) <= width for line in printed(study, width).splitlines()), width
+        assert all(cell_len(line) <= width for line in remedy_text(study, width).splitlines()), width
 
 
-WHY = Verdict("72 % of each step the GPU waits for data", "data", 0.72, named=True)
+WHY = StepVerdict("72 % of each step the GPU waits for data", "data", 0.72, named=True)
 
 
 def test_the_verdict_is_the_first_thing_that_is_said(study: Study) -> None:
-    none = Diagnosis(outlook="72 % of each step; no cause was found", verdict=WHY)
-    healthy = replace(study, diagnosis=none, proposals=())
-    assert printed(healthy) == ""  # of a run it is the first line of all
-    assert printed(replace(healthy, recorded=None)) == f"{WHY.sentence}.\n"
-    assert list(first_lines(none)) == [f"{WHY.sentence}."]
-    assert list(first_lines(replace(none, verdict=None))) == [none.outlook]
-    assert printed(replace(study, diagnosis=None)) == ""
+    diagnosis = Diagnosis(outlook="72 % of each step; no cause was found", verdict=WHY)
+    healthy = replace(study, diagnosis=diagnosis, proposals=())
+    assert remedy_text(healthy) == ""  # of a run it is the first line of all
+    assert remedy_text(replace(healthy, recorded=None)) == f"{WHY.sentence}.\n"
+    assert list(first_lines(diagnosis)) == [f"{WHY.sentence}."]
+    assert list(first_lines(replace(diagnosis, verdict=None))) == [diagnosis.outlook]
+    assert remedy_text(replace(study, diagnosis=None)) == ""
 
 
 def test_what_is_seen_has_a_title_where_nothing_would_help(study: Study) -> None:
-    assert "also seen\n  –  read-back" in printed(replace(study, proposals=()))
-    less = Predicted(Interval(0.8, 0.9, 1.0), "feed")
-    wide = Predicted(Interval(0.9, 1.01, 1.3), "host")
-    hardly = Predicted(Interval(0.98, 1.01, 1.04), "host")
-    present = tuple(Finding(READ, one, None) for one in (less, wide, hardly))
-    lines = printed(replace(study, diagnosis=Diagnosis(present=present), proposals=()))
+    assert "also seen\n  –  read-back" in remedy_text(replace(study, proposals=()))
+    slower = Prediction(Estimate(0.8, 0.9, 1.0), "feed")
+    wide = Prediction(Estimate(0.9, 1.01, 1.3), "host")
+    hardly = Prediction(Estimate(0.98, 1.01, 1.04), "host")
+    present = tuple(Finding(READ, prediction, None) for prediction in (slower, wide, hardly))
+    lines = remedy_text(replace(study, diagnosis=Diagnosis(present=present), proposals=()))
     assert lines == (
         "what was seen\n"
         "  –  read-back train.py:70: harmless here: worth nothing\n"
@@ -180,15 +180,15 @@ def test_what_is_seen_has_a_title_where_nothing_would_help(study: Study) -> None
 
 
 @pytest.mark.parametrize(
-    ("worth", "said"),
+    ("worth", "text"),
     [
-        (Interval(0.9, 1.01, 1.09), "not surely worth it: 1.01× [0.90 … 1.09]"),
-        (Interval(0.98, 1.005, 1.05), "likely harmless here: worth at most 5.0 %"),
+        (Estimate(0.9, 1.01, 1.09), "not surely worth it: 1.01× [0.90 … 1.09]"),
+        (Estimate(0.98, 1.005, 1.05), "likely harmless here: worth at most 5.0 %"),
     ],
 )
-def test_what_may_cost_something_is_not_harmless(worth: Interval, said: str) -> None:
-    found = Diagnosis(present=(Finding(READ, Predicted(worth, "host"), None),))
-    assert list(harmless_lines(found)) == [f"read-back train.py:70: {said}"]
+def test_what_may_cost_something_is_not_harmless(worth: Estimate, text: str) -> None:
+    diagnosis = Diagnosis(present=(Finding(READ, Prediction(worth, "host"), None),))
+    assert list(harmless_lines(diagnosis)) == [f"read-back train.py:70: {text}"]
 
 
 def test_the_first_lines_name_the_cause_its_line_and_its_worth() -> None:
@@ -196,16 +196,16 @@ def test_the_first_lines_name_the_cause_its_line_and_its_worth() -> None:
         "72 % of each step the GPU waits for data.",
         "cause: G101 loader-in-training-process, train.py:41; without it 4.60× [4.10 … 5.00]",
     ]
-    both = replace(DIAGNOSIS, findings=DIAGNOSIS.findings * 3)
-    assert list(first_lines(both))[-1].endswith(" · 2 more causes below")
+    diagnosis = replace(DIAGNOSIS, findings=DIAGNOSIS.findings * 3)
+    assert list(first_lines(diagnosis))[-1].endswith(" · 2 more causes below")
 
 
 FUSED = Remedy("fused", "fused", (), Applicability.EQUIVALENT)
-AT_STAKE = Finding(READ, Predicted(None, "sync", refused="no window"), None, 0.58, (FUSED,))
+AT_STAKE = Finding(READ, Prediction(None, "sync", refused="no window"), None, 0.58, (FUSED,))
 
 
 @pytest.mark.parametrize(
-    ("one", "words"),
+    ("finding", "words"),
     [
         (
             AT_STAKE,
@@ -222,7 +222,7 @@ AT_STAKE = Finding(READ, Predicted(None, "sync", refused="no window"), None, 0.5
             ),
         ),
         (
-            replace(AT_STAKE, predicted=Predicted(Interval(0.9, 1.3, 1.9), "sync"), remedies=()),
+            replace(AT_STAKE, prediction=Prediction(Estimate(0.9, 1.3, 1.9), "sync"), remedies=()),
             (
                 "likely 1.30× [0.90 … 1.90]; 58 % of each step is at stake, at most 2.4×; what "
                 "changing it gives is not known before it is tried"
@@ -231,22 +231,22 @@ AT_STAKE = Finding(READ, Predicted(None, "sync", refused="no window"), None, 0.5
     ],
 )
 def test_what_is_named_without_a_sure_price_does_not_sound_like_a_gain(
-    one: Finding, words: str
+    finding: Finding, words: str
 ) -> None:
-    assert told(one) == words
-    (line,) = first_lines(Diagnosis(findings=(one,)))
+    assert worth(finding) == words
+    (line,) = first_lines(Diagnosis(findings=(finding,)))
     assert line.endswith(words)
     assert "without it" not in line
 
 
 def test_the_json_tells_what_is_at_stake_and_the_verdict(study: Study) -> None:
-    found = Diagnosis(findings=(AT_STAKE,), verdict=WHY)
-    page = json.loads(study_json(replace(study, diagnosis=found)))
+    diagnosis = Diagnosis(findings=(AT_STAKE,), verdict=WHY)
+    page = json.loads(study_json(replace(study, diagnosis=diagnosis)))
     jsonschema.validate(page, schema(StudyObject))
-    (one,) = page["findings"]
-    assert (one["share"], one["fixes"], one["speedup"]) == (0.58, ["fused"], None)
+    (finding,) = page["findings"]
+    assert (finding["share"], finding["fixes"], finding["speedup"]) == (0.58, ["fused"], None)
     assert page["verdict"]["owner"] == "data"
-    assert f"**{WHY.sentence}.**" in run_markdown.page(replace(study, diagnosis=found), Wanted())
+    assert f"**{WHY.sentence}.**" in run_markdown.run_page(replace(study, diagnosis=diagnosis), TableView())
 
 
 def test_the_checks_of_the_replay_are_shown() -> None:
@@ -258,13 +258,13 @@ def test_the_checks_of_the_replay_are_shown() -> None:
         "fewer than 50 steps: what is found is provisional",
         "not checked: G601 (reasons: --json)",
     ]
-    refused = Rehearsal(0, None, None, None, None, "it is too long", ("a note",))
-    assert list(replay_lines(Diagnosis(rehearsal=refused))) == [
+    refused_fidelity = ReplayFidelity(0, None, None, None, None, "it is too long", ("a note",))
+    assert list(replay_lines(Diagnosis(fidelity=refused_fidelity))) == [
         "no window is replayed: it is too long",
         "a note",
     ]
-    unlike = replace(refused, imputed=0.001, unprofiled=0.34, notes=())
-    assert list(replay_lines(Diagnosis(rehearsal=unlike))) == [
+    unlike = replace(refused_fidelity, imputed=0.001, unprofiled=0.34, notes=())
+    assert list(replay_lines(Diagnosis(fidelity=unlike))) == [
         "no window is replayed: it is too long",
         "the window, replayed unchanged: 0.1 % off the trace · 34 % off un-profiled steps",
     ]
@@ -276,20 +276,20 @@ def test_reports_of_runs_and_traces_have_them_as_text_and_as_markdown(study: Stu
     pen = pen_for(stream, 100)
     pen.write(run_screen(study, pen))
     foreign = replace(study, recorded=None)
-    pen.write(terminal.screen(foreign, pen, Wanted()))
+    pen.write(terminal.study_screen(foreign, pen, TableView()))
     text = stream.getvalue()
     assert text.count("what costs time") == 2
     assert text.count("replay   2 windows, replayed unchanged") == 2
     assert text.splitlines()[3].startswith("cause: G101 loader-in-training-process, train.py:41;")
-    for page in (run_markdown.page(study, Wanted()), markdown.page(foreign, Wanted())):
+    for page in (run_markdown.run_page(study, TableView()), markdown.study_page(foreign, TableView())):
         assert "### What costs time" in page
         assert "| 1 | num\\_workers 0 → 12 | train.py:41 | equivalent |" in page
         assert "- read-back train.py:70: harmless here: worth at most 0.2 %" in page
         assert page.count("replayed unchanged") == 1
 
 
-TRIED = ToTry(
-    Finding(READ, Predicted(None, "sync", refused="no window was kept"), None),
+CANDIDATE = TrialCandidate(
+    Finding(READ, Prediction(None, "sync", refused="no window was kept"), None),
     0.118,
     (Remedy("no-synchronize", "no-synchronize", (), Applicability.RISKY),),
 )
@@ -303,41 +303,41 @@ NO_PRICE = (
 def test_what_is_worth_a_trial_without_a_price_stands_behind_all_that_have_one(
     study: Study,
 ) -> None:
-    found = Diagnosis(findings=DIAGNOSIS.findings, to_try=(TRIED,))
-    told = replace(study, diagnosis=found)
-    assert list(try_lines(found)) == [NO_PRICE]
-    text = " ".join(printed(told).split())
+    diagnosis = Diagnosis(findings=DIAGNOSIS.findings, to_try=(CANDIDATE,))
+    candidate_study = replace(study, diagnosis=diagnosis)
+    assert list(try_lines(diagnosis)) == [NO_PRICE]
+    text = " ".join(remedy_text(candidate_study).split())
     assert text.index("what would help") < text.index("? worth trying: G302")
-    assert "- worth trying: G302" in run_markdown.page(told, Wanted())
-    one = json.loads(study_json(told))
-    jsonschema.validate(one, schema(StudyObject))
-    (tried,) = one["to_try"]
-    assert (tried["code"], tried["share"], tried["fixes"]) == ("G302", 0.118, ["no-synchronize"])
-    assert tried["unpredicted"] == "no window was kept"
-    assert one["present"] == []
+    assert "- worth trying: G302" in run_markdown.run_page(candidate_study, TableView())
+    page = json.loads(study_json(candidate_study))
+    jsonschema.validate(page, schema(StudyObject))
+    (candidate_row,) = page["to_try"]
+    assert (candidate_row["code"], candidate_row["share"], candidate_row["fixes"]) == ("G302", 0.118, ["no-synchronize"])
+    assert candidate_row["unpredicted"] == "no window was kept"
+    assert page["present"] == []
 
 
 def test_a_trial_that_asks_for_nothing_is_called_by_its_fix_alone() -> None:
-    usual = replace(TRIED, remedies=(replace(TRIED.remedies[0], applicability=Applicability.SAME),))
+    usual = replace(CANDIDATE, remedies=(replace(CANDIDATE.remedies[0], applicability=Applicability.IDENTICAL),))
     (line,) = try_lines(Diagnosis(to_try=(usual,)))
     assert line.endswith("gapless try --fix no-synchronize")
 
 
 def test_a_likely_cause_is_told_with_its_odds(study: Study) -> None:
     finding = DIAGNOSIS.findings[0]
-    one = ToTry(finding, 0.4, TRIED.remedies, odds=0.92)
-    found = Diagnosis(to_try=(one,), least=0.05)
-    (line,) = try_lines(found)
+    candidate = TrialCandidate(finding, 0.4, CANDIDATE.remedies, odds=0.92)
+    diagnosis = Diagnosis(to_try=(candidate,), min_gain=0.05)
+    (line,) = try_lines(diagnosis)
     assert "92.0 % likely to be worth 5.0 %: gapless try --fix no-synchronize --risky" in line
-    (tried,) = json.loads(study_json(replace(study, diagnosis=found)))["to_try"]
-    assert (tried["odds"], tried["unpredicted"]) == (0.92, None)
-    assert tried["speedup"]["mid"] == 4.6
+    (candidate_row,) = json.loads(study_json(replace(study, diagnosis=diagnosis)))["to_try"]
+    assert (candidate_row["odds"], candidate_row["unpredicted"]) == (0.92, None)
+    assert candidate_row["speedup"]["mid"] == 4.6
 
 
 def test_the_json_has_all_of_it_and_fits_its_schema(study: Study) -> None:
-    told = json.loads(study_json(study))
-    jsonschema.validate(told, schema(StudyObject))
-    (finding,) = told["findings"]
+    page = json.loads(study_json(study))
+    jsonschema.validate(page, schema(StudyObject))
+    (finding,) = page["findings"]
     assert (finding["code"], finding["confidence"], finding["family"]) == (
         "G101",
         "measured",
@@ -345,22 +345,22 @@ def test_the_json_has_all_of_it_and_fits_its_schema(study: Study) -> None:
     )
     assert finding["where"] == {"file": "train.py", "line": 41, "function": "main"}
     assert finding["evidence"] == [{"name": "workers", "value": 0, "unit": ""}]
-    assert told["present"][2]["unpredicted"] == "why"
-    assert told["to_try"] == []
-    assert told["present"][0]["speedup"]["high"] == 1.002
-    assert told["abstentions"][0]["missing"] == "ranks"
-    assert told["rehearsal"]["alpha_ns"] == 1700.0
-    assert [one["after"] for one in told["proposals"]][:2] == [[], ["more-workers"]]
-    assert told["proposals"][1]["together"]["mid"] == 4.75
+    assert page["present"][2]["unpredicted"] == "why"
+    assert page["to_try"] == []
+    assert page["present"][0]["speedup"]["high"] == 1.002
+    assert page["abstentions"][0]["missing"] == "ranks"
+    assert page["rehearsal"]["alpha_ns"] == 1700.0
+    assert [proposal["after"] for proposal in page["proposals"]][:2] == [[], ["more-workers"]]
+    assert page["proposals"][1]["together"]["mid"] == 4.75
     assert json.loads(study_json(replace(study, diagnosis=None)))["findings"] is None
 
 
 def test_where_nothing_is_replayed_it_is_said_what_prices_rest_on() -> None:
-    refused = Rehearsal(1, None, None, None, None, "it is too long")
-    said = list(replay_lines(replace(DIAGNOSIS, rehearsal=refused)))
-    assert said[0] == "no window is replayed: it is too long"
-    assert said[1].startswith(
+    refused_fidelity = ReplayFidelity(1, None, None, None, None, "it is too long")
+    lines = list(replay_lines(replace(DIAGNOSIS, fidelity=refused_fidelity)))
+    assert lines[0] == "no window is replayed: it is too long"
+    assert lines[1].startswith(
         "what has a price without a replay has it by its share of the account"
     )
-    unpriced = replace(DIAGNOSIS, rehearsal=refused, findings=())
-    assert not any("has a price" in one for one in replay_lines(unpriced))
+    unpriced = replace(DIAGNOSIS, fidelity=refused_fidelity, findings=())
+    assert not any("has a price" in line for line in replay_lines(unpriced))

@@ -13,7 +13,7 @@ SCRIPT = "/srv/projects/detection/of/things/train.py"
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "expected"),
     [
         (("python", "train.py"), "python train.py"),
         ((PYTHON, SCRIPT, "--epochs", "90"), "python3 train.py --epochs 90"),
@@ -25,14 +25,14 @@ SCRIPT = "/srv/projects/detection/of/things/train.py"
     ],
 )
 def test_a_command_is_told_by_the_names_of_program_and_script(
-    command: tuple[str, ...], said: str
+    command: tuple[str, ...], expected: str
 ) -> None:
     log = Log(end=1000)
-    log.steps(100, 200, 300)
+    log.add_steps(100, 200, 300)
     recorded = study_recording(recording(log), Options()).recorded
     assert recorded is not None
     life = replace(recorded.life, command=command)
     line = life_line(replace(recorded, life=life)).partition(" · ")[0]
-    assert line.startswith(said)
+    assert line.startswith(expected)
     assert len(line) <= 60
-    assert line == said or line.endswith("…")
+    assert line == expected or line.endswith("…")

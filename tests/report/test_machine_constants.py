@@ -2,19 +2,19 @@
 
 from inline_snapshot import snapshot
 
-from gapless.model.machine import Constant, Constants, Gpu, Place
-from gapless.report.machine_constants import lines
+from gapless.model.machine import Constant, Constants, Gpu, Platform
+from gapless.report.machine_constants import constant_lines
 
 
-def constant(name: str, unit: str, value: float | None, **more: object) -> Constant:
+def constant(name: str, unit: str, value: float | None, **fields: object) -> Constant:
     spread = None if value is None else (value * 0.9, value * 1.1)
     low, high = spread or (None, None)
-    usual = {"at": None, "low": low, "high": high, "times": 30, "spent_s": 0.5}
-    return Constant(name, unit, value=value, **{**usual, **more})  # type: ignore[arg-type]
+    defaults = {"at": None, "low": low, "high": high, "times": 30, "spent_s": 0.5}
+    return Constant(name, unit, value=value, **{**defaults, **fields})  # type: ignore[arg-type]
 
 
 def test_each_constant_has_a_line_and_what_is_absent_its_reason() -> None:
-    place = Place(
+    platform = Platform(
         "/usr/bin/python3", "3.12.3", "2.11.0", "A processor", 16, "nfs server:/data",
         Gpu("A GPU", "6b29", "580.1"),
     )  # fmt: skip
@@ -30,8 +30,8 @@ def test_each_constant_has_a_line_and_what_is_absent_its_reason() -> None:
         constant("gemm.tf32", "FLOP/s", None, why="needs 8.9"),
         constant("decode.torchvision", "1/s", None, why="not\x1b[31m installed"),
     )
-    found = Constants(place, values, ("launches",), 0.0, 21.5, notes=("busy",), why="it hung")
-    assert "\n".join(lines(found)) == snapshot("""\
+    constants = Constants(platform, values, ("launches",), 0.0, 21.5, notes=("busy",), why="it hung")
+    assert "\n".join(constant_lines(constants)) == snapshot("""\
 A processor, 16 processors, Python 3.12.3, torch 2.11.0
 A GPU, 6b29, driver 580.1
 data on nfs server:/data
@@ -51,6 +51,6 @@ note: busy\
 
 
 def test_without_a_place_there_is_only_the_reason() -> None:
-    assert lines(Constants(None, (), (), 0.0, 0.012, why="no python")) == snapshot(
+    assert constant_lines(Constants(None, (), (), 0.0, 0.012, why="no python")) == snapshot(
         ("measured in 12.0 ms", "not to its end: no python")
     )

@@ -22,10 +22,10 @@ from gapless.model.ledger import Row
 from gapless.model.study import Steps, Straggler, Study
 from gapless.model.tables import Operator
 from gapless.report import changes, document, markdown, sheet_csv, terminal
-from gapless.report.account import sheet
-from gapless.report.grids import NAMES, SORT_KEYS, grid, ordered
+from gapless.report.account import account_sheet
+from gapless.report.grids import NAMES, SORT_KEYS, table_grid, order_rows
 from gapless.report.pen import Pen, pen_for
-from gapless.report.terminal import Wanted
+from gapless.report.terminal import TableView
 from gapless.study import Options, open_study
 from tests.study import writing
 
@@ -41,19 +41,19 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     return open_study([path], Options(cache=False, diagnose=False))
 
 
-def pen(width: int = 80) -> Pen:
+def make_pen(width: int = 80) -> Pen:
     return pen_for(io.StringIO(), width)
 
 
-def printed(study: Study, width: int = 80, **wanted: Any) -> str:  # noqa: ANN401
+def study_text(study: Study, width: int = 80, **view_options: Any) -> str:  # noqa: ANN401
     stream = io.StringIO()
-    own = pen_for(stream, width)
-    own.write(terminal.screen(study, own, Wanted(**wanted)))
+    pen = pen_for(stream, width)
+    pen.write(terminal.study_screen(study, pen, TableView(**view_options)))
     return stream.getvalue()
 
 
 def test_the_first_screen(study: Study) -> None:
-    assert printed(study, 80).partition("\n\n")[0] == snapshot("""\
+    assert study_text(study, 80).partition("\n\n")[0] == snapshot("""\
 gapless · 6 steps of 1.000 ms on NVIDIA Test · the GPU worked 22 % of the time
 where a step goes
   waiting for the host   0.720 ms  72.0 %  ████████████████████▏
@@ -76,7 +76,7 @@ health   98 events (kineto) · launches recorded 100 %
 
 
 def test_the_tables(study: Study) -> None:
-    assert printed(study, 100, top=3).partition("\n\n")[2] == snapshot("""\
+    assert study_text(study, 100, top=3).partition("\n\n")[2] == snapshot("""\
 operators, a step    self host ms  host ms  self device ms  device ms  calls
   forward                   0.080    0.200           0.000      0.220      1
   aten::addmm               0.050    0.060           0.200      0.200      1
@@ -103,7 +103,7 @@ look closer: gapless open … --leaf idle.host.python
 def test_a_leaf_opened(tmp_path: Path) -> None:
     path = writing.write(tmp_path / "trace.json", writing.training())
     study = gapless.open(path, cache=False, leaf="idle.host", pieces=2)
-    assert printed(study).partition("\n\n")[2] == snapshot("""\
+    assert study_text(study).partition("\n\n")[2] == snapshot("""\
 idle.host: 700.0 µs a step, in 30 pieces, half of them longer than 30.00 µs; the longest:
     540.0 µs  step 1, device 0 at 460.0 µs · idle.host.python
               train.py(10): main on main
@@ -115,53 +115,53 @@ idle.host: 700.0 µs a step, in 30 pieces, half of them longer than 30.00 µs; t
 def test_a_leaf_of_which_there_is_nothing(tmp_path: Path) -> None:
     path = writing.write(tmp_path / "trace.json", writing.training())
     study = gapless.open(path, cache=False, leaf="comm")
-    assert "comm: nothing of the account is charged to it" in printed(study)
+    assert "comm: nothing of the account is charged to it" in study_text(study)
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.json.gz")), ids=lambda path: path.name)
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_what_is_printed_sums_to_what_is_printed(path: Path, width: int) -> None:
-    study = recorded(path)
-    text = printed(study, width)
+    study = open_fixture(path)
+    text = study_text(study, width)
     assert all(cell_len(line) <= width for line in text.splitlines()[1:])
     lines = [m for line in text.splitlines() if (m := _FIGURES.match(line))]
     *groups, total = lines
     assert total["name"].strip() == ""
-    for figure, whole in (("time", total["time"]), ("share", "100.0")):
+    for figure, expected in (("time", total["time"]), ("share", "100.0")):
         digits = [int(re.sub(r"[.,]", "", line[figure])) for line in groups]
-        assert sum(digits) == int(re.sub(r"[.,]", "", whole))
+        assert sum(digits) == int(re.sub(r"[.,]", "", expected))
     assert {"unknown", "this recorder"} <= {line["name"].strip() for line in groups}
 
 
 _FIGURES = re.compile(
     r"^  (?P<name>[a-z ,]*?) +(?P<time>[\d,.]+) (?:s|ms|µs) +(?P<share>[\d.]+) %(?:  |   |$)"
 )
-_OPENED: dict[Path, Study] = {}
+_STUDIES: dict[Path, Study] = {}
 
 
-def recorded(path: Path) -> Study:
-    if path not in _OPENED:
-        _OPENED[path] = gapless.open(path, cache=False)
-    return _OPENED[path]
+def open_fixture(path: Path) -> Study:
+    if path not in _STUDIES:
+        _STUDIES[path] = gapless.open(path, cache=False)
+    return _STUDIES[path]
 
 
 def test_parts_of_a_group_sum_to_the_group() -> None:
-    laid = sheet(recorded(DATA / "amp_bf16.json.gz").account)
-    assert any(len(line.parts) > 3 for line in laid.lines)
-    for line in laid.lines:
-        assert sum(part.digits for part in line.parts) == line.digits
+    sheet = account_sheet(open_fixture(DATA / "amp_bf16.json.gz").account)
+    assert any(len(line.parts) > 3 for line in sheet.lines)
+    for line in sheet.lines:
+        assert sum(leaf_part.digits for leaf_part in line.parts) == line.digits
 
 
 def test_every_leaf_and_group_has_a_name_in_print() -> None:
-    whole = 1000 * len(LEAVES)
+    wall_ns = 1000 * len(LEAVES)
     parts: dict[str, dict[str, int]] = {name: {} for name in GROUPS}
     for leaf in LEAVES:
         parts[group_of(leaf)][leaf] = 1000
     groups = {name: sum(leaves.values()) for name, leaves in parts.items()}
-    row = RowAccount(Row(None, 0, None, 0, whole, left_out=False), dict.fromkeys(LEAVES, 1000), {})
-    laid = sheet(Account(whole, None, row.leaves, groups, parts, (row,)))
-    assert {line.group for line in laid.lines} == set(GROUPS)
-    names = [part.name for line in laid.lines for part in line.parts]
+    row = RowAccount(Row(None, 0, None, 0, wall_ns, left_out=False), dict.fromkeys(LEAVES, 1000), {})
+    sheet = account_sheet(Account(wall_ns, None, row.leaves, groups, parts, (row,)))
+    assert {line.group for line in sheet.lines} == set(GROUPS)
+    names = [leaf_part.name for line in sheet.lines for leaf_part in line.parts]
     assert len(names) == len(LEAVES)
     assert not any("." in name or "_" in name for name in names)
 
@@ -170,16 +170,16 @@ EVIL = "\x1b]0;owned\x07\x1b[2Jkernel[/bold]\u202e|`<script>\n=1+1"
 
 
 @pytest.fixture
-def evil(tmp_path: Path) -> Study:
+def evil_study(tmp_path: Path) -> Study:
     events = writing.training()
     for number in range(8):
-        at = number * 1000.0
+        start = number * 1000.0
         events += [
-            writing.op(EVIL, at + 500, at + 600),
-            writing.call(700 + number, at + 510, at + 520),
-            writing.kernel(EVIL, 700 + number, at + 600, at + 700),
-            writing.annotation(EVIL, at + 450, at + 650),
-            writing.python(f"{EVIL}(3): {EVIL}", at + 460, at + 640),
+            writing.op(EVIL, start + 500, start + 600),
+            writing.call(700 + number, start + 510, start + 520),
+            writing.kernel(EVIL, 700 + number, start + 600, start + 700),
+            writing.annotation(EVIL, start + 450, start + 650),
+            writing.python(f"{EVIL}(3): {EVIL}", start + 460, start + 640),
         ]
     top = {"deviceProperties": [{**writing.DEVICE, "name": EVIL}]}
     path = writing.write(tmp_path / "trace.json", events, **top)
@@ -189,26 +189,26 @@ def evil(tmp_path: Path) -> Study:
 _ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
-def test_no_name_of_a_trace_acts_on_a_terminal(evil: Study) -> None:
+def test_no_name_of_a_trace_acts_on_a_terminal(evil_study: Study) -> None:
     for text in (
-        printed(evil, top=50),
-        printed(replace(evil, leaf=None), 300, top=50),
-        markdown.page(evil, Wanted()),
-        document.study_json(evil),
-        *(sheet_csv.table(evil, name) for name in sheet_csv.NAMES),
+        study_text(evil_study, top=50),
+        study_text(replace(evil_study, leaf=None), 300, top=50),
+        markdown.study_page(evil_study, TableView()),
+        document.study_json(evil_study),
+        *(sheet_csv.table_csv(evil_study, name) for name in sheet_csv.NAMES),
     ):
         assert not _ACTS.search(text)
         assert "kernel" in text or "rank" in text or "direction" in text or "device" in text
-    assert "kernel[/bold]|`<script> =1+1" in printed(replace(evil, leaf=None), 300, top=50)
+    assert "kernel[/bold]|`<script> =1+1" in study_text(replace(evil_study, leaf=None), 300, top=50)
 
 
-def test_json_keeps_names_to_the_letter(evil: Study) -> None:
-    names = [row["name"] for row in json.loads(document.study_json(evil))["tables"]["operators"]]
+def test_json_keeps_names_to_the_letter(evil_study: Study) -> None:
+    names = [row["name"] for row in json.loads(document.study_json(evil_study))["tables"]["operators"]]
     assert EVIL in names
 
 
-def test_markdown_keeps_tables_whole(evil: Study) -> None:
-    lines = markdown.page(replace(evil, leaf=None), Wanted(top=50)).splitlines()
+def test_markdown_keeps_tables_whole(evil_study: Study) -> None:
+    lines = markdown.study_page(replace(evil_study, leaf=None), TableView(top=50)).splitlines()
     for line in lines:
         assert not re.search(r"<script>", re.sub(r"`+[^`].*?`+(?= )", "", line))
     rows = [line for line in lines if "script" in line and line.startswith("|")]
@@ -218,7 +218,7 @@ def test_markdown_keeps_tables_whole(evil: Study) -> None:
 
 
 def test_markdown_page(study: Study) -> None:
-    assert markdown.page(study, Wanted(top=2)) == snapshot("""\
+    assert markdown.study_page(study, TableView(top=2)) == snapshot("""\
 **gapless · 6 steps of 1.000 ms on NVIDIA Test · the GPU worked 22 % of the time**
 
 | where a step goes | ms a step | % | most of it |
@@ -279,60 +279,60 @@ def test_markdown_page(study: Study) -> None:
 
 
 def test_csv_reads_back_as_the_table(study: Study) -> None:
-    rows = list(csv.DictReader(io.StringIO(sheet_csv.table(study, "kernels"))))
-    assert [row["name"] for row in rows] == [one.name for one in study.tables.kernels]
+    rows = list(csv.DictReader(io.StringIO(sheet_csv.table_csv(study, "kernels"))))
+    assert [row["name"] for row in rows] == [kernel.name for kernel in study.tables.kernels]
     assert [int(row["device_ns"]) for row in rows] == [k.device_ns for k in study.tables.kernels]
     assert (rows[0]["grid"], rows[0]["occupancy"], rows[1]["grid"]) == ("2 1 1", "0.25", "")
 
 
 def test_csv_of_the_account_sums_to_its_rows(study: Study) -> None:
-    for row in csv.DictReader(io.StringIO(sheet_csv.table(study, "account"))):
+    for row in csv.DictReader(io.StringIO(sheet_csv.table_csv(study, "account"))):
         wall = int(row.pop("wall_ns"))
         assert sum(int(row[leaf]) for leaf in row if "." in leaf) == wall == 1_000_000
 
 
 def test_an_unknown_table_is_refused_with_those_there_are(study: Study) -> None:
     with pytest.raises(UsageError, match="operators, kernels"):
-        sheet_csv.table(study, "nothing")
+        sheet_csv.table_csv(study, "nothing")
     with pytest.raises(UsageError, match="operators, kernels"):
-        grid(study, "nothing")
+        table_grid(study, "nothing")
 
 
 def test_tables_can_be_sorted_by_any_of_their_columns(study: Study) -> None:
-    kernels = ordered(study, "kernels", "mean")
+    kernels = order_rows(study, "kernels", "mean")
     assert list(kernels) == sorted(study.tables.kernels, key=lambda row: -row.mean_ns)
-    names = [str(getattr(row, "name")) for row in ordered(study, "operators", "name")]  # noqa: B009
+    names = [str(getattr(row, "name")) for row in order_rows(study, "operators", "name")]  # noqa: B009
     assert names == sorted(names)
     for key in SORT_KEYS:
         for table in NAMES:
-            assert len(ordered(study, table, key)) == len(getattr(study.tables, table))
+            assert len(order_rows(study, table, key)) == len(getattr(study.tables, table))
     with pytest.raises(UsageError, match="device-nothing"):
-        ordered(study, "kernels", "device-nothing")
+        order_rows(study, "kernels", "device-nothing")
 
 
 def test_json_fits_its_schema_and_the_committed_one_is_current(study: Study) -> None:
-    committed = json.loads(SCHEMA.read_text())
-    assert committed == json.loads(json.dumps(document.schema(document.StudyObject)))
-    for one in (study, recorded(DATA / "stacks_memory.json.gz")):
-        jsonschema.validate(json.loads(document.study_json(one)), committed)
+    committed_schema = json.loads(SCHEMA.read_text())
+    assert committed_schema == json.loads(json.dumps(document.schema(document.StudyObject)))
+    for case_study in (study, open_fixture(DATA / "stacks_memory.json.gz")):
+        jsonschema.validate(json.loads(document.study_json(case_study)), committed_schema)
 
 
 def test_a_comparison_fits_its_schema_and_the_committed_one_is_current(study: Study) -> None:
-    committed = json.loads(SCHEMA.with_name("comparison.json").read_text())
-    assert committed == document.schema(document.ComparisonObject)
-    both = gapless.compare(study, recorded(DATA / "stacks_memory.json.gz"))
-    jsonschema.validate(json.loads(document.comparison_json(both)), committed)
+    committed_schema = json.loads(SCHEMA.with_name("comparison.json").read_text())
+    assert committed_schema == document.schema(document.ComparisonObject)
+    comparison = gapless.compare(study, open_fixture(DATA / "stacks_memory.json.gz"))
+    jsonschema.validate(json.loads(document.comparison_json(comparison)), committed_schema)
 
 
 def test_json_has_the_keys_of_the_interface(study: Study) -> None:
-    whole = json.loads(document.study_json(study))
-    assert whole["schema"] == 1
-    assert whole["gapless"] == gapless.__version__
-    assert whole["run"]["command"] is None
-    assert sum(whole["account"]["leaves"].values()) == whole["account"]["wall_ns"]
-    assert sum(whole["account"]["groups"].values()) == whole["account"]["wall_ns"]
-    told = {key: value for key, value in whole["step"].items() if value is not None}
-    assert told | {"median_ns": 0, "p10_ns": 0, "p90_ns": 0} == {
+    page = json.loads(document.study_json(study))
+    assert page["schema"] == 1
+    assert page["gapless"] == gapless.__version__
+    assert page["run"]["command"] is None
+    assert sum(page["account"]["leaves"].values()) == page["account"]["wall_ns"]
+    assert sum(page["account"]["groups"].values()) == page["account"]["wall_ns"]
+    step = {key: value for key, value in page["step"].items() if value is not None}
+    assert step | {"median_ns": 0, "p10_ns": 0, "p90_ns": 0} == {
         "count": 8,
         "profiled": 6,
         "median_ns": 0,
@@ -340,9 +340,9 @@ def test_json_has_the_keys_of_the_interface(study: Study) -> None:
         "p90_ns": 0,
         "rule": "ProfilerStep#",
     }
-    assert whole["findings"] is whole["proposals"] is None  # causes were not looked for
-    assert whole["trials"] is None  # nothing was tried
-    assert whole["timeline"] is whole["loaders"] is None  # of a recorded run
+    assert page["findings"] is page["proposals"] is None  # causes were not looked for
+    assert page["trials"] is None  # nothing was tried
+    assert page["timeline"] is page["loaders"] is None  # of a recorded run
 
 
 def test_a_comparison_on_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,8 +359,8 @@ def test_a_comparison_on_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     a = gapless.open(writing.write(Path("a.json"), writing.training()), cache=False)
     b = gapless.open(writing.write(Path("b.json"), writing.training() + extra), cache=False)
     stream = io.StringIO()
-    own = pen_for(stream, 90)
-    own.write(changes.screen(gapless.compare(a, b), own, 3))
+    pen = pen_for(stream, 90)
+    pen.write(changes.comparison_screen(gapless.compare(a, b), pen, 3))
     assert stream.getvalue() == snapshot("""\
 gapless · a step of 1.000 ms became 1.000 ms: 1.00× as fast
   A: a.json · NVIDIA Test · 6 rows
@@ -384,13 +384,13 @@ operators, self host time     A ms   B ms   B − A  A calls  B calls         \n
 kernels    A ms   B ms   B − A  A calls  B calls       \n\
   added       –  0.200  +0.200        –        1  added
 """)
-    same = gapless.compare(a, a)
-    lines = [str(line) for line in changes.screen(same, pen(), 3)]
+    comparison = gapless.compare(a, a)
+    lines = [str(line) for line in changes.comparison_screen(comparison, make_pen(), 3)]
     assert any("kernels: no change" in line for line in lines)
-    assert json.loads(document.comparison_json(same))["groups"][0]["a_ns"] > 0
+    assert json.loads(document.comparison_json(comparison))["groups"][0]["a_ns"] > 0
 
 
-def rows(spread: int, ranks: int = 1) -> tuple[RowAccount, ...]:
+def make_rows(spread: int, ranks: int = 1) -> tuple[RowAccount, ...]:
     return tuple(
         RowAccount(
             Row(rank, 0, step, 0, 10**6 + spread * step + rank, left_out=False),
@@ -402,61 +402,61 @@ def rows(spread: int, ranks: int = 1) -> tuple[RowAccount, ...]:
     )
 
 
-def with_rows(study: Study, some: tuple[RowAccount, ...]) -> Study:
-    wall = sum(one.row.end for one in some)
+def with_rows(study: Study, rows: tuple[RowAccount, ...]) -> Study:
+    wall = sum(row.row.end for row in rows)
     account = Account(
         wall,
-        len(some),
+        len(rows),
         {"busy.math": wall},
         {"compute": wall},
         {"compute": {"busy.math": wall}},
-        some,
+        rows,
     )
-    steps = Steps(4, 0, 10**6, 10**6, 10**6, "rule", tuple(reversed(some[-3:])), some[0])
+    steps = Steps(4, 0, 10**6, 10**6, 10**6, "rule", tuple(reversed(rows[-3:])), rows[0])
     return replace(study, account=account, steps=steps)
 
 
 def test_slow_steps_say_what_they_lost_in(study: Study) -> None:
-    text = printed(with_rows(study, rows(100_000)))
+    text = study_text(with_rows(study, make_rows(100_000)))
     assert "step 3 1.300 ms (+0.300): compute +0.300" in text
     assert "step 1 1.100 ms" in text
-    even = printed(with_rows(study, rows(1000)))  # 0.1 % a step: only the slowest is named
+    even = study_text(with_rows(study, make_rows(1000)))  # 0.1 % a step: only the slowest is named
     assert ("step 3" in even, "step 2" in even) == (True, False)
-    assert "step 3" not in printed(with_rows(study, rows(0)))
+    assert "step 3" not in study_text(with_rows(study, make_rows(0)))
 
 
 def test_few_ranks_are_listed_and_many_summed_up(study: Study) -> None:
-    few = replace(with_rows(study, rows(0, 2)), stragglers=(Straggler(1, 8_000_000, 4),))
-    text = printed(few)
+    two_ranks = replace(with_rows(study, make_rows(0, 2)), stragglers=(Straggler(1, 8_000_000, 4),))
+    text = study_text(two_ranks)
     assert "2 × NVIDIA Test · the GPUs worked 100 %" in text.replace("\n", " ")
     assert "rank 0 1.000 ms: compute 100 %" in text
     assert "the others waited for rank 1: 1.000 ms a step" in text
-    many = printed(with_rows(study, rows(0, 20)))
-    assert "16 more ranks between the third slowest and the fastest" in many
-    assert "rank 19" in many
-    assert "rank 0 " in many
-    assert "rank 5 " not in many
+    crowded = study_text(with_rows(study, make_rows(0, 20)))
+    assert "16 more ranks between the third slowest and the fastest" in crowded
+    assert "rank 19" in crowded
+    assert "rank 0 " in crowded
+    assert "rank 5 " not in crowded
 
 
 def test_a_capture_of_the_cpu_alone(tmp_path: Path) -> None:
     path = writing.write(tmp_path / "t.json", [writing.op("aten::mm", 0, 100)])
-    text = printed(gapless.open(path, cache=False))
+    text = study_text(gapless.open(path, cache=False))
     assert text.startswith("gapless · a capture of 100.0 µs on the CPU alone\nwhere the time goes")
     assert "look closer" not in text
-    page = markdown.page(gapless.open(path, cache=False), Wanted())
+    page = markdown.study_page(gapless.open(path, cache=False), TableView())
     assert "### Operators\n" in page
 
 
 def test_clock_error_and_resolution_are_printed_beside_the_sum(study: Study) -> None:
     rough = replace(study.health, clock_error_ns=20_000, resolution_ns=1000)
-    text = printed(replace(study, health=rough), 120)
+    text = study_text(replace(study, health=rough), 120)
     assert "(sums exactly; ± 20.00 µs clock error; timestamps to 1.00 µs" in re.sub(" +", " ", text)
 
 
 def test_narrow_terminals_lose_columns_before_names(study: Study) -> None:
-    named = replace(study.tables, operators=(Operator("aten::" + "x" * 60, None, 1, 2, 3, 4, 5),))
+    tables = replace(study.tables, operators=(Operator("aten::" + "x" * 60, None, 1, 2, 3, 4, 5),))
     for width in (40, 60):
-        lines = printed(replace(study, tables=named), width).splitlines()
+        lines = study_text(replace(study, tables=tables), width).splitlines()
         (line,) = [line for line in lines if line.startswith("  aten::xx")]
         assert cell_len(line) <= width
 
@@ -464,8 +464,8 @@ def test_narrow_terminals_lose_columns_before_names(study: Study) -> None:
 def test_an_encoding_without_blocks_gets_plain_signs(study: Study) -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace")
-    own = pen_for(stream)
-    own.write(terminal.screen(study, own, Wanted()))
+    pen = pen_for(stream)
+    pen.write(terminal.study_screen(study, pen, TableView()))
     stream.flush()
     assert b"####" in raw.getvalue()
     assert b"-----" in raw.getvalue()

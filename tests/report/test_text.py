@@ -18,12 +18,12 @@ from gapless.report.numbers import (
     unit_for,
 )
 from gapless.report.pen import ASCII, UNICODE, bar
-from gapless.report.text import clean, cut, kernel_name, pad, shorten
+from gapless.report.text import clean, cut_end, kernel_name, pad, cut_middle
 from gapless.report.wrap import fold
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "expected"),
     [
         ("aten::mm", "aten::mm"),
         ("\x1b[31mred\x1b[0m", "red"),
@@ -41,8 +41,8 @@ from gapless.report.wrap import fold
         ("Größe ∇ 日本", "Größe ∇ 日本"),
     ],
 )
-def test_a_name_is_shown_without_what_would_act(name: str, shown: str) -> None:
-    assert clean(name) == shown
+def test_a_name_is_shown_without_what_would_act(name: str, expected: str) -> None:
+    assert clean(name) == expected
 
 
 @given(st.text())
@@ -53,22 +53,22 @@ def test_no_control_or_format_character_survives(name: str) -> None:
 
 @given(st.text(st.characters(exclude_categories=["C", "M", "Z"])), st.integers(0, 30))
 def test_a_shortened_text_fits(text: str, width: int) -> None:
-    short = shorten(text, width)
+    short = cut_middle(text, width)
     assert cell_len(short) <= width
     assert short == text or cell_len(text) > width
 
 
 def test_texts_are_shortened_in_the_middle_by_cells() -> None:
-    assert shorten("abcdefghij", 5) == "ab…ij"
-    assert shorten("日本日本日本", 5) == "日…本"
-    assert shorten("abc", 1) == "…"
-    assert shorten("abc", 0) == ""
+    assert cut_middle("abcdefghij", 5) == "ab…ij"
+    assert cut_middle("日本日本日本", 5) == "日…本"
+    assert cut_middle("abc", 1) == "…"
+    assert cut_middle("abc", 0) == ""
 
 
 def test_texts_are_cut_at_their_end_by_cells() -> None:
-    assert cut("abcdefghij", 5) == "abcd…"
-    assert cut("日本日本日本", 6) == "日本…"
-    assert cut("abc", 3) == "abc"
+    assert cut_end("abcdefghij", 5) == "abcd…"
+    assert cut_end("日本日本日本", 6) == "日本…"
+    assert cut_end("abc", 3) == "abc"
 
 
 def test_padding_counts_cells() -> None:
@@ -120,7 +120,7 @@ def test_printed_shares_sum_to_a_hundred(parts: list[int]) -> None:
 )
 def test_durations_have_four_digits(ns: int, text: str) -> None:
     assert duration(ns) == text
-    assert unit_for(ns).of(ns) == text.split(maxsplit=1)[0]
+    assert unit_for(ns).fmt(ns) == text.split(maxsplit=1)[0]
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from dataclasses import replace
 import msgspec
 from inline_snapshot import snapshot
 
-from gapless.model.edit import Applicability, Proposal, SetArgument, Where
-from gapless.model.interval import Interval
-from gapless.model.trial import Arm, Parity, Side, Trial, Verdict
+from gapless.model.edit import Applicability, Proposal, SetArgument, Location
+from gapless.model.interval import Estimate
+from gapless.model.trial import Arm, Parity, Side, Trial, TrialVerdict
 from gapless.report.pen import pen_for
 from gapless.report.trial_document import proposal_objects, trial_objects
-from gapless.report.trials import interval, trial_screen
+from gapless.report.trials import ratio_text, trial_screen
 
-WORKERS = SetArgument("torch.utils.data.DataLoader", "num_workers", 2, Where("train.py", 41))
+WORKERS = SetArgument("torch.utils.data.DataLoader", "num_workers", 2, Location("train.py", 41))
 
 
 def arm(side: str, order: int, step_ms: float, failed: str | None = None) -> Arm:
@@ -40,9 +40,9 @@ FASTER = Side(
     summary="num_workers 0 → 2, one intra-op thread",
     edits=(WORKERS,),
     applicability=Applicability.EQUIVALENT,
-    verdict=Verdict.CONFIRMED,
-    speedup=Interval(1.38, 1.46, 1.55),
-    job=Interval(1.30, 1.37, 1.45),
+    verdict=TrialVerdict.CONFIRMED,
+    speedup=Estimate(1.38, 1.46, 1.55),
+    job=Estimate(1.30, 1.37, 1.45),
     first_batch_ns=1_100_000_000,
     step_ns=20_548_000,
     parity=Parity.WITHIN_SPREAD,
@@ -53,8 +53,8 @@ USELESS = Side(
     fixes=("pin-memory",),
     summary="pin_memory False → True",
     edits=(),
-    applicability=Applicability.SAME,
-    verdict=Verdict.REFUSED,
+    applicability=Applicability.IDENTICAL,
+    verdict=TrialVerdict.REFUSED,
     speedup=None,
     job=None,
     why="each sample came 2.0 times",
@@ -75,15 +75,15 @@ TRIAL = Trial(
 )
 
 
-def screen(trial: Trial, width: int = 110) -> str:
+def trial_text(trial: Trial, width: int = 110) -> str:
     stream = io.StringIO()
-    own = pen_for(stream, width)
-    own.write(trial_screen(trial, own))
+    pen = pen_for(stream, width)
+    pen.write(trial_screen(trial, pen))
     return stream.getvalue()
 
 
 def test_the_screen_of_a_trial() -> None:
-    assert screen(TRIAL, 90) == snapshot("""\
+    assert trial_text(TRIAL, 90) == snapshot("""\
 gapless try · python train.py · more-workers + one-thread: confirmed 1.46× [1.38 … 1.55]
 3 arms (ABBA) · steps 12 to 101 of each · 61.4 s in all · A/A noise ± 1.2 % · page cache
 warm · 1 more did not count
@@ -102,75 +102,75 @@ interrupted: what was measured so far
 
 
 def test_a_trial_that_proves_nothing_says_so_in_its_first_line() -> None:
-    told = screen(replace(TRIAL, sides=(USELESS,), noise=None, measured=None))
-    assert told.splitlines()[0].endswith("nothing tried is proven to help")
-    assert "A/A noise not known" in told
+    text = trial_text(replace(TRIAL, sides=(USELESS,), noise=None, measured=None))
+    assert text.splitlines()[0].endswith("nothing tried is proven to help")
+    assert "A/A noise not known" in text
 
 
 def test_what_was_predicted_stands_beside_what_was_measured() -> None:
-    foretold = replace(FASTER, predicted=Interval(1.2, 1.5, 1.7))
-    text = screen(replace(TRIAL, sides=(foretold, USELESS)), 120)
+    predicted_side = replace(FASTER, predicted=Estimate(1.2, 1.5, 1.7))
+    text = trial_text(replace(TRIAL, sides=(predicted_side, USELESS)), 120)
     head, unedited, faster, useless = text.splitlines()[2:6]
     assert head.split() == ["a", "step", "predicted", "is", "worth", "a", "whole", "job"]
     assert "1.50× [1.20 … 1.70]  1.46× [1.38 … 1.55]" in faster
     assert "×" not in unedited + useless
-    assert "predicted" not in screen(TRIAL, 120)
+    assert "predicted" not in trial_text(TRIAL, 120)
 
 
 def test_narrow_intervals_have_more_digits() -> None:
-    assert interval(Interval(1.001, 1.005, 1.009)) == "1.005× [1.001 … 1.009]"
-    assert interval(Interval(1.3, 1.4, 1.5)) == "1.40× [1.30 … 1.50]"
+    assert ratio_text(Estimate(1.001, 1.005, 1.009)) == "1.005× [1.001 … 1.009]"
+    assert ratio_text(Estimate(1.3, 1.4, 1.5)) == "1.40× [1.30 … 1.50]"
 
 
 def test_bounds_that_say_nothing_are_not_printed() -> None:
-    assert interval(Interval(0.0001, 4.46, 306138.0)) == "4.46× [< 0.01 … > 100]"
-    assert interval(Interval(90.0, 100.0, 110.0)) == "100.00× [90.00 … 110.00]"
-    assert "A/A noise > 100 %" in screen(replace(TRIAL, noise=12.0))
+    assert ratio_text(Estimate(0.0001, 4.46, 306138.0)) == "4.46× [< 0.01 … > 100]"
+    assert ratio_text(Estimate(90.0, 100.0, 110.0)) == "100.00× [90.00 … 110.00]"
+    assert "A/A noise > 100 %" in trial_text(replace(TRIAL, noise=12.0))
 
 
 def test_a_ceiling_is_told_as_one_and_a_fix_that_is_proven_comes_before_it() -> None:
     ceiling = replace(
-        FASTER, fixes=("cached-batch",), applicability=Applicability.TRIAL,
-        speedup=Interval(9.0, 10.0, 11.0),
+        FASTER, fixes=("cached-batch",), applicability=Applicability.ABLATION,
+        speedup=Estimate(9.0, 10.0, 11.0),
     )  # fmt: skip
-    alone = screen(replace(TRIAL, sides=(ceiling,)))
+    alone = trial_text(replace(TRIAL, sides=(ceiling,)))
     assert "ceiling (cached-batch): at most 10.00× [9.00 … 11.00]" in alone.splitlines()[0]
     assert "an ablation: the most that could be gained, no fix" in alone
     assert "losses" not in alone
-    both = screen(replace(TRIAL, sides=(ceiling, FASTER)))
-    assert "more-workers + one-thread: confirmed 1.46×" in both.splitlines()[0]
+    both_screen = trial_text(replace(TRIAL, sides=(ceiling, FASTER)))
+    assert "more-workers + one-thread: confirmed 1.46×" in both_screen.splitlines()[0]
 
 
 def test_control_characters_of_a_command_do_not_reach_the_terminal() -> None:
-    told = screen(replace(TRIAL, command=("python", "\x1b[31mred.py")))
-    assert "\x1b" not in told
-    assert "red.py" in told
+    text = trial_text(replace(TRIAL, command=("python", "\x1b[31mred.py")))
+    assert "\x1b" not in text
+    assert "red.py" in text
 
 
 def test_lines_keep_to_the_width() -> None:
-    assert max(map(len, screen(TRIAL, 80).splitlines())) <= 80
+    assert max(map(len, trial_text(TRIAL, 80).splitlines())) <= 80
 
 
 def test_json_has_the_keys_that_scripts_rely_on() -> None:
-    first, second = json.loads(msgspec.json.encode(trial_objects([TRIAL])))
-    assert first["fixes"] == ["more-workers", "one-thread"]
-    assert first["arms"] == "ABBA"
-    assert first["speedup"] == {"low": 1.38, "mid": 1.46, "high": 1.55}
-    assert first["predicted"] is None
-    assert (first["verdict"], first["parity"], first["noise"]) == (
+    first_object, second_object = json.loads(msgspec.json.encode(trial_objects([TRIAL])))
+    assert first_object["fixes"] == ["more-workers", "one-thread"]
+    assert first_object["arms"] == "ABBA"
+    assert first_object["speedup"] == {"low": 1.38, "mid": 1.46, "high": 1.55}
+    assert first_object["predicted"] is None
+    assert (first_object["verdict"], first_object["parity"], first_object["noise"]) == (
         "confirmed",
         "within-spread",
         0.012,
     )
-    assert first["edits"][0]["kind"] == "set_argument"
-    assert [one["side"] for one in first["runs"]] == ["A", "B", "B", "A"]
-    assert [one["side"] for one in second["runs"]] == ["A", "A"]
-    assert second["speedup"] is None
-    assert second["why"] == "each sample came 2.0 times"
+    assert first_object["edits"][0]["kind"] == "set_argument"
+    assert [run["side"] for run in first_object["runs"]] == ["A", "B", "B", "A"]
+    assert [run["side"] for run in second_object["runs"]] == ["A", "A"]
+    assert second_object["speedup"] is None
+    assert second_object["why"] == "each sample came 2.0 times"
 
 
 def test_a_refused_proposal_tells_its_reason() -> None:
-    one = Proposal("fused", "fused", (), Applicability.EQUIVALENT, refused="torch has none on CPU")
-    (found,) = json.loads(msgspec.json.encode(proposal_objects([one])))
-    assert found["refused"] == "torch has none on CPU"
-    assert found["where"] is None
+    proposal = Proposal("fused", "fused", (), Applicability.EQUIVALENT, refused="torch has none on CPU")
+    (document,) = json.loads(msgspec.json.encode(proposal_objects([proposal])))
+    assert document["refused"] == "torch has none on CPU"
+    assert document["where"] is None

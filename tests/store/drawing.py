@@ -8,9 +8,9 @@ from gapless import wire
 Record = tuple[int, ...]
 
 
-def process(pid: int = 7, role: object = "training", **more: object) -> bytes:
+def process(pid: int = 7, role: object = "training", **changes: object) -> bytes:
     """Give the frame with which a process begins."""
-    told = {
+    fields = {
         "pid": pid,
         "ppid": 1,
         "role": role,
@@ -23,7 +23,7 @@ def process(pid: int = 7, role: object = "training", **more: object) -> bytes:
         "monotonic_ns": 1_000 * pid + 5,
         "versions": {"python": "3.11", "torch": "2.13", "cuda": None},
     }
-    return wire.text_frame(wire.PROCESS, told | more)
+    return wire.text_frame(wire.PROCESS, fields | changes)
 
 
 def marks(*records: Record) -> bytes:
@@ -47,8 +47,8 @@ def batch_sums(*rows: Record) -> bytes:
 
 
 def batch_sum(start: int, end: int, **fields: int) -> Record:
-    known = {"loader": 0, "worker": 1, "count": 9, "start": start, "end": end} | fields
-    return tuple(known.get(name, -1) for name in wire.BATCH_SUM_FIELDS)
+    values = {"loader": 0, "worker": 1, "count": 9, "start": start, "end": end} | fields
+    return tuple(values.get(name, -1) for name in wire.BATCH_SUM_FIELDS)
 
 
 def step(number: int, start: int, end: int, subject: int = 0) -> Record:
@@ -56,20 +56,20 @@ def step(number: int, start: int, end: int, subject: int = 0) -> Record:
 
 
 def batch(start: int, end: int, **fields: int) -> Record:
-    known = {"loader": 0, "worker": 0, "samples": 4, "start": start, "end": end} | fields
-    return tuple(known.get(name, -1) for name in wire.BATCH_FIELDS)
+    values = {"loader": 0, "worker": 0, "samples": 4, "start": start, "end": end} | fields
+    return tuple(values.get(name, -1) for name in wire.BATCH_FIELDS)
 
 
 def fact(noun: str, number: int, **values: object) -> bytes:
-    place = {"file": "train.py", "line": 10 + number, "function": "main"}
-    return wire.text_frame(wire.FACT, {"noun": noun, "id": number, **place, "values": values})
+    location = {"file": "train.py", "line": 10 + number, "function": "main"}
+    return wire.text_frame(wire.FACT, {"noun": noun, "id": number, **location, "values": values})
 
 
-def window(number: int, **more: object) -> bytes:
-    told = {"number": number, "path": f"windows/rank0-step{number}.json", "start": 1, "end": 2,
+def window(number: int, **changes: object) -> bytes:
+    fields = {"number": number, "path": f"windows/rank0-step{number}.json", "start": 1, "end": 2,
             "first_step": 3, "last_step": 8, "stacks": False,
             "stop_ns": 6, "save_ns": 7, "discarded": None}  # fmt: skip
-    return wire.text_frame(wire.WINDOW, told | more)
+    return wire.text_frame(wire.WINDOW, fields | changes)
 
 
 def sample(ns: int, **values: object) -> bytes:
@@ -87,7 +87,7 @@ def training(pid: int = 7) -> list[bytes]:
         marks(step(0, 10_000, 11_000), (wire.NEXT, 0, 0, 11, 11_000, 19_000, 0)),
         marks(step(1, 20_000, 21_000), (wire.COLLECTOR, 0, wire.NOBODY, 11, 5, 6, 2)),
         batches(batch(1, 9, worker=-1, cpu=5, run_queue=1)),
-        wire.text_frame(wire.UNSEEN, {"what": "schedstat", "why": "no such file", "count": 2}),
+        wire.text_frame(wire.UNOBSERVED, {"what": "schedstat", "why": "no such file", "count": 2}),
         wire.text_frame(*frames),
         window(1),
         wire.text_frame(wire.FILES, files),
@@ -96,10 +96,10 @@ def training(pid: int = 7) -> list[bytes]:
     ]
 
 
-def run(folder: Path, logs: dict[str, bytes], /, **manifest: object) -> Path:
+def write_run(folder: Path, logs: dict[str, bytes], /, **changes: object) -> Path:
     """Write a run folder."""
     (folder / "logs").mkdir(parents=True)
-    told = {
+    document = {
         "version": 1,
         "id": folder.name,
         "command": ["python", "train.py"],
@@ -113,7 +113,7 @@ def run(folder: Path, logs: dict[str, bytes], /, **manifest: object) -> Path:
         "status": "finished",
         "stopped_by": None,
     }
-    (folder / "run.json").write_text(json.dumps(told | manifest))
+    (folder / "run.json").write_text(json.dumps(document | changes))
     for name, log in logs.items():
         (folder / "logs" / name).write_bytes(log)
     return folder

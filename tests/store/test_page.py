@@ -26,5 +26,5 @@ def test_every_kind_of_mark_is_explained_in_order() -> None:
 
 
 def test_every_key_of_the_manifest_is_explained() -> None:
-    told = set(re.findall(r"`(\w+)`", " ".join(first_cells("key"))))
-    assert told == {"version", "spool", "launcher", *(field.name for field in fields(Manifest))}
+    keys = set(re.findall(r"`(\w+)`", " ".join(first_cells("key"))))
+    assert keys == {"version", "spool", "launcher", *(field.name for field in fields(Manifest))}

@@ -19,7 +19,7 @@ import pytest
 
 from gapless import wire
 from gapless.errors import RunFolderError
-from gapless.model.recording import Unseen
+from gapless.model.recording import Unobserved
 from gapless.store import adopting, alive, manifest
 from gapless.store.framing import is_log
 from gapless.store.recordings import finish, load
@@ -32,185 +32,185 @@ HOST = platform.node()
 @pytest.fixture
 def spool(tmp_path: Path) -> Path:
     """Give a spool, such as launchers make."""
-    place = tmp_path / "gapless-spool-x"
-    (place / "windows").mkdir(parents=True)
-    return place
+    folder = tmp_path / "gapless-spool-x"
+    (folder / "windows").mkdir(parents=True)
+    return folder
 
 
 @pytest.fixture
-def dead() -> int:
+def dead_pid() -> int:
     """Give the number of a process that has ended."""
-    done = subprocess.Popen([sys.executable, "-c", ""])
-    done.wait()
-    return done.pid
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
 
 
-def killed(folder: Path, spool: Path, launcher: int, logs: dict[str, bytes] | None = None) -> Path:
+def write_killed_run(folder: Path, spool: Path, launcher: int, logs: dict[str, bytes] | None = None) -> Path:
     """Write the folder of a run whose launcher was killed."""
-    return drawing.run(
+    return drawing.write_run(
         folder, logs or {}, status="running", ended=None, exit_code=None,
         spool=str(spool), launcher=launcher, host=HOST,
     )  # fmt: skip
 
 
 def refuse(code: int) -> Callable[..., object]:
-    def refuse(*_args: object, **_more: object) -> object:
+    def refuse(*_args: object, **_kwargs: object) -> object:
         raise OSError(code, os.strerror(code), "somewhere")
 
     return refuse
 
 
-def give(path: Path) -> Callable[..., list[Path]]:
+def always_give(path: Path) -> Callable[..., list[Path]]:
     def give(*_: object) -> list[Path]:
         return [path]
 
     return give
 
 
-def told(run: Path) -> dict[str, Any]:
+def read_manifest(run: Path) -> dict[str, Any]:
     return json.loads((run / "run.json").read_text())
 
 
 def test_a_finished_run_is_read(tmp_path: Path) -> None:
     series = drawing.sample(5, **{"cpu.total": 150})
-    run = drawing.run(tmp_path / "r", {"rank0.log": LOG, "samples.log": series})
+    run = drawing.write_run(tmp_path / "r", {"rank0.log": LOG, "samples.log": series})
     (run / "windows").mkdir()
     (run / "windows" / "rank0-step1.json.gz").write_bytes(b"")
     before = (run / "run.json").read_bytes()
-    found = load(str(run))
-    assert (found.path, found.manifest.id, found.manifest.status) == (str(run), "r", "finished")
-    assert found.manifest.command == ("python", "train.py")
-    (process,) = found.processes
+    recording = load(str(run))
+    assert (recording.path, recording.manifest.id, recording.manifest.status) == (str(run), "r", "finished")
+    assert recording.manifest.command == ("python", "train.py")
+    (process,) = recording.processes
     assert (len(process.marks), len(process.batches)) == (4, 1)
     assert process.windows[0].path == "windows/rank0-step1.json.gz"
-    assert list(found.samples.series) == ["cpu.total"]
-    assert found.unseen == ()
+    assert list(recording.samples.series) == ["cpu.total"]
+    assert recording.unobserved == ()
     assert (run / "run.json").read_bytes() == before
 
 
 def test_a_window_that_was_not_kept_has_no_path_and_none_leads_out(tmp_path: Path) -> None:
     log = drawing.process() + drawing.window(1) + drawing.window(2, path="../../run.json")
     log += drawing.window(3, path=None)
-    run = drawing.run(tmp_path / "r", {"rank0.log": log})
+    run = drawing.write_run(tmp_path / "r", {"rank0.log": log})
     assert [window.path for window in load(run).processes[0].windows] == [None] * 3
 
 
-@pytest.mark.parametrize("where", ["logs", "."])
-def test_samples_are_found_where_either_version_puts_them(tmp_path: Path, where: str) -> None:
-    run = drawing.run(tmp_path / "r", {})
-    (run / where / "samples.log").write_bytes(drawing.sample(5, a=1))
+@pytest.mark.parametrize("subfolder", ["logs", "."])
+def test_samples_are_found_where_either_version_puts_them(tmp_path: Path, subfolder: str) -> None:
+    run = drawing.write_run(tmp_path / "r", {})
+    (run / subfolder / "samples.log").write_bytes(drawing.sample(5, a=1))
     assert list(load(run).samples.series) == ["a"]
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "gone"):
+    for folder in (tmp_path, tmp_path / "gone"):
         with pytest.raises(RunFolderError, match="is no run folder"):
-            load(place)
+            load(folder)
 
 
 def test_a_manifest_of_a_later_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
-    run = drawing.run(tmp_path / "r", {}, version=9)
+    run = drawing.write_run(tmp_path / "r", {}, version=9)
     with pytest.raises(RunFolderError, match="is of version 9; this gapless reads up to 1"):
         load(run)
 
 
 @pytest.mark.parametrize("text", [None, "", "[1]", "{", '{"id": 5'])
 def test_a_run_without_its_manifest_is_read(tmp_path: Path, text: str | None) -> None:
-    run = drawing.run(tmp_path / "r", {"rank0.log": LOG})
+    run = drawing.write_run(tmp_path / "r", {"rank0.log": LOG})
     (run / "run.json").unlink()
     if text is not None:
         (run / "run.json").write_text(text)
-    found = load(run)
-    assert (found.manifest.id, found.manifest.status) == ("r", "killed")
-    assert (found.manifest.command, found.manifest.started) == (
+    recording = load(run)
+    assert (recording.manifest.id, recording.manifest.status) == ("r", "killed")
+    assert (recording.manifest.command, recording.manifest.started) == (
         ("train.py", "--epochs", "2"),
         7_000,
     )
-    assert found.unseen == (Unseen("run.json", "missing, or no JSON"),)
+    assert recording.unobserved == (Unobserved("run.json", "missing, or no JSON"),)
     assert (run / "run.json").exists() is (text is not None)
 
 
 def test_a_manifest_of_strange_values_is_read(tmp_path: Path) -> None:
-    run = drawing.run(
+    run = drawing.write_run(
         tmp_path / "r", {}, command="x", ended="now", exit_code=1.5, status="odd", id=None, spool=5
     )
-    found = load(run).manifest
-    assert (found.id, found.command, found.ended, found.exit_code) == ("r", (), None, None)
-    assert found.status == "killed"
+    run_manifest = load(run).manifest
+    assert (run_manifest.id, run_manifest.command, run_manifest.ended, run_manifest.exit_code) == ("r", (), None, None)
+    assert run_manifest.status == "killed"
 
 
-def test_what_a_killed_launcher_left_is_adopted(tmp_path: Path, spool: Path, dead: int) -> None:
-    run = killed(tmp_path / "r", spool, dead, {"rank0.log": LOG[:100], "samples.log": b""})
+def test_what_a_killed_launcher_left_is_adopted(tmp_path: Path, spool: Path, dead_pid: int) -> None:
+    run = write_killed_run(tmp_path / "r", spool, dead_pid, {"rank0.log": LOG[:100], "samples.log": b""})
     (spool / "rank0.log").write_bytes(LOG[:-5])
     (spool / "rank0-worker1.log").write_bytes(drawing.process(9, "worker", worker=1))
     (spool / "windows" / "rank0-step1.json").write_text('{"traceEvents": []}')
     (spool / "windows" / "rank0-step9.json.part").write_text("{")
     (spool / "other.log").write_text("no log of ours")
-    found = load(run)
-    assert (found.manifest.status, found.manifest.ended) == ("killed", None)
-    assert [process.pid for process in found.processes] == [9, 7]
-    training = found.processes[1]
+    recording = load(run)
+    assert (recording.manifest.status, recording.manifest.ended) == ("killed", None)
+    assert [process.pid for process in recording.processes] == [9, 7]
+    training = recording.processes[1]
     assert (len(training.marks), training.end) == (4, None)
     assert training.windows[0].path == "windows/rank0-step1.json.gz"
     assert gzip.decompress((run / "windows" / "rank0-step1.json.gz").read_bytes())[:2] == b'{"'
-    assert found.unseen[0].what == "the end of rank0.log"
-    left = sorted(path.name for path in spool.rglob("*"))
-    assert left == ["other.log", "rank0-step9.json.part", "windows"]  # not ours, or not whole
-    assert told(run)["status"] == "killed"
-    assert "spool" not in told(run)
-    again = load(run)
-    assert again.processes[1].marks.start.tolist() == training.marks.start.tolist()
+    assert recording.unobserved[0].what == "the end of rank0.log"
+    remaining_names = sorted(path.name for path in spool.rglob("*"))
+    assert remaining_names == ["other.log", "rank0-step9.json.part", "windows"]  # not ours, or not whole
+    assert read_manifest(run)["status"] == "killed"
+    assert "spool" not in read_manifest(run)
+    second_recording = load(run)
+    assert second_recording.processes[1].marks.start.tolist() == training.marks.start.tolist()
 
 
-def test_an_empty_spool_goes(tmp_path: Path, spool: Path, dead: int) -> None:
+def test_an_empty_spool_goes(tmp_path: Path, spool: Path, dead_pid: int) -> None:
     (spool / "rank0.log").write_bytes(LOG)
-    load(killed(tmp_path / "r", spool, dead))
+    load(write_killed_run(tmp_path / "r", spool, dead_pid))
     assert not spool.exists()
 
 
-def test_a_run_whose_spool_is_gone_is_killed_all_the_same(tmp_path: Path, dead: int) -> None:
-    run = killed(tmp_path / "r", tmp_path / "gone", dead, {"rank0.log": LOG})
-    found = load(run)
-    assert (found.manifest.status, len(found.processes), found.unseen) == ("killed", 1, ())
+def test_a_run_whose_spool_is_gone_is_killed_all_the_same(tmp_path: Path, dead_pid: int) -> None:
+    run = write_killed_run(tmp_path / "r", tmp_path / "gone", dead_pid, {"rank0.log": LOG})
+    recording = load(run)
+    assert (recording.manifest.status, len(recording.processes), recording.unobserved) == ("killed", 1, ())
 
 
-def test_a_folder_that_is_no_spool_is_left_alone(tmp_path: Path, dead: int) -> None:
-    other = tmp_path / "precious"
-    (other / "windows").mkdir(parents=True)
-    (other / "rank0.log").write_bytes(LOG)
-    (other / "windows" / "rank0-step1.json").write_text("{}")
-    found = load(killed(tmp_path / "r", other, dead))
-    assert found.processes == ()
-    assert (other / "rank0.log").exists()
-    assert (other / "windows" / "rank0-step1.json").exists()
+def test_a_folder_that_is_no_spool_is_left_alone(tmp_path: Path, dead_pid: int) -> None:
+    precious_folder = tmp_path / "precious"
+    (precious_folder / "windows").mkdir(parents=True)
+    (precious_folder / "rank0.log").write_bytes(LOG)
+    (precious_folder / "windows" / "rank0-step1.json").write_text("{}")
+    recording = load(write_killed_run(tmp_path / "r", precious_folder, dead_pid))
+    assert recording.processes == ()
+    assert (precious_folder / "rank0.log").exists()
+    assert (precious_folder / "windows" / "rank0-step1.json").exists()
 
 
 @pytest.mark.parametrize("code", [13, 28, 30])  # no permission, no space, read-only
 def test_a_killed_run_in_a_folder_that_cannot_be_written_is_read(
-    tmp_path: Path, spool: Path, dead: int, monkeypatch: pytest.MonkeyPatch, code: int
+    tmp_path: Path, spool: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    run = killed(tmp_path / "r", spool, dead, {"rank0.log": LOG[:300]})
+    run = write_killed_run(tmp_path / "r", spool, dead_pid, {"rank0.log": LOG[:300]})
     (spool / "rank0.log").write_bytes(LOG)
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "copyfileobj", refuse(code))
         patch.setattr(adopting, "copyfileobj", refuse(code))
         patch.setattr(Path, "write_text", refuse(code))
-        found = load(run)
-    assert found.manifest.status == "killed"
-    assert found.processes[0].end == 30_000
-    assert found.unseen == (Unseen(f"what is left in {spool}", f"{os.strerror(code)}: somewhere"),)
+        recording = load(run)
+    assert recording.manifest.status == "killed"
+    assert recording.processes[0].end == 30_000
+    assert recording.unobserved == (Unobserved(f"what is left in {spool}", f"{os.strerror(code)}: somewhere"),)
     assert (spool / "rank0.log").read_bytes() == LOG
     assert sorted(path.name for path in (run / "logs").iterdir()) == ["rank0.log"]
-    assert load(run).unseen == ()  # once it can be written
+    assert load(run).unobserved == ()  # once it can be written
 
 
 def test_a_manifest_that_cannot_be_written_is_no_error(
-    tmp_path: Path, dead: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dead_pid: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = killed(tmp_path / "r", tmp_path / "gone", dead)
+    run = write_killed_run(tmp_path / "r", tmp_path / "gone", dead_pid)
     monkeypatch.setattr(Path, "write_text", refuse(30))
     assert load(run).manifest.status == "killed"
-    assert told(run)["status"] == "running"
+    assert read_manifest(run)["status"] == "running"
 
 
 @pytest.fixture
@@ -226,12 +226,12 @@ def writer(spool: Path) -> Iterator[subprocess.Popen[str]]:
     arguments = [sys.executable, "-c", code, str(spool / "rank0.log")]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(arguments, **pipes) as process:
-        say(process, None)
+        send_frame(process, None)
         yield process
         process.kill()
 
 
-def say(process: subprocess.Popen[str], frame: bytes | None) -> None:
+def send_frame(process: subprocess.Popen[str], frame: bytes | None) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     if frame is not None:
@@ -241,59 +241,59 @@ def say(process: subprocess.Popen[str], frame: bytes | None) -> None:
 
 
 def test_a_training_that_goes_on_without_its_launcher_is_running(
-    tmp_path: Path, spool: Path, dead: int, writer: subprocess.Popen[str]
+    tmp_path: Path, spool: Path, dead_pid: int, writer: subprocess.Popen[str]
 ) -> None:
-    run = killed(tmp_path / "r", spool, dead)
+    run = write_killed_run(tmp_path / "r", spool, dead_pid)
     for number, frame in enumerate(drawing.training()[:5]):
-        say(writer, frame)
-        found = load(run)
-        assert found.manifest.status == "running"
+        send_frame(writer, frame)
+        recording = load(run)
+        assert recording.manifest.status == "running"
         assert (spool / "rank0.log").exists()
-        assert len(framed(spool)) == number + 1
-    say(writer, LOG[:20])  # half a frame: it is being written, so nothing is missing
-    found = load(run)
-    assert found.unseen == ()
-    assert len(found.processes[0].marks) == 4
+        assert len(read_frames(spool)) == number + 1
+    send_frame(writer, LOG[:20])  # half a frame: it is being written, so nothing is missing
+    recording = load(run)
+    assert recording.unobserved == ()
+    assert len(recording.processes[0].marks) == 4
     writer.send_signal(signal.SIGKILL)
     writer.wait()
-    found = load(run)
-    assert (found.manifest.status, len(found.processes[0].marks)) == ("killed", 4)
-    assert [unseen.what for unseen in found.unseen] == ["the end of rank0.log"]
+    recording = load(run)
+    assert (recording.manifest.status, len(recording.processes[0].marks)) == ("killed", 4)
+    assert [gap.what for gap in recording.unobserved] == ["the end of rank0.log"]
     assert not spool.exists()
 
 
-def framed(spool: Path) -> list[wire.Frame]:
+def read_frames(spool: Path) -> list[wire.Frame]:
     return wire.frames((spool / "rank0.log").read_bytes())[0]
 
 
 def test_a_run_whose_launcher_lives_is_running(tmp_path: Path, spool: Path) -> None:
     (spool / "rank0.log").write_bytes(LOG)
-    run = killed(tmp_path / "r", spool, os.getpid())
-    found = load(run)
-    assert (found.manifest.status, len(found.processes)) == ("running", 1)
+    run = write_killed_run(tmp_path / "r", spool, os.getpid())
+    recording = load(run)
+    assert (recording.manifest.status, len(recording.processes)) == ("running", 1)
     assert (spool / "rank0.log").exists()
-    assert told(run)["status"] == "running"
+    assert read_manifest(run)["status"] == "running"
 
 
 def test_a_number_that_was_given_to_another_process_is_not_the_launcher(
     tmp_path: Path, spool: Path
 ) -> None:
-    run = killed(tmp_path / "r", spool, os.getpid())
+    run = write_killed_run(tmp_path / "r", spool, os.getpid())
     document = manifest.read(run)
     assert alive.goes_on(document, run)
-    text = told(run) | {"started_unix_ns": 1_000_000_000}  # long before we began
+    text = read_manifest(run) | {"started_unix_ns": 1_000_000_000}  # long before we began
     (run / "run.json").write_text(json.dumps(text))
     assert not alive.goes_on(manifest.read(run), run)
 
 
 @pytest.mark.parametrize("pid", [-5, 1 << 40])
 def test_a_number_that_is_no_process_is_not_alive(tmp_path: Path, spool: Path, pid: int) -> None:
-    assert not alive.goes_on(manifest.read(killed(tmp_path / "r", spool, pid)), tmp_path)
+    assert not alive.goes_on(manifest.read(write_killed_run(tmp_path / "r", spool, pid)), tmp_path)
 
 
 def test_of_another_host_only_the_age_of_the_logs_tells(tmp_path: Path) -> None:
-    far = {"status": "running", "host": "elsewhere", "launcher": os.getpid(), "exit_code": None}
-    run = drawing.run(tmp_path / "r", {"rank0.log": LOG}, **far)
+    far_fields = {"status": "running", "host": "elsewhere", "launcher": os.getpid(), "exit_code": None}
+    run = drawing.write_run(tmp_path / "r", {"rank0.log": LOG}, **far_fields)
     assert load(run).manifest.status == "running"
     long_ago = time.time() - 120
     os.utime(run / "logs" / "rank0.log", (long_ago, long_ago))
@@ -301,14 +301,14 @@ def test_of_another_host_only_the_age_of_the_logs_tells(tmp_path: Path) -> None:
 
 
 def test_files_that_go_while_they_are_looked_at_are_no_error(
-    tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch, dead: int
+    tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch, dead_pid: int
 ) -> None:
     (spool / "rank0.log").write_bytes(LOG)
-    run = killed(tmp_path / "r", spool, dead, {"rank0.log": LOG})
-    far = drawing.run(tmp_path / "far", {"rank0.log": LOG}, status="running", host="elsewhere")
+    run = write_killed_run(tmp_path / "r", spool, dead_pid, {"rank0.log": LOG})
+    far_run = drawing.write_run(tmp_path / "far", {"rank0.log": LOG}, status="running", host="elsewhere")
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "glob", give(far / "logs" / "gone.log"))
-        assert not alive.goes_on(manifest.read(far), far)
+        patch.setattr(Path, "glob", always_give(far_run / "logs" / "gone.log"))
+        assert not alive.goes_on(manifest.read(far_run), far_run)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "glob", refuse(2))
         assert not alive.goes_on(manifest.read(run), run)
@@ -318,18 +318,18 @@ def test_files_that_go_while_they_are_looked_at_are_no_error(
 
 
 def test_a_log_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path: Path) -> None:
-    run = drawing.run(tmp_path / "r", {"rank0.log": LOG, "rank1.log": LOG})
-    real = Path.read_bytes
+    run = drawing.write_run(tmp_path / "r", {"rank0.log": LOG, "rank1.log": LOG})
+    read_file = Path.read_bytes
 
     def read_bytes(path: Path) -> bytes:
         if path.name == "rank0.log":
             raise PermissionError(13, "Permission denied")
-        return real(path)
+        return read_file(path)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "read_bytes", read_bytes)
-        found = load(run)
-    assert (len(found.processes), found.unseen) == (1, (Unseen("rank0.log", "Permission denied"),))
+        recording = load(run)
+    assert (len(recording.processes), recording.unobserved) == (1, (Unobserved("rank0.log", "Permission denied"),))
 
 
 def test_logs_that_go_or_are_refused_while_they_are_looked_for_are_passed_over(
@@ -338,24 +338,24 @@ def test_logs_that_go_or_are_refused_while_they_are_looked_for_are_passed_over(
     (spool / "rank0.log").write_bytes(LOG)
     (tmp_path / "r" / "logs").mkdir(parents=True)
     (tmp_path / "r" / "logs" / "rank0.log").write_bytes(LOG)
-    assert adopting.logs(tmp_path / "r", spool) == [tmp_path / "r" / "logs" / "rank0.log"]
+    assert adopting.find_logs(tmp_path / "r", spool) == [tmp_path / "r" / "logs" / "rank0.log"]
     assert not is_log(tmp_path / "gone.log")
     with monkeypatch.context() as patch:
-        patch.setattr(adopting, "_files", give(tmp_path / "gone.log"))
-        assert adopting.logs(tmp_path / "r", None) == [tmp_path / "gone.log"]
+        patch.setattr(adopting, "_files", always_give(tmp_path / "gone.log"))
+        assert adopting.find_logs(tmp_path / "r", None) == [tmp_path / "gone.log"]
     monkeypatch.setattr(Path, "glob", refuse(13))
-    assert adopting.logs(tmp_path / "r", spool) == []
+    assert adopting.find_logs(tmp_path / "r", spool) == []
 
 
 def test_links_in_a_run_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret.log").write_bytes(LOG)
-    run = drawing.run(tmp_path / "r", {})
+    run = drawing.write_run(tmp_path / "r", {})
     (run / "logs" / "rank0.log").symlink_to(tmp_path / "secret.log")
     assert load(run).processes == ()
 
 
 def test_a_log_is_read_while_it_is_written(tmp_path: Path, spool: Path) -> None:
-    run = killed(tmp_path / "r", spool, os.getpid())
+    run = write_killed_run(tmp_path / "r", spool, os.getpid())
     frames = [drawing.process(), *[drawing.marks(drawing.step(n, n, n + 1)) for n in range(2_000)]]
     stop = threading.Event()
 
@@ -369,33 +369,33 @@ def test_a_log_is_read_while_it_is_written(tmp_path: Path, spool: Path) -> None:
     thread.start()
     counts: list[int] = []
     while not stop.is_set():
-        found = load(run)
-        assert found.unseen == ()
-        counts += [len(process.marks) for process in found.processes]
+        recording = load(run)
+        assert recording.unobserved == ()
+        counts += [len(process.marks) for process in recording.processes]
     thread.join()
     assert counts == sorted(counts)
     assert len(load(run).processes[0].marks) == 2_000
 
 
 def test_finish_derives_the_database(tmp_path: Path) -> None:
-    run = drawing.run(tmp_path / "r", {"rank0.log": LOG})
-    assert finish(run).unseen == ()
+    run = drawing.write_run(tmp_path / "r", {"rank0.log": LOG})
+    assert finish(run).unobserved == ()
     assert (run / "run.sqlite").exists()
 
 
 def test_finish_says_why_there_is_no_database(tmp_path: Path) -> None:
-    run = drawing.run(tmp_path / "r", {"rank0.log": LOG})
+    run = drawing.write_run(tmp_path / "r", {"rank0.log": LOG})
     (run / "run.sqlite").mkdir()
-    (found,) = finish(run).unseen
-    assert found.what == "run.sqlite"
-    assert "Is a directory" in found.why
+    (gap,) = finish(run).unobserved
+    assert gap.what == "run.sqlite"
+    assert "Is a directory" in gap.why
 
 
-def test_what_is_unknown_in_a_manifest_stays(tmp_path: Path, spool: Path, dead: int) -> None:
-    run = killed(tmp_path / "r", spool, dead)
-    (run / "run.json").write_text(json.dumps(told(run) | {"note": "mine"}))
+def test_what_is_unknown_in_a_manifest_stays(tmp_path: Path, spool: Path, dead_pid: int) -> None:
+    run = write_killed_run(tmp_path / "r", spool, dead_pid)
+    (run / "run.json").write_text(json.dumps(read_manifest(run) | {"note": "mine"}))
     load(run)
-    assert (told(run)["note"], told(run)["version"]) == ("mine", 1)
+    assert (read_manifest(run)["note"], read_manifest(run)["version"]) == ("mine", 1)
     assert [path.name for path in run.iterdir() if path.name.startswith(".")] == []
 
 
@@ -403,8 +403,8 @@ def test_what_is_unknown_in_a_manifest_stays(tmp_path: Path, spool: Path, dead: 
     ("code", "status"), [(0, "finished"), (3, "failed"), (-9, "killed"), (None, "killed")]
 )
 def test_a_run_whose_launcher_left_ended_as_its_command_did(
-    tmp_path: Path, dead: int, code: int | None, status: str
+    tmp_path: Path, dead_pid: int, code: int | None, status: str
 ) -> None:
-    left = {"status": "running", "launcher": dead, "host": HOST, "exit_code": code}
-    run = drawing.run(tmp_path / "r", {"rank0.log": LOG}, **left)
+    fields = {"status": "running", "launcher": dead_pid, "host": HOST, "exit_code": code}
+    run = drawing.write_run(tmp_path / "r", {"rank0.log": LOG}, **fields)
     assert load(run).manifest.status == status

@@ -14,16 +14,16 @@ from gapless.model.edit import (
     SetEnv,
     SetGlobal,
     Skip,
-    Where,
+    Location,
     Wrap,
 )
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.model.ledger import Row
-from gapless.model.trial import Arm, Parity, Side, Trial, Verdict
+from gapless.model.trial import Arm, Parity, Side, Trial, TrialVerdict
 from gapless.store import trials
 
 EDITS: tuple[Edit, ...] = (
-    SetArgument("torch.optim.SGD", "foreach", value=True, where=Where("train.py", 3, "main")),
+    SetArgument("torch.optim.SGD", "foreach", value=True, where=Location("train.py", 3, "main")),
     SetGlobal("torch.backends.cudnn.benchmark", value=True),
     SetEnv("OMP_NUM_THREADS", None),
     Wrap("torch.utils.data.DataLoader", "cached-batch", {"device": "cuda"}),
@@ -31,7 +31,7 @@ EDITS: tuple[Edit, ...] = (
 )
 
 
-def a_trial(name: str = "01") -> Trial:
+def make_trial(name: str = "01") -> Trial:
     row = Row(rank=0, device=0, step=3, start=0, end=10, left_out=False)
     account = Account(10, 1, {"busy.x": 10}, {"compute": 10}, {}, (RowAccount(row, {}, {}),))
     side = Side(
@@ -40,8 +40,8 @@ def a_trial(name: str = "01") -> Trial:
         summary="num_workers 0 → 4",
         edits=EDITS,
         applicability=Applicability.EQUIVALENT,
-        verdict=Verdict.CONFIRMED,
-        speedup=Interval(4.2, 4.4, 4.6),
+        verdict=TrialVerdict.CONFIRMED,
+        speedup=Estimate(4.2, 4.4, 4.6),
         job=None,
         parity=Parity.WITHIN_SPREAD,
         account=account,
@@ -64,18 +64,18 @@ def a_trial(name: str = "01") -> Trial:
 
 
 def test_a_trial_comes_back_as_it_was(tmp_path: Path) -> None:
-    path = trials.write(a_trial(), tmp_path)
+    path = trials.write(make_trial(), tmp_path)
     assert path == tmp_path / "trials" / "01.json"
-    assert trials.read(path) == a_trial()
-    assert [one.name for one in path.parent.iterdir()] == ["01.json"]
+    assert trials.read(path) == make_trial()
+    assert [path.name for path in path.parent.iterdir()] == ["01.json"]
 
 
 def test_keys_of_later_versions_are_passed_over(tmp_path: Path) -> None:
-    path = trials.write(a_trial(), tmp_path)
-    found = json.loads(path.read_bytes())
-    found["trial"]["weather"] = "fair"
-    path.write_text(json.dumps(found))
-    assert trials.read(path) == a_trial()
+    path = trials.write(make_trial(), tmp_path)
+    document = json.loads(path.read_bytes())
+    document["trial"]["weather"] = "fair"
+    path.write_text(json.dumps(document))
+    assert trials.read(path) == make_trial()
 
 
 def test_refuses_a_newer_schema(tmp_path: Path) -> None:
@@ -107,13 +107,13 @@ def test_rubbish_is_no_trial(tmp_path: Path, text: str) -> None:
 def test_a_trial_that_is_not_whole_is_told(
     tmp_path: Path, keys: tuple[str | int, ...], value: object
 ) -> None:
-    path = trials.write(a_trial(), tmp_path)
-    found = json.loads(path.read_bytes())
-    place, way = found, ("trial", *keys)
-    for key in way[:-1]:
-        place = place[key]
-    place[way[-1]] = value
-    path.write_text(json.dumps(found))
+    path = trials.write(make_trial(), tmp_path)
+    document = json.loads(path.read_bytes())
+    node, full_keys = document, ("trial", *keys)
+    for key in full_keys[:-1]:
+        node = node[key]
+    node[full_keys[-1]] = value
+    path.write_text(json.dumps(document))
     with pytest.raises(RunFolderError, match="not whole"):
         trials.read(path)
 
@@ -124,8 +124,8 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_the_trials_of_a_run_are_those_that_can_be_read(tmp_path: Path) -> None:
-    assert trials.of(tmp_path) == ()
-    trials.write(a_trial("02"), tmp_path)
-    trials.write(a_trial("01"), tmp_path)
+    assert trials.run_trials(tmp_path) == ()
+    trials.write(make_trial("02"), tmp_path)
+    trials.write(make_trial("01"), tmp_path)
     (tmp_path / "trials" / "00.json").write_text("rubbish")
-    assert [one.id for one in trials.of(tmp_path)] == ["01", "02"]
+    assert [trial.id for trial in trials.run_trials(tmp_path)] == ["01", "02"]

@@ -10,15 +10,15 @@ what stands there, and what stands there instead.
 from collections.abc import Mapping
 from typing import Final
 
-from tests.strangers.more_cases import SECOND
+from tests.strangers.more_cases import SECOND_SET
 from tests.zoo import menus as m
 from tests.zoo.cases import COMPOUND, FAULT, HEALTHY, Case
 from tests.zoo.menus import DECOY, REMEDY, WRONG
 
-Rewritten = Mapping[str, str]
+Rewrite = Mapping[str, str]
 OPTIMIZERS: Final = {"gan": 2, "hazard": 2}  # whose steps make one of the training; others have one
 
-_NEIGHBOURS: Final[Rewritten] = {
+_NEIGHBOURS: Final[Rewrite] = {
     """        source, target, distance = [], [], []
         for a, p in enumerate(places):
             for b, q in enumerate(places):
@@ -37,10 +37,10 @@ _NEIGHBOURS: Final[Rewritten] = {
         return torch.tensor(self.kinds[i]), edges, apart[edges[0], edges[1]], self.energies[i]
 """
 }
-_MAPPED: Final[Rewritten] = {
+_MAPPED: Final[Rewrite] = {
     "np.load(self.names[which])": 'np.load(self.names[which], mmap_mode="r")'
 }
-_READY: Final[Rewritten] = {
+_READY: Final[Rewrite] = {
     "enumerate(DataLoader(Pairs(text), batch_size=options.batch))": (
         "enumerate(ready(Pairs(text), options.batch))"
     ),
@@ -56,7 +56,7 @@ def ready(pairs, batch):
 
 """,
 }
-_MATCHED: Final[Rewritten] = {
+_MATCHED: Final[Rewrite] = {
     """        for number in range(len(boxes)):
             best = ious[number].max().item()
             for anchor in range(len(self.anchors)):
@@ -71,23 +71,23 @@ _MATCHED: Final[Rewritten] = {
         where = (boxes[last] - self.anchors) / SIDE * wanted[:, None]
 """
 }
-_UNTAUGHT: Final[Rewritten] = {
+_UNTAUGHT: Final[Rewrite] = {
     "        soft = F.softmax(self.teacher(inputs) / self.temperature, dim=-1)\n": (
         "        with torch.no_grad():\n"
         "            soft = F.softmax(self.teacher(inputs) / self.temperature, dim=-1)\n"
     )
 }
-_SELDOM: Final[Rewritten] = {"    every = 1\n": "    every = 50\n"}
-_SINGLE: Final[Rewritten] = {
+_SELDOM: Final[Rewrite] = {"    every = 1\n": "    every = 50\n"}
+_SINGLE: Final[Rewrite] = {
     "torch.from_numpy(points)": "torch.from_numpy(points.astype(np.float32))",
     "PointNet().double()": "PointNet()",
 }
-_SILENT: Final[Rewritten] = {"        print(\n": "        n % 100 == 0 and print(\n"}
-_OUT_OF_LOOP: Final[Rewritten] = {
+_SILENT: Final[Rewrite] = {"        print(\n": "        n % 100 == 0 and print(\n"}
+_OUT_OF_LOOP: Final[Rewrite] = {
     "        if iteration % 100 == 0:\n": "        if iteration % 100_000 == 0:\n"
 }
 
-_ALL: Final = (
+_FIRST_SET: Final = (
     Case(
         "molecules",
         "molecules",
@@ -111,7 +111,7 @@ _ALL: Final = (
         FAULT,
         ("a whole file is read for each sample",),
         {"steps": 400},
-        (m.variant("reads"), m.workers(1), m.workers_and_thread(2), m.pin_memory(), m.cached()),
+        (m.variant("reads"), m.workers(1), m.workers_and_thread(2), m.pin_memory(), m.cached_batch()),
         {"reads": _MAPPED},
     ),
     Case(
@@ -121,7 +121,7 @@ _ALL: Final = (
         FAULT,
         ("text is taken apart pair by pair, in every epoch",),
         {"steps": 500},
-        (m.variant("stream"), m.workers(1), m.tf32(DECOY), m.pin_memory(), m.cached()),
+        (m.variant("stream"), m.workers(1), m.tf32(DECOY), m.pin_memory(), m.cached_batch()),
         {"stream": _READY},
     ),
     Case(
@@ -131,7 +131,7 @@ _ALL: Final = (
         FAULT,
         ("a loop in Python over anchors",),
         {"epochs": 10},
-        (m.variant("loop"), m.threads(1), m.fused("SGD", WRONG), m.pin_memory()),
+        (m.variant("loop"), m.threads(1), m.fused_optimizer("SGD", WRONG), m.pin_memory()),
         {"loop": _MATCHED},
     ),
     Case(
@@ -141,7 +141,7 @@ _ALL: Final = (
         FAULT,
         ("a teacher that is differentiated",),
         {"steps": 300},
-        (m.variant("gradients"), m.threads(1), m.fused("AdamW", WRONG), m.tf32(DECOY)),
+        (m.variant("gradients"), m.threads(1), m.fused_optimizer("AdamW", WRONG), m.tf32(DECOY)),
         {"gradients": _UNTAUGHT},
     ),
     Case(
@@ -171,7 +171,7 @@ _ALL: Final = (
         FAULT,
         ("more threads than cores",),
         {"epochs": 5},
-        (m.threads(2, REMEDY), m.threads(1), m.fused("AdamW", WRONG), m.tf32(DECOY)),
+        (m.threads(2, REMEDY), m.threads(1), m.fused_optimizer("AdamW", WRONG), m.tf32(DECOY)),
     ),
     Case(
         "translation",
@@ -180,7 +180,7 @@ _ALL: Final = (
         HEALTHY,
         (),
         {"updates": 300},
-        (m.threads(2), m.tf32(DECOY), m.not_fused("Adam")),
+        (m.threads(2), m.tf32(DECOY), m.unfused_optimizer("Adam")),
     ),
     Case(
         "vae",
@@ -189,7 +189,7 @@ _ALL: Final = (
         HEALTHY,
         (),
         {"epochs": 14},
-        (m.threads(1), m.tf32(DECOY), m.not_fused("Adam")),
+        (m.threads(1), m.tf32(DECOY), m.unfused_optimizer("Adam")),
     ),
     Case(
         "pinn",
@@ -218,10 +218,10 @@ _ALL: Final = (
         HEALTHY,
         (),
         {"steps": 400},
-        (m.workers(2, WRONG), m.prefetch(8), m.pin_memory(), m.cached()),
+        (m.workers(2, WRONG), m.prefetch(8), m.pin_memory(), m.cached_batch()),
     ),
 )
-CASES: dict[str, Case] = {case.name: case for case in (*_ALL, *SECOND)}
+CASES: dict[str, Case] = {case.name: case for case in (*_FIRST_SET, *SECOND_SET)}
 
 
 def command(case: Case) -> list[str]:

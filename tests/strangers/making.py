@@ -26,16 +26,16 @@ TRAININGS: Final = Path(__file__).parent / "trainings"
 _ENDLESS: Final = 1_000_000_000
 
 
-class Ended(BaseException):
+class ScriptEnd(BaseException):
     """The script is to go no further."""
 
 
 def make(case: Case, device: str, variant: str | None = None) -> Job:
     """Give a script, or what it is rewritten to, as a training that can be stepped."""
     path = TRAININGS / f"{case.family}.py"
-    changed: Mapping[str, Any] = {} if variant is None else case.variant(variant)
+    replacements: Mapping[str, Any] = {} if variant is None else case.variant(variant)
     options = Namespace(
-        code=compile(rewritten(path.read_text(), changed), str(path), "exec"),
+        code=compile(rewrite(path.read_text(), replacements), str(path), "exec"),
         path=str(path),
         line=[word for name in case.options for word in (f"--{name}", str(_ENDLESS))],
         each=OPTIMIZERS.get(case.name, 1),
@@ -43,16 +43,16 @@ def make(case: Case, device: str, variant: str | None = None) -> Job:
     return Job(nn.Identity(), None, torch.device(device), options, train)
 
 
-def rewritten(text: str, changed: Mapping[str, Any]) -> str:
+def rewrite(text: str, replacements: Mapping[str, Any]) -> str:
     """Give a source with some of it replaced. Raises ``ValueError`` for what is not there once."""
-    for old, new in changed.items():
+    for old, new in replacements.items():
         if text.count(old) != 1:
             raise ValueError(f"it stands there {text.count(old)} times: {old}")
         text = text.replace(old, new)
     return text
 
 
-class Stepped:
+class ScriptStepper:
     """A script in a thread that goes on for one step whenever it is let."""
 
     def __init__(self, options: Namespace) -> None:
@@ -75,7 +75,7 @@ class Stepped:
             with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
                 exec(self.options.code, module.__dict__)  # noqa: S102  that is what scripts are for
             self.error = RuntimeError("the script has ended")
-        except Ended:
+        except ScriptEnd:
             pass
         except (Exception, SystemExit) as error:  # noqa: BLE001  told to whoever steps it
             self.error = error
@@ -94,7 +94,7 @@ class Stepped:
         self.came.release()
         self.let.acquire()
         if self.closing:
-            raise Ended
+            raise ScriptEnd
 
     def step(self) -> None:
         """Let it go on for a step. Raises ``RuntimeError`` where it ended instead."""
@@ -113,7 +113,7 @@ class Stepped:
 
 def train(job: Job) -> Steps:
     """Step a script on and on."""
-    script = Stepped(job.options)
+    script = ScriptStepper(job.options)
     script.thread.start()
     try:
         while True:

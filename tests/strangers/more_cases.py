@@ -7,9 +7,9 @@ from tests.zoo import menus as m
 from tests.zoo.cases import COMPOUND, FAULT, HEALTHY, Case
 from tests.zoo.menus import DECOY, WRONG
 
-Rewritten = Mapping[str, str]
+Rewrite = Mapping[str, str]
 
-_TOGETHER: Final[Rewritten] = {
+_TOGETHER: Final[Rewrite] = {
     """        chosen = []
         for state, draw in zip(now, draws):
             with torch.no_grad():
@@ -20,21 +20,21 @@ _TOGETHER: Final[Rewritten] = {
         chosen = [int(chance > draw) for chance, draw in zip(logits.exp()[:, 1].tolist(), draws)]
 """
 }
-_SPARSE: Final[Rewritten] = {
+_SPARSE: Final[Rewrite] = {
     "nn.Embedding(s.customers, s.wide)": "nn.Embedding(s.customers, s.wide, sparse=True)",
     "nn.Embedding(s.goods, s.wide)": "nn.Embedding(s.goods, s.wide, sparse=True)",
     "nn.Embedding(s.goods, 1)": "nn.Embedding(s.goods, 1, sparse=True)",
 }
-_LONGEST: Final[Rewritten] = {
+_LONGEST: Final[Rewrite] = {
     "    longest = LONGEST\n": "    longest = max(len(word) for word, _ in rows)\n"
 }
-_COLUMNS: Final[Rewritten] = {
+_COLUMNS: Final[Rewrite] = {
     "DataLoader(Impressions(), batch_size=256, shuffle=True, drop_last=True)": (
         "DataLoader(data := Impressions(), batch_size=None, "
         "sampler=BatchSampler(RandomSampler(data), 256, drop_last=True))"
     )
 }
-_IN_PLACE: Final[Rewritten] = {
+_IN_PLACE: Final[Rewrite] = {
     """    for name, value in model.state_dict().items():
         new = value.detach().clone()
         average[name] = decay * average[name] + (1 - decay) * new
@@ -42,7 +42,7 @@ _IN_PLACE: Final[Rewritten] = {
     torch._foreach_lerp_([average[name] for name in new], list(new.values()), 1 - decay)
 """
 }
-_CLIPPED: Final[Rewritten] = {
+_CLIPPED: Final[Rewrite] = {
     """    grads = torch.cat([p.grad.flatten() for p in parameters])
     norm = grads.square().sum().sqrt().item()
     for p in parameters:
@@ -51,10 +51,10 @@ _CLIPPED: Final[Rewritten] = {
 """: """    return nn.utils.clip_grad_norm_(parameters, most)
 """
 }
-_KEPT: Final[Rewritten] = {
+_STORED: Final[Rewrite] = {
     "checkpoint(block, x, layer, use_reentrant=False)": "block(x, layer)",
 }
-_ONCE: Final[Rewritten] = {
+_ONCE: Final[Rewrite] = {
     """        with_self = adjacency + torch.eye(len(adjacency))
         root = with_self.sum(1).pow(-0.5)
         norm = root[:, None] * with_self * root[None]
@@ -65,14 +65,14 @@ _ONCE: Final[Rewritten] = {
     adjacency = root[:, None] * adjacency * root[None]
 """,
 }
-_UNCOLLECTED: Final[Rewritten] = {"    if it % 8 == 0:\n        gc.collect()\n": ""}
-_TRUSTING: Final[Rewritten] = {"debug = True": "debug = False"}
-_UNSEEN: Final[Rewritten] = {"step % 100 == 99": "step % 100_000 == 99_999"}
-_UNREPORTED: Final[Rewritten] = {"    report_every = 50\n": "    report_every = 50_000\n"}
-_UNLOGGED: Final[Rewritten] = {"step % 10 == 0": "step % 10_000 == 0"}
-_UNSAVED: Final[Rewritten] = {"every=100)": "every=100_000)"}
+_UNCOLLECTED: Final[Rewrite] = {"    if it % 8 == 0:\n        gc.collect()\n": ""}
+_TRUSTING: Final[Rewrite] = {"debug = True": "debug = False"}
+_UNSEEN: Final[Rewrite] = {"step % 100 == 99": "step % 100_000 == 99_999"}
+_UNREPORTED: Final[Rewrite] = {"    report_every = 50\n": "    report_every = 50_000\n"}
+_UNLOGGED: Final[Rewrite] = {"step % 10 == 0": "step % 10_000 == 0"}
+_UNSAVED: Final[Rewrite] = {"every=100)": "every=100_000)"}
 
-SECOND: Final = (
+SECOND_SET: Final = (
     Case(
         "actor",
         "actor",
@@ -80,7 +80,7 @@ SECOND: Final = (
         FAULT,
         ("a policy is asked for one pole at a time",),
         {"updates": 500},
-        (m.variant("asking"), m.threads(2), m.tf32(DECOY), m.not_fused("RMSprop")),
+        (m.variant("asking"), m.threads(2), m.tf32(DECOY), m.unfused_optimizer("RMSprop")),
         {"asking": _TOGETHER},
     ),
     Case(
@@ -100,7 +100,7 @@ SECOND: Final = (
         FAULT,
         ("sentences are padded to the longest that there may be",),
         {"steps": 250},
-        (m.variant("padding"), m.workers(1, WRONG), m.fused("AdamW", WRONG), m.pin_memory()),
+        (m.variant("padding"), m.workers(1, WRONG), m.fused_optimizer("AdamW", WRONG), m.pin_memory()),
         {"padding": _LONGEST},
     ),
     Case(
@@ -110,7 +110,7 @@ SECOND: Final = (
         FAULT,
         ("rows are taken from columns one by one, and put together by name",),
         {"steps": 300},
-        (m.variant("rows"), m.workers(1), m.workers_and_thread(2), m.pin_memory(), m.cached()),
+        (m.variant("rows"), m.workers(1), m.workers_and_thread(2), m.pin_memory(), m.cached_batch()),
         {"rows": _COLUMNS},
     ),
     Case(
@@ -130,8 +130,8 @@ SECOND: Final = (
         FAULT,
         ("layers are computed again though there is room for them",),
         {"steps": 150},
-        (m.variant("again"), m.threads(1), m.tf32(DECOY), m.not_fused("Adam")),
-        {"again": _KEPT},
+        (m.variant("again"), m.threads(1), m.tf32(DECOY), m.unfused_optimizer("Adam")),
+        {"again": _STORED},
     ),
     Case(
         "citation",
@@ -140,7 +140,7 @@ SECOND: Final = (
         FAULT,
         ("a graph that stays the same is normalised in every layer",),
         {"epochs": 300},
-        (m.variant("normal"), m.threads(1), m.fused("Adam", WRONG), m.tf32(DECOY)),
+        (m.variant("normal"), m.threads(1), m.fused_optimizer("Adam", WRONG), m.tf32(DECOY)),
         {"normal": _ONCE},
     ),
     Case(
@@ -150,7 +150,7 @@ SECOND: Final = (
         COMPOUND,
         ("garbage is collected each step", "anomaly detection is left on"),
         {"iterations": 200},
-        (m.variant("collect"), m.variant("debug"), m.threads(1), m.fused("AdamW", WRONG)),
+        (m.variant("collect"), m.variant("debug"), m.threads(1), m.fused_optimizer("AdamW", WRONG)),
         {"collect": _UNCOLLECTED, "debug": _TRUSTING},
     ),
     Case(
@@ -160,7 +160,7 @@ SECOND: Final = (
         HEALTHY,
         (),
         {"steps": 250},
-        (m.variant("unseen"), m.threads(1), m.tf32(DECOY), m.not_fused("Adam")),
+        (m.variant("unseen"), m.threads(1), m.tf32(DECOY), m.unfused_optimizer("Adam")),
         {"unseen": _UNSEEN},
     ),
     Case(
@@ -180,7 +180,7 @@ SECOND: Final = (
         HEALTHY,
         (),
         {"steps": 250},
-        (m.variant("logs"), m.workers(1, WRONG), m.fused("SGD", WRONG), m.pin_memory()),
+        (m.variant("logs"), m.workers(1, WRONG), m.fused_optimizer("SGD", WRONG), m.pin_memory()),
         {"logs": _UNLOGGED},
     ),
     Case(

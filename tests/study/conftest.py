@@ -8,4 +8,4 @@ from gapless.replay import calibration
 @pytest.fixture
 def uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no residuals widen intervals: a zoo that grows changes what is named of no example."""
-    monkeypatch.setattr(calibration, "committed", tuple)
+    monkeypatch.setattr(calibration, "load_residuals", tuple)

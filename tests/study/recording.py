@@ -16,7 +16,7 @@ from gapless.model.recording import (
     Samples,
     StackCount,
     Sums,
-    Unseen,
+    Unobserved,
     Window,
 )
 
@@ -42,76 +42,76 @@ class Log:
     facts: list[Fact] = field(default_factory=list[Fact])
     windows: list[Window] = field(default_factory=list[Window])
     stacks: list[StackCount] = field(default_factory=list[StackCount])
-    unseen: list[Unseen] = field(default_factory=list[Unseen])
+    unobserved: list[Unobserved] = field(default_factory=list[Unobserved])
     sums: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
     batch_sums: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
 
-    def mark(self, kind: str, start: float, end: float | None = None, **rest: int) -> None:
+    def add_mark(self, kind: str, start: float, end: float | None = None, **columns: int) -> None:
         """Note a mark: subject, value, flags, thread as in ``wire``."""
         stop = start if end is None else end
         self.marks.append(
             (
                 KINDS[kind],
-                rest.get("flags", 0),
-                rest.get("subject", 0),
-                rest.get("thread", MAIN),
+                columns.get("flags", 0),
+                columns.get("subject", 0),
+                columns.get("thread", MAIN),
                 round(start * MS),
                 round(stop * MS),
-                rest.get("value", -1),
+                columns.get("value", -1),
             )
         )
 
-    def steps(self, *ends: float, subject: int = 0) -> None:
+    def add_steps(self, *ends: float, subject: int = 0) -> None:
         """Note calls of an optimizer that end at these times and take a millisecond each."""
         for end in ends:
-            self.mark("step", end - 1, end, subject=subject)
+            self.add_mark("step", end - 1, end, subject=subject)
 
-    def fetch(self, start: float, end: float, **rest: int) -> None:
+    def add_fetch(self, start: float, end: float, **columns: int) -> None:
         """Note a fetch; stages as ``decode=3`` in ms, other columns by their name."""
         row = dict.fromkeys(wire.BATCH_FIELDS, -1)
         row |= {"loader": 0 if self.loader is None else self.loader, "sequence": 0}
         row |= {"worker": -1 if self.worker is None else self.worker, "samples": 1, "detailed": 0}
         row |= {"start": round(start * MS), "end": round(end * MS)}
-        stages = {stage: rest.pop(stage) for stage in wire.STAGES if stage in rest}
+        stages = {stage: columns.pop(stage) for stage in wire.STAGES if stage in columns}
         if stages:
             row |= dict.fromkeys(
-                (f"{one}_{part}" for one in wire.STAGES for part in ("wall", "cpu")), 0
+                (f"{stage}_{clock}" for stage in wire.STAGES for clock in ("wall", "cpu")), 0
             )
             row |= {f"{stage}_wall": ms * MS for stage, ms in stages.items()} | {"detailed": 1}
-        self.rows.append(row | rest)
+        self.rows.append(row | columns)
 
-    def summed(self, kind: str, stretch: tuple[float, float], count: int, **rest: float) -> None:
+    def add_mark_sum(self, kind: str, stretch: tuple[float, float], count: int, **columns: float) -> None:
         """Note marks of a stretch as a sum; ``total`` and ``longest`` in ms."""
         row = {"kind": KINDS[kind], "flags": 0, "subject": 0, "thread": MAIN, "value": -1}
-        times = {"start": stretch[0], "end": stretch[1], "total": rest.pop("total", 0)}
-        times["longest"] = rest.pop("longest", times["total"])
+        times = {"start": stretch[0], "end": stretch[1], "total": columns.pop("total", 0)}
+        times["longest"] = columns.pop("longest", times["total"])
         row |= {name: round(ms * MS) for name, ms in times.items()} | {"count": count}
-        self.sums.append(row | {name: int(value) for name, value in rest.items()})
+        self.sums.append(row | {name: int(value) for name, value in columns.items()})
 
-    def fetches(self, stretch: tuple[float, float], count: int, wall: float, **rest: int) -> None:
+    def add_fetch_sum(self, stretch: tuple[float, float], count: int, wall: float, **columns: int) -> None:
         """Note fetches of a stretch as a sum; stages as in ``fetch``."""
         row = dict.fromkeys(wire.BATCH_SUM_FIELDS, -1)
         row |= {"loader": 0 if self.loader is None else self.loader, "count": count}
         row |= {"worker": -1 if self.worker is None else self.worker, "samples": count}
         row |= {"random": 0, "looked": 0, "detailed": 0, "wall": round(wall * MS)}
-        stages = {f"{stage}_wall": rest.pop(stage) * MS for stage in wire.STAGES if stage in rest}
+        stages = {f"{stage}_wall": columns.pop(stage) * MS for stage in wire.STAGES if stage in columns}
         if stages:
             row |= dict.fromkeys(wire.BATCH_FIELDS[14:], 0) | stages | {"detailed": count}
             row |= {"detailed_wall": row["wall"], "detailed_samples": count}
         row |= {name: round(ms * MS) for name, ms in zip(("start", "end"), stretch, strict=True)}
-        self.batch_sums.append(row | rest)
+        self.batch_sums.append(row | columns)
 
-    def fact(self, noun: str, number: int, place: tuple[str, int] | None, **values: object) -> None:
+    def add_fact(self, noun: str, number: int, location: tuple[str, int] | None, **values: object) -> None:
         """Note a fact."""
-        file, line = place or (None, None)
+        file, line = location or (None, None)
         self.facts.append(Fact(noun, number, file, line, "main" if file else None, values))
 
-    def process(self) -> Process:
+    def to_process(self) -> Process:
         """Give the process."""
         marks = np.array(self.marks, np.int64).reshape(-1, 7)
         rows = [[row[name] for name in wire.BATCH_FIELDS] for row in self.rows]
         batches = np.array(rows, np.int64).reshape(-1, len(wire.BATCH_FIELDS))
-        columns = {name: batches[:, at] for at, name in enumerate(wire.BATCH_FIELDS)}
+        columns = {name: batches[:, index] for index, name in enumerate(wire.BATCH_FIELDS)}
         return Process(
             pid=self.pid,
             role=self.role,
@@ -123,10 +123,10 @@ class Log:
             end=None if self.end is None else round(self.end * MS),
             argv=("train.py",),
             versions={"python": "3.12.3", "torch": "2.13.0"},
-            marks=Marks(**{name: marks[:, at] for at, name in enumerate(wire.MARK_FIELDS)}),
+            marks=Marks(**{name: marks[:, index] for index, name in enumerate(wire.MARK_FIELDS)}),
             batches=Batches(columns),
             facts=tuple(self.facts),
-            unseen=tuple(self.unseen),
+            unobserved=tuple(self.unobserved),
             stacks=tuple(self.stacks),
             windows=tuple(self.windows),
             counters=(),
@@ -145,12 +145,12 @@ def _sums(rows: list[dict[str, int]], names: tuple[str, ...]) -> Sums | None:
 def recording(
     *logs: Log,
     path: str = "run",
-    ended: float | None = 1000,
+    ended_ms: float | None = 1000,
     series: dict[str, tuple[list[float], list[float]]] | None = None,
     **manifest: object,
 ) -> Recording:
     """Give a recording of some processes; times of ``series`` are milliseconds, too."""
-    told: dict[str, Any] = {
+    manifest_values: dict[str, Any] = {
         "id": "2026-11-21T10-15-03-3f9a",
         "command": ("python", "train.py"),
         "folder": "project",
@@ -158,19 +158,19 @@ def recording(
         "gapless": "0.1.0",
         "started_unix_ns": 1_795_256_103_000_000_000,
         "started": 0,
-        "ended": None if ended is None else round(ended * MS),
+        "ended": None if ended_ms is None else round(ended_ms * MS),
         "exit_code": 0,
         "status": "finished",
         **manifest,
     }
     columns = {
-        name: (np.array([round(one * MS) for one in at], np.int64), tuple(values))
-        for name, (at, values) in (series or {}).items()
+        name: (np.array([round(ms * MS) for ms in times_ms], np.int64), tuple(values))
+        for name, (times_ms, values) in (series or {}).items()
     }
     return Recording(
         path=path,
-        manifest=Manifest(**told),
-        processes=tuple(log.process() for log in logs),
+        manifest=Manifest(**manifest_values),
+        processes=tuple(log.to_process() for log in logs),
         samples=Samples(columns, ()),
-        unseen=(),
+        unobserved=(),
     )

@@ -24,25 +24,25 @@ def record(path: Path, *, shapes: bool) -> Any:  # noqa: ANN401
 
 def test_operators_are_those_of_key_averages(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    theirs = {row.key: row for row in record(path, shapes=False).key_averages()}
-    ours = {row.name: row for row in gapless.open(path, cache=False).tables.operators}
-    assert set(ours) == set(theirs)
-    for name, row in theirs.items():
-        mine = ours[name]
-        assert mine.calls == row.count, name
-        rounding = 2.0 * row.count  # ns: a start and a length of each
-        assert mine.host_total_ns == pytest.approx(row.cpu_time_total * 1000, abs=rounding), name
-        within = 5.0 * row.count
-        assert mine.host_self_ns == pytest.approx(row.self_cpu_time_total * 1000, abs=within), name
+    torch_rows = {row.key: row for row in record(path, shapes=False).key_averages()}
+    our_rows = {row.name: row for row in gapless.open(path, cache=False).tables.operators}
+    assert set(our_rows) == set(torch_rows)
+    for name, row in torch_rows.items():
+        our_row = our_rows[name]
+        assert our_row.calls == row.count, name
+        rounding_ns = 2.0 * row.count  # ns: a start and a length of each
+        assert our_row.host_total_ns == pytest.approx(row.cpu_time_total * 1000, abs=rounding_ns), name
+        tolerance_ns = 5.0 * row.count
+        assert our_row.host_self_ns == pytest.approx(row.self_cpu_time_total * 1000, abs=tolerance_ns), name
 
 
 def test_operators_by_shape_are_those_of_key_averages(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     rows = record(path, shapes=True).key_averages(group_by_input_shape=True)
-    theirs: dict[tuple[str, str], int] = {}
+    torch_calls: dict[tuple[str, str], int] = {}
     for row in rows:
         text = " ".join(str(shape) for shape in row.input_shapes if shape)
-        theirs[row.key, text] = theirs.get((row.key, text), 0) + row.count
+        torch_calls[row.key, text] = torch_calls.get((row.key, text), 0) + row.count
     study = gapless.open(path, cache=False, by_shape=True)
-    ours = {(row.name, row.shapes or ""): row.calls for row in study.tables.operators}
-    assert ours == theirs
+    our_calls = {(row.name, row.shapes or ""): row.calls for row in study.tables.operators}
+    assert our_calls == torch_calls

@@ -1,8 +1,8 @@
 """How much a device still had to do when the training thread began to wait for data."""
 
-from gapless.accounting import join, partition
+from gapless.accounting import join_trace, partition
 from gapless.study import Options
-from gapless.study.capture import summarise
+from gapless.study.capture import summarise_capture
 from tests.accounting.drawing import Act, Call, Drawing, Frame, draw
 
 STEPS = [(0, 100), (100, 200), (200, 300)]
@@ -10,8 +10,8 @@ STEPS = [(0, 100), (100, 200), (200, 300)]
 
 def backlog(acts: list[Act], frames: list[Frame]) -> int | None:
     trace = draw(Drawing(acts, frames, STEPS)).trace
-    joined = join(trace)
-    return summarise(joined, partition(trace, joined=joined), Options()).backlog_ns
+    joined = join_trace(trace)
+    return summarise_capture(joined, partition(trace, joined_trace=joined), Options()).backlog_ns
 
 
 def test_is_what_was_launched_and_had_not_ended() -> None:

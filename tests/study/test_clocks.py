@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import gapless
-from gapless.accounting.clock import Seen
+from gapless.accounting.clock import ClockRanges
 from gapless.model.recording import Sums, Window
 from gapless.report.run import print_run
-from gapless.study.recorded.clocks import disagreement, error_of
+from gapless.study.recorded.clocks import clock_disagreement, clock_error_ns
 from gapless.study.recorded.training import Training, trainings
 from tests.study import recording as by_hand
 from tests.study.recording import MS, Log
@@ -23,9 +23,9 @@ ENDS = (100, 110, 120, 130, 140, 150, 160, 170)
 
 def training(*ends: float) -> Training:
     log = Log()
-    log.steps(*ends)
-    (found,) = trainings(by_hand.recording(log))
-    return found
+    log.add_steps(*ends)
+    (only_training,) = trainings(by_hand.recording(log))
+    return only_training
 
 
 def window(*, readings: bool = True) -> Window:
@@ -45,21 +45,21 @@ def window(*, readings: bool = True) -> Window:
     )
 
 
-def seen(*steps: float) -> Seen:
+def clock_ranges(*steps: float) -> ClockRanges:
     """Give ranges in ms on our clock as a file shows them, 5 µs after the ends of steps."""
-    at = OFFSET + 118 * MS + ERROR
-    return Seen(((at, at),), tuple(OFFSET + round(one * MS) + 5000 for one in steps), 1)
+    edge_ns = OFFSET + 118 * MS + ERROR
+    return ClockRanges(((edge_ns, edge_ns),), tuple(OFFSET + round(end * MS) + 5000 for end in steps), 1)
 
 
 def test_steps_that_follow_their_marks_are_in_order() -> None:
-    assert disagreement(training(*ENDS), window(), seen(120, 130, 140, 150)) is None
-    assert error_of(window(), seen(120, 130, 140, 150)) == ERROR
+    assert clock_disagreement(training(*ENDS), window(), clock_ranges(120, 130, 140, 150)) is None
+    assert clock_error_ns(window(), clock_ranges(120, 130, 140, 150)) == ERROR
 
 
 @pytest.mark.parametrize("within", [-0.012, 0.3])
 def test_a_range_within_the_error_or_later_in_the_step_is_in_order(within: float) -> None:
-    steps = [one + within for one in (120, 130, 140, 150)]
-    assert disagreement(training(*ENDS), window(), seen(*steps)) is None
+    steps = [end + within for end in (120, 130, 140, 150)]
+    assert clock_disagreement(training(*ENDS), window(), clock_ranges(*steps)) is None
 
 
 @pytest.mark.parametrize(
@@ -69,30 +69,30 @@ def test_a_range_within_the_error_or_later_in_the_step_is_in_order(within: float
 def test_a_range_before_its_mark_or_after_the_next_is_told(
     steps: tuple[float, ...], far: str
 ) -> None:
-    told = disagreement(training(*ENDS), window(), seen(*steps))
-    assert told is not None
-    assert f"its steps lie {far} beside the marks, with a clock error of 0.01 ms" in told
+    disagreement = clock_disagreement(training(*ENDS), window(), clock_ranges(*steps))
+    assert disagreement is not None
+    assert f"its steps lie {far} beside the marks, with a clock error of 0.01 ms" in disagreement
 
 
 def test_other_steps_than_the_marks_are_told() -> None:
-    told = disagreement(training(120, 150), window(), seen(120, 130, 140, 150))
-    assert told == "its steps are not those of the marks"
+    disagreement = clock_disagreement(training(120, 150), window(), clock_ranges(120, 130, 140, 150))
+    assert disagreement == "its steps are not those of the marks"
 
 
-@pytest.mark.parametrize("ranges", [None, seen(120, 130, 140, 150)])
-def test_a_clock_that_is_not_known_is_told(ranges: Seen | None) -> None:
-    bare = window(readings=False)
-    told = disagreement(training(*ENDS), bare, ranges)
-    assert told == "its clock is not known: the file lacks the ranges that show it"
-    assert error_of(bare, ranges) is None
+@pytest.mark.parametrize("ranges", [None, clock_ranges(120, 130, 140, 150)])
+def test_a_clock_that_is_not_known_is_told(ranges: ClockRanges | None) -> None:
+    without_readings = window(readings=False)
+    disagreement = clock_disagreement(training(*ENDS), without_readings, ranges)
+    assert disagreement == "its clock is not known: the file lacks the ranges that show it"
+    assert clock_error_ns(without_readings, ranges) is None
 
 
 def test_where_marks_were_summed_nothing_contradicts() -> None:
-    whole = training(120, 150)
+    unthinned = training(120, 150)
     columns = {"start": 100 * MS, "end": 125 * MS}
     sums = Sums({name: np.array([value]) for name, value in columns.items()})
-    thinned = replace(whole, process=replace(whole.process, mark_sums=sums))
-    assert disagreement(thinned, window(), seen(120, 130, 140, 150)) is None
+    with_sums = replace(unthinned, process=replace(unthinned.process, mark_sums=sums))
+    assert clock_disagreement(with_sums, window(), clock_ranges(120, 130, 140, 150)) is None
 
 
 def test_the_error_of_a_recorded_run_is_on_its_page(capsys: pytest.CaptureFixture[str]) -> None:

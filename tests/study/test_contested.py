@@ -1,37 +1,37 @@
 """Where two explanations of a window disagree about the first cause, that is said."""
 
-from gapless.model.change import Predicted
-from gapless.model.finding import Finding, Loss
-from gapless.model.interval import Interval
-from gapless.study.contested import CONTESTED, contested
+from gapless.model.change import Prediction
+from gapless.model.finding import Finding, Detection
+from gapless.model.interval import Estimate
+from gapless.study.contested import CONTESTED, mark_contested
 
 
-def worth(*mids: float) -> Finding:
-    each = tuple(Interval(mid * 0.9, mid, mid * 1.1) for mid in mids)
+def finding_of(*mids: float) -> Finding:
+    estimates = tuple(Estimate(mid * 0.9, mid, mid * 1.1) for mid in mids)
     mid = sum(mids) / len(mids)
-    alone = each if len(each) > 1 else ()
-    predicted = Predicted(Interval(mid * 0.9, mid, mid * 1.1), "host", each=alone)
-    return Finding(Loss(f"G{mid}", "slow", "It is slow.", ()), predicted, None)
+    by_explanation = estimates if len(estimates) > 1 else ()
+    prediction = Prediction(Estimate(mid * 0.9, mid, mid * 1.1), "host", by_explanation=by_explanation)
+    return Finding(Detection(f"G{mid}", "slow", "It is slow.", ()), prediction, None)
 
 
-def notes(*found: Finding) -> list[tuple[str, ...]]:
-    return [one.predicted.notes for one in contested(found)]
+def notes(*findings: Finding) -> list[tuple[str, ...]]:
+    return [finding.prediction.notes for finding in mark_contested(findings)]
 
 
 def test_of_what_is_first_by_both_nothing_is_said() -> None:
-    assert notes(worth(2.0, 1.5), worth(1.2, 1.4)) == [(), ()]
-    assert notes(worth(2.0), worth(1.5)) == [(), ()]
+    assert notes(finding_of(2.0, 1.5), finding_of(1.2, 1.4)) == [(), ()]
+    assert notes(finding_of(2.0), finding_of(1.5)) == [(), ()]
     assert notes() == []
 
 
 def test_what_is_first_by_one_alone_says_so_and_keeps_its_price() -> None:
-    assert notes(worth(2.0, 1.2), worth(1.3, 1.5), worth(1.1, 1.1)) == [(CONTESTED,)] * 2 + [()]
-    assert [one.predicted.speedup for one in contested([worth(2.0, 1.2), worth(1.5)])] == [
-        one.predicted.speedup for one in (worth(2.0, 1.2), worth(1.5))
+    assert notes(finding_of(2.0, 1.2), finding_of(1.3, 1.5), finding_of(1.1, 1.1)) == [(CONTESTED,)] * 2 + [()]
+    assert [finding.prediction.speedup for finding in mark_contested([finding_of(2.0, 1.2), finding_of(1.5)])] == [
+        finding.prediction.speedup for finding in (finding_of(2.0, 1.2), finding_of(1.5))
     ]
-    assert notes(worth(2.0, 1.2), worth(1.5)) == [(CONTESTED,)] * 2
+    assert notes(finding_of(2.0, 1.2), finding_of(1.5)) == [(CONTESTED,)] * 2
 
 
 def test_what_has_no_price_is_never_first() -> None:
-    none = Finding(Loss("G1", "slow", "It is slow.", ()), Predicted(None, "host"), None)
-    assert notes(none, worth(1.2, 1.1)) == [(), ()]
+    unpriced = Finding(Detection("G1", "slow", "It is slow.", ()), Prediction(None, "host"), None)
+    assert notes(unpriced, finding_of(1.2, 1.1)) == [(), ()]

@@ -11,27 +11,27 @@ from tests.study.recording import MS, Log, recording
 def run(fetches: list[list[tuple[int, int]]], waits: list[tuple[int, int]]) -> Study:
     """Give a run with two workers that fetch in turns, and wait as told; a step after each."""
     main = Log(end=1000)
-    main.fact("loader", 0, ("train.py", 41), num_workers=2)
-    main.mark("iter", 0, 1, value=0)
-    workers = [Log("worker", 20 + at, worker=at, loader=0) for at in (0, 1)]
-    for position, (ask, got) in enumerate(waits):
-        main.mark("dispatch", 1, 1, value=position << 16 | position % 2)
-        main.mark("next", ask, got, value=position)
-        main.steps(got + 5)
-    for worker, mine in zip(workers, fetches, strict=True):
-        for nth, (start, end) in enumerate(mine):
-            worker.fetch(start, end, sequence=nth)
+    main.add_fact("loader", 0, ("train.py", 41), num_workers=2)
+    main.add_mark("iter", 0, 1, value=0)
+    workers = [Log("worker", 20 + index, worker=index, loader=0) for index in (0, 1)]
+    for position, (wait_start, wait_end) in enumerate(waits):
+        main.add_mark("dispatch", 1, 1, value=position << 16 | position % 2)
+        main.add_mark("next", wait_start, wait_end, value=position)
+        main.add_steps(wait_end + 5)
+    for worker, worker_fetches in zip(workers, fetches, strict=True):
+        for sequence, (start, end) in enumerate(worker_fetches):
+            worker.add_fetch(start, end, sequence=sequence)
     return study_recording(recording(main, *workers), Options())
 
 
 def facets(study: Study) -> tuple[float | None, ...]:
     assert study.recorded is not None
-    one = study.recorded.loaders[0]
-    told = (one.known_ns, one.queueing_ns, one.hol_ns)
-    return tuple(None if ns is None else ns / MS for ns in told)
+    loader = study.recorded.loaders[0]
+    facets_ns = (loader.known_ns, loader.queueing_ns, loader.hol_ns)
+    return tuple(None if ns is None else ns / MS for ns in facets_ns)
 
 
-def shown(study: Study) -> str:
+def page(study: Study) -> str:
     stream = io.StringIO()
     print_run(study, stream)
     return " ".join(stream.getvalue().split())
@@ -43,35 +43,35 @@ def test_a_later_batch_that_lies_ready_is_held_up_by_the_one_that_is_due() -> No
     )
     # the third batch is due from 20 to 100; the fourth is complete at 30
     assert facets(study) == (5 + 82, 0, 70)
-    assert "in 80 % of these waits, later batches lay ready behind a slower one" in shown(study)
+    assert "in 80 % of these waits, later batches lay ready behind a slower one" in page(study)
 
 
 def test_a_worker_that_is_still_at_a_batch_of_the_last_epoch_lets_the_due_one_wait() -> None:
     main, worker = Log(), Log("worker", 20, worker=0, loader=0)
-    main.fact("loader", 0, ("train.py", 41), num_workers=1, persistent_workers=True)
-    for epoch, at in enumerate((0, 40)):
-        main.mark("iter", at, at + 1, value=epoch)
+    main.add_fact("loader", 0, ("train.py", 41), num_workers=1, persistent_workers=True)
+    for epoch, offset in enumerate((0, 40)):
+        main.add_mark("iter", offset, offset + 1, value=epoch)
         for position in (0, 1):  # the second of the first epoch is never asked for
-            main.mark("dispatch", at + 1, value=position << 16)
+            main.add_mark("dispatch", offset + 1, value=position << 16)
     for sequence, start, end in ((0, 2, 10), (1, 10, 80), (0, 80, 88), (1, 88, 96)):
-        worker.fetch(start, end, sequence=sequence)
-    for at, (ask, got) in enumerate(((5, 10), (41, 90), (100, 100))):
-        main.mark("next", ask, got, value=(0, 0, 1)[at])
-        main.steps(got + 2)
+        worker.add_fetch(start, end, sequence=sequence)
+    for offset, (wait_start, wait_end) in enumerate(((5, 10), (41, 90), (100, 100))):
+        main.add_mark("next", wait_start, wait_end, value=(0, 0, 1)[offset])
+        main.add_steps(wait_end + 2)
     study = study_recording(recording(main, worker), Options())
     assert facets(study) == (5 + 49, 39, 0)
-    assert "in 72 % of these waits, the worker of the batch was still at another one" in shown(
+    assert "in 72 % of these waits, the worker of the batch was still at another one" in page(
         study
     )
 
 
 def test_waits_for_the_training_process_itself_have_no_facets() -> None:
     log = Log()
-    log.fact("loader", 0, ("train.py", 41), num_workers=0)
-    for at in range(100, 900, 100):
-        log.mark("next", at, at + 80, value=at // 100 - 1)
-        log.fetch(at, at + 79)
-        log.steps(at + 90)
+    log.add_fact("loader", 0, ("train.py", 41), num_workers=0)
+    for start in range(100, 900, 100):
+        log.add_mark("next", start, start + 80, value=start // 100 - 1)
+        log.add_fetch(start, start + 79)
+        log.add_steps(start + 90)
     assert facets(study_recording(recording(log), Options())) == (None, None, None)
 
 
@@ -79,4 +79,4 @@ def test_short_waits_are_not_explained() -> None:
     ready = [[(2, 10), (10, 21)], [(2, 12), (12, 19)]]
     study = run(ready, [(5, 10), (15, 15), (20, 21), (990, 990)])
     assert facets(study)[2] == 1
-    assert "later batches" not in shown(study)
+    assert "later batches" not in page(study)

@@ -42,28 +42,28 @@ rounds(net(), torch.no_grad)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("evaluations")
-    loading.run(folder, TRAINING)
+    loading.run_script(folder, TRAINING)
     shutil.copytree(folder / "spool", folder / "run/logs")
     return folder / "run"
 
 
 def test_graphs_are_counted_where_an_evaluation_makes_them(run: Path) -> None:
-    graphed, plain = sorted(facts(load(run)).evaluations, key=lambda one: -one.nodes)
-    assert graphed.passes == graphed.graphed == 8
-    assert graphed.nodes >= 8 * 40 * 20  # a layer makes one at least
-    assert graphed.tensors == plain.tensors == 20
-    assert (plain.passes, plain.graphed, plain.nodes) == (8, 0, 0)
+    with_graphs, without_graphs = sorted(facts(load(run)).evaluations, key=lambda evaluation: -evaluation.nodes)
+    assert with_graphs.passes == with_graphs.graphed == 8
+    assert with_graphs.nodes >= 8 * 40 * 20  # a layer makes one at least
+    assert with_graphs.tensors == without_graphs.tensors == 20
+    assert (without_graphs.passes, without_graphs.graphed, without_graphs.nodes) == (8, 0, 0)
 
 
 def test_the_report_names_the_one_evaluation_that_makes_graphs(run: Path) -> None:
     diagnosis = open_run(run, Options(cache=False)).diagnosis
     assert diagnosis is not None
-    every = [one.loss for one in (*diagnosis.findings, *diagnosis.present)]
-    (found,) = [one for one in every if one.name == "evaluation-with-autograd"]
-    assert found.summary.startswith("Evaluation runs with autograd on: ")
+    detections = [finding.detection for finding in (*diagnosis.findings, *diagnosis.present)]
+    (detection,) = [candidate for candidate in detections if candidate.name == "evaluation-with-autograd"]
+    assert detection.summary.startswith("Evaluation runs with autograd on: ")
     lines = (run.parent / "script.py").read_text().splitlines()
-    assert found.where is not None
-    assert lines[found.where.line - 1].strip() == "model.eval()  # NAME"
+    assert detection.location is not None
+    assert lines[detection.location.line - 1].strip() == "model.eval()  # NAME"
 
 
 WITHOUT_MODES = """
@@ -94,17 +94,17 @@ for epoch in range(12):
 """
 
 
-def passes(tmp_path: Path, body: str) -> int:
+def count_passes(tmp_path: Path, body: str) -> int:
     """Count the stretches of a training that are an evaluation."""
-    loading.run(tmp_path, WITHOUT_MODES.replace("BODY", body))
+    loading.run_script(tmp_path, WITHOUT_MODES.replace("BODY", body))
     shutil.copytree(tmp_path / "spool", tmp_path / "run/logs")
     (training,) = trainings(load(tmp_path / "run"))
     return len(passes_without_steps(training).start)
 
 
 def test_a_whole_pass_over_data_between_two_steps_is_an_evaluation(tmp_path: Path) -> None:
-    assert passes(tmp_path, TESTS) == 7  # the first lies before the first step
+    assert count_passes(tmp_path, TESTS) == 7  # the first lies before the first step
 
 
 def test_a_pass_that_gathers_gradients_for_one_step_is_none(tmp_path: Path) -> None:
-    assert passes(tmp_path, ACCUMULATES) == 0
+    assert count_passes(tmp_path, ACCUMULATES) == 0

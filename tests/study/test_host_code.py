@@ -17,25 +17,25 @@ def test_lines_are_hot_by_the_time_that_their_stacks_stand_for() -> None:
     log.stacks.append(StackCount("training", (code, main), 0, ran_ns=600))
     log.stacks.append(StackCount("training", (torch, main), 112, ran_ns=300))
     log.stacks.append(StackCount("training", (main,), 9, 0, 100, (("sleep", 100),)))
-    first, second = hot_lines([log.process()])
-    assert (first.line, first.share, second.line, second.share) == (88, 0.6, 12, 0.4)
-    ran, slept = host_code([log.process()])
-    assert (ran.kind, ran.function, ran.line, ran.share) == ("python", "Tokenizer.encode", 88, 0.6)
-    assert (slept.kind, slept.function, slept.line, slept.share) == ("sleep", "main", 12, 0.1)
+    hottest, second = hot_lines([log.to_process()])
+    assert (hottest.line, hottest.share, second.line, second.share) == (88, 0.6, 12, 0.4)
+    python_code, sleep_code = host_code([log.to_process()])
+    assert (python_code.kind, python_code.function, python_code.line, python_code.share) == ("python", "Tokenizer.encode", 88, 0.6)
+    assert (sleep_code.kind, sleep_code.function, sleep_code.line, sleep_code.share) == ("sleep", "main", 12, 0.1)
 
 
 def test_a_function_is_named_that_most_of_the_time_passed_below_with_the_library() -> None:
     log = Log()
     main, step = ("train.py", 50, "main"), ("train.py", 12, "step")
     numpy = ("/x/lib/python3.11/site-packages/numpy/fft/_pocketfft.py", 3, "fft")
-    for line, ran in ((70, 40), (71, 50)):
+    for line, ran_ns in ((70, 40), (71, 50)):
         helper = ("metric.py", line, f"part_{line}")
-        log.stacks.append(StackCount("training", (numpy, helper, step, main), 0, ran_ns=ran))
+        log.stacks.append(StackCount("training", (numpy, helper, step, main), 0, ran_ns=ran_ns))
     loader = ("/x/site-packages/torch/utils/data/dataloader.py", 7, "__next__")
     log.stacks.append(StackCount("training", (("data.py", 3, "get"), loader, main), 0, ran_ns=900))
-    (one,) = host_code([log.process()])
-    assert (one.function, one.line, one.library, one.inside) == ("step", 12, "numpy", 1.0)
-    assert one.share == pytest.approx(90 / 990)
+    (code,) = host_code([log.to_process()])
+    assert (code.function, code.line, code.library, code.inside) == ("step", 12, "numpy", 1.0)
+    assert code.share == pytest.approx(90 / 990)
 
 
 def test_lines_are_told_at_which_a_loader_makes_batches_and_chooses_their_samples() -> None:
@@ -47,15 +47,15 @@ def test_lines_are_told_at_which_a_loader_makes_batches_and_chooses_their_sample
     indices = (folder + "dataloader.py", 9, "_BaseDataLoaderIter._next_index")
     numpy = ("/x/site-packages/numpy/random/mtrand.py", 3, "choice")
     data, sampler = ("data.py", 3, "Data.__getitem__"), ("data.py", 30, "Weighted.__iter__")
-    for ran, frames in (
+    for ran_ns, frames in (
         (300, (data, fetching, following, main)),
         (500, (numpy, sampler, indices, following, main)),
         (100, (fetching, following, main)),  # torch's own work: none of the user's within it
         (100, (("train.py", 9, "step"), main)),
     ):
-        log.stacks.append(StackCount("training", frames, 0, ran_ns=ran))
-    found = loading_lines([log.process()])
-    assert [(one.thread, one.line, one.share) for one in found] == [
+        log.stacks.append(StackCount("training", frames, 0, ran_ns=ran_ns))
+    lines = loading_lines([log.to_process()])
+    assert [(hot_line.thread, hot_line.line, hot_line.share) for hot_line in lines] == [
         ("choosing", 30, 0.5),
         ("making", 3, 0.3),
     ]
@@ -64,31 +64,31 @@ def test_lines_are_told_at_which_a_loader_makes_batches_and_chooses_their_sample
 def test_stacks_of_before_time_was_measured_tell_of_no_code() -> None:
     log = Log()
     log.stacks.append(StackCount("training", (("a.py", 3, "f"),), 5))
-    assert host_code([log.process()]) == ()
-    assert hot_lines([log.process()])[0].share == 1.0
+    assert host_code([log.to_process()]) == ()
+    assert hot_lines([log.to_process()])[0].share == 1.0
 
 
 def test_the_recorders_own_work_is_no_time_of_the_trainings() -> None:
     log = Log()
-    ours = ("/x/site-packages/gapless/payload/windows/save.py", 5, "save")
+    recorder_frame = ("/x/site-packages/gapless/payload/windows/save.py", 5, "save")
     profiler = ("/x/site-packages/torch/profiler/profiler.py", 7, "stop")
     main = ("train.py", 25, "main")
-    log.stacks.append(StackCount("training", (profiler, ours, main), 9, ran_ns=900))
+    log.stacks.append(StackCount("training", (profiler, recorder_frame, main), 9, ran_ns=900))
     log.stacks.append(StackCount("training", (("train.py", 9, "metric"), main), 1, ran_ns=60))
     log.stacks.append(StackCount("training", (profiler, main), 1, ran_ns=40))
-    (one,) = host_code([log.process()])
-    assert (one.function, one.share) == ("metric", 0.6)
-    assert [line.share for line in hot_lines([log.process()])] == [0.6, 0.4]
+    (code,) = host_code([log.to_process()])
+    assert (code.function, code.share) == ("metric", 0.6)
+    assert [line.share for line in hot_lines([log.to_process()])] == [0.6, 0.4]
 
 
 def test_of_a_function_that_calls_torch_as_well_one_line_is_meant() -> None:
     log = Log()
     torch = ("/x/site-packages/torch/nn/modules/linear.py", 7, "forward")
     log.stacks.append(StackCount("training", (torch, ("train.py", 8, "main")), 0, ran_ns=100))
-    for line, ran in ((7, 60), (9, 40)):
-        log.stacks.append(StackCount("training", (("train.py", line, "main"),), 0, ran_ns=ran))
-    (one,) = host_code([log.process()])
-    assert (one.line, one.inside, one.share) == (7, 0.6, 0.5)
+    for line, ran_ns in ((7, 60), (9, 40)):
+        log.stacks.append(StackCount("training", (("train.py", line, "main"),), 0, ran_ns=ran_ns))
+    (code,) = host_code([log.to_process()])
+    assert (code.line, code.inside, code.share) == (7, 0.6, 0.5)
 
 
 def test_what_a_wrapper_of_the_recorders_calls_is_the_trainings() -> None:
@@ -99,9 +99,9 @@ def test_what_a_wrapper_of_the_recorders_calls_is_the_trainings() -> None:
     log.stacks.append(StackCount("training", (engine, wrapper, main), 3, ran_ns=300))
     log.stacks.append(StackCount("training", (wrapper, main), 1, ran_ns=500))
     log.stacks.append(StackCount("training", (("train.py", 9, "metric"), main), 1, ran_ns=100))
-    (one,) = host_code([log.process()])
-    assert (one.function, one.share) == ("metric", 0.25)
-    assert [line.share for line in hot_lines([log.process()])] == [0.75, 0.25]
+    (code,) = host_code([log.to_process()])
+    assert (code.function, code.share) == ("metric", 0.25)
+    assert [line.share for line in hot_lines([log.to_process()])] == [0.75, 0.25]
 
 
 def test_the_wrappers_of_the_recorder_go_by_the_name_that_the_study_knows() -> None:
@@ -115,17 +115,17 @@ def test_what_waits_for_a_process_is_no_socket() -> None:
     main = ("train.py", 25, "main")
     log.stacks.append(StackCount("training", (wait, talk, main), 3, 0, 300, (("socket", 300),)))
     log.stacks.append(StackCount("training", (main,), 1, ran_ns=100))
-    (one,) = (code for code in host_code([log.process()]) if code.kind != "python")
-    assert (one.kind, one.line) == ("process", 25)
+    (wait_code,) = (code for code in host_code([log.to_process()]) if code.kind != "python")
+    assert (wait_code.kind, wait_code.line) == ("process", 25)
 
 
 def test_a_thread_stands_where_it_waits_also_once_it_is_awake() -> None:
     log = Log()
-    wait, other, main = ("env.py", 13, "step"), ("env.py", 14, "step"), ("train.py", 25, "main")
+    wait, next_line, main = ("env.py", 13, "step"), ("env.py", 14, "step"), ("train.py", 25, "main")
     log.stacks.append(StackCount("training", (wait, main), 6, 0, 600, (("sleep", 600),)))
     log.stacks.append(StackCount("training", (wait, main), 1, ran_ns=100))
-    log.stacks.append(StackCount("training", (other, main), 3, ran_ns=300))
-    sleeping = host_code([log.process()])[0]
+    log.stacks.append(StackCount("training", (next_line, main), 3, ran_ns=300))
+    sleeping = host_code([log.to_process()])[0]
     assert (sleeping.kind, sleeping.share, sleeping.stood, sleeping.looks) == (
         "sleep",
         0.6,
@@ -140,14 +140,14 @@ def test_lines_are_told_at_which_what_was_called_a_module_by_its_forward() -> No
     calls = (folder + "module.py", 7, "Module._call_impl")
     wraps = (folder + "module.py", 5, "Module._wrapped_call_impl")
     forward, layer = ("model.py", 12, "Net.forward"), (folder + "linear.py", 3, "Linear.forward")
-    for line, ran in ((48, 300), (49, 500)):
+    for line, ran_ns in ((48, 300), (49, 500)):
         outer = ("train.py", line, "train")
         log.stacks.append(
-            StackCount("training", (layer, calls, forward, calls, wraps, outer), 0, ran_ns=ran)
+            StackCount("training", (layer, calls, forward, calls, wraps, outer), 0, ran_ns=ran_ns)
         )
     log.stacks.append(StackCount("training", (("train.py", 50, "train"),), 0, ran_ns=200))
-    found = call_lines([log.process()])
-    assert [(one.line, one.called, one.share) for one in found] == [
+    lines = call_lines([log.to_process()])
+    assert [(call_line.line, call_line.callee, call_line.share) for call_line in lines] == [
         (12, "Linear.forward", 0.8),
         (49, "Net.forward", 0.5),
         (48, "Net.forward", 0.3),
@@ -162,32 +162,32 @@ def test_hooks_are_what_modules_and_the_engine_call_beside_their_work() -> None:
     apply = (folder + "autograd/function.py", 3, "BackwardCFunction.apply")
     outer, forward = ("train.py", 50, "train"), ("model.py", 12, "Net.forward")
     sort = (folder + "_tensor.py", 2, "Tensor.sort")
-    kept, watched = ("train.py", 20, "keep.<locals>.hook"), ("train.py", 30, "watch")
-    own = ("ops.py", 8, "Round.backward")
+    keep_hook, watch_hook = ("train.py", 20, "keep.<locals>.hook"), ("train.py", 30, "watch")
+    own_backward = ("ops.py", 8, "Round.backward")
     adam = (folder + "optim/adam.py", 5, "Adam.step")
-    timed = ("deco.py", 5, "timed.<locals>.inner")
-    for frames, ran in (
-        ((sort, kept, calls, outer), 300),  # behind a forward pass, with what it calls
-        ((watched, engine, outer), 200),  # of a tensor
+    timer = ("deco.py", 5, "timed.<locals>.inner")
+    for frames, ran_ns in (
+        ((sort, keep_hook, calls, outer), 300),  # behind a forward pass, with what it calls
+        ((watch_hook, engine, outer), 200),  # of a tensor
         ((sort, forward, calls, outer), 250),  # a forward pass itself
-        ((own, apply, engine, outer), 50),  # an operator of the user's own
-        ((adam, watched, engine, outer), 50),  # an optimizer's step, within the backward pass
-        ((forward, timed, calls, outer), 50),  # a forward pass that is decorated
+        ((own_backward, apply, engine, outer), 50),  # an operator of the user's own
+        ((adam, watch_hook, engine, outer), 50),  # an optimizer's step, within the backward pass
+        ((forward, timer, calls, outer), 50),  # a forward pass that is decorated
         ((outer,), 100),
     ):
-        log.stacks.append(StackCount("training", frames, 3, ran_ns=ran))
-    found = hook_lines([log.process()])
-    assert [(one.line, one.function, one.share) for one in found] == [
+        log.stacks.append(StackCount("training", frames, 3, ran_ns=ran_ns))
+    hooks = hook_lines([log.to_process()])
+    assert [(hook.line, hook.function, hook.share) for hook in hooks] == [
         (20, "keep.<locals>.hook", 0.3),
         (30, "watch", 0.2),
     ]
-    assert not hook_lines([Log().process()])
+    assert not hook_lines([Log().to_process()])
 
 
 def test_a_module_whose_forward_is_none_of_pythons_is_called_all_the_same() -> None:
     log = Log()
     calls = ("/x/site-packages/torch/nn/modules/module.py", 7, "Module._call_impl")
     log.stacks.append(StackCount("training", (calls, ("train.py", 28, "train")), 3, ran_ns=9))
-    assert [(one.line, one.called) for one in call_lines([log.process()])] == [
+    assert [(call_line.line, call_line.callee) for call_line in call_lines([log.to_process()])] == [
         (28, "Module._call_impl")
     ]

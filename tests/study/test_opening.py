@@ -20,12 +20,12 @@ from gapless.study import memo, tasks
 from gapless.study.codec import decode, encode
 from gapless.study.crew import crew
 from gapless.study.opening import open_study
-from gapless.study.options import Options, selection
+from gapless.study.options import Options, parse_selection
 from gapless.study.tasks import Answer, Task
 from gapless.study.worker import answer, receive, send, serve
 from tests.study import writing
 from tests.study.writing import Event, annotation, call, kernel, op
-from tests.waiting import PATIENCE_S, being_read, until
+from tests.waiting import PATIENCE_S, hold_pipes, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,23 +40,23 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def ranks(tmp_path: Path, late: int = 0) -> list[Path]:
+def write_ranks(tmp_path: Path, late: int = 0) -> list[Path]:
     """Write two ranks whose collective begins when rank 1 comes, ``late`` µs after rank 0."""
     paths: list[Path] = []
     for rank in (0, 1):
         begin = 100 + (late if rank == 1 else 0)
         events: list[Event] = []
         for number in range(8):
-            at = number * 1000
+            start = number * 1000
             events += [
-                annotation(f"ProfilerStep#{number}", at, at + 1000),
-                op("c10d::allreduce_", at + 10, at + 50),
-                call(number + 1, at + 20, at + 30),
+                annotation(f"ProfilerStep#{number}", start, start + 1000),
+                op("c10d::allreduce_", start + 10, start + 50),
+                call(number + 1, start + 20, start + 30),
                 kernel(
                     "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
                     number + 1,
-                    at + begin,
-                    at + 600,
+                    start + begin,
+                    start + 600,
                     **{
                         "Collective name": "allreduce",
                         "dtype": "Float",
@@ -75,11 +75,11 @@ def ranks(tmp_path: Path, late: int = 0) -> list[Path]:
 
 
 def test_ranks_are_matched_and_the_straggler_is_named(tmp_path: Path) -> None:
-    study = gapless.open(*ranks(tmp_path, late=200))
+    study = gapless.open(*write_ranks(tmp_path, late=200))
     assert study.run.ranks == (0, 1)
     assert study.run.world == 2
     assert study.account.leaves["comm.straggler_wait"] == 6 * 200_000
-    assert [(one.rank, one.ns, one.waits) for one in study.stragglers] == [(1, 6 * 200_000, 6)]
+    assert [(straggler.rank, straggler.ns, straggler.waits) for straggler in study.stragglers] == [(1, 6 * 200_000, 6)]
     (row,) = study.tables.collectives
     assert (row.name, row.calls, row.bytes, row.group_size) == ("allreduce", 12, 4000, 2)
     assert row.device_ns == 6 * (500 + 300) * 1000
@@ -90,7 +90,7 @@ def test_ranks_are_matched_and_the_straggler_is_named(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_cannot_be_read_is_reported_and_the_rest_stands(tmp_path: Path) -> None:
-    paths = ranks(tmp_path)
+    paths = write_ranks(tmp_path)
     bad = tmp_path / "rank2.json"
     bad.write_text("no trace")
     study = gapless.open(*paths, bad)
@@ -102,12 +102,12 @@ def test_a_rank_that_cannot_be_read_is_reported_and_the_rest_stands(tmp_path: Pa
 def test_a_rank_that_must_not_be_read_is_left_out_and_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def denied(path: Path) -> bytes:
+    def deny_reading(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", path)
 
-    paths = ranks(tmp_path)
+    paths = write_ranks(tmp_path)
     # What is read for the key cannot be read: neither is the key of all of them there to look up.
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(Path, "read_bytes", deny_reading)
     assert gapless.open(*paths).run.ranks == (0, 1)  # other processes may read them
     with pytest.raises(NotFoundError, match="Permission denied"):
         gapless.open(paths[0])
@@ -121,11 +121,11 @@ def test_ranks_that_can_all_not_be_read_are_an_error(tmp_path: Path) -> None:
 
 
 def test_one_rank_can_be_chosen_and_is_matched_with_all(tmp_path: Path) -> None:
-    study = gapless.open(*ranks(tmp_path, late=200), rank=0)
+    study = gapless.open(*write_ranks(tmp_path, late=200), rank=0)
     assert study.run.ranks == (0,)
     assert study.account.leaves["comm.straggler_wait"] == 6 * 200_000
     with pytest.raises(NotFoundError, match="there are 0, 1"):
-        gapless.open(*ranks(tmp_path), rank="7-9")
+        gapless.open(*write_ranks(tmp_path), rank="7-9")
     with pytest.raises(NotFoundError, match="no file names its rank"):
         gapless.open(writing.write(tmp_path / "t.json", writing.training()), rank=0)
 
@@ -133,7 +133,7 @@ def test_one_rank_can_be_chosen_and_is_matched_with_all(tmp_path: Path) -> None:
 def test_several_captures_of_a_rank_are_matched_each_with_its_own(tmp_path: Path) -> None:
     later = tmp_path / "later"
     later.mkdir()
-    study = gapless.open(*ranks(tmp_path, late=200), *ranks(later, late=100))
+    study = gapless.open(*write_ranks(tmp_path, late=200), *write_ranks(later, late=100))
     assert study.account.leaves["comm.straggler_wait"] == 6 * 300_000
     assert study.run.ranks == (0, 1)
 
@@ -147,17 +147,17 @@ def test_files_without_a_rank_stand_alone(tmp_path: Path) -> None:
 
 def test_steps_that_no_rank_has_are_a_users_mistake(tmp_path: Path) -> None:
     with pytest.raises(gapless.GaplessError, match="steps 0 to 7"):
-        gapless.open(*ranks(tmp_path), steps="90")
+        gapless.open(*write_ranks(tmp_path), steps="90")
 
 
 def test_a_study_is_kept_and_read_again_without_the_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = writing.write(tmp_path / "trace.json", writing.training())
-    first = gapless.open(path)
+    fresh_study = gapless.open(path)
     monkeypatch.setattr(tasks, "read", None)  # calling it would fail
     monkeypatch.setattr(tasks.cache, "load", None)
-    assert gapless.open(path) == first
+    assert gapless.open(path) == fresh_study
     path.write_text(path.read_text() + " ")
     with pytest.raises(TypeError):  # another content: the cache has nothing of it
         gapless.open(path)
@@ -176,7 +176,7 @@ def test_what_is_asked_and_the_code_are_part_of_the_key(monkeypatch: pytest.Monk
 def test_a_damaged_study_in_the_cache_is_made_again(tmp_path: Path) -> None:
     path = writing.write(tmp_path / "trace.json", writing.training())
     study = gapless.open(path)
-    key = tasks.cache.key(path)
+    key = tasks.cache.content_key(path)
     name = memo.blob_name([str(path)], Options())
     tasks.cache.save_blob(key, name, b"\x93")
     assert memo.recall(key, name) is None
@@ -193,9 +193,9 @@ def test_a_trace_in_the_cache_is_not_parsed_again(
 
 
 def test_without_the_cache_nothing_is_kept(tmp_path: Path, own_cache: Path) -> None:
-    cached = gapless.open(*ranks(tmp_path), cache=False)
+    uncached = gapless.open(*write_ranks(tmp_path), cache=False)
     assert not own_cache.exists()
-    assert gapless.open(*ranks(tmp_path)) == cached
+    assert gapless.open(*write_ranks(tmp_path)) == uncached
     assert own_cache.exists()
 
 
@@ -209,7 +209,7 @@ def test_standard_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
     words: list[str] = []
-    open_study(ranks(tmp_path), Options(cache=False), words.append)
+    open_study(write_ranks(tmp_path), Options(cache=False), words.append)
     assert words == [
         "looking for traces",
         "reading: 1 of 2 files",
@@ -221,24 +221,24 @@ def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
 
 
 def test_one_rank_alone_estimates_its_waiting(tmp_path: Path) -> None:
-    study = gapless.open(ranks(tmp_path)[0])
+    study = gapless.open(write_ranks(tmp_path)[0])
     assert study.stragglers == ()
     assert [row.calls for row in study.tables.collectives] == [6]
     assert any("one rank of 2" in note for note in study.health.notes)
 
 
 def test_a_worker_serves_both_phases_until_its_pipe_ends(tmp_path: Path) -> None:
-    path = str(ranks(tmp_path)[0])
+    path = str(write_ranks(tmp_path)[0])
     tasks_, answers = io.BytesIO(), io.BytesIO()
     for task in (Task(path), Task(path, options=Options())):
         send(tasks_, encode(task))
     serve(io.BytesIO(tasks_.getvalue()), answers)
-    first = io.BytesIO(answers.getvalue())
-    head, part = (decode(receive(first) or b"", Answer) for _ in range(2))
+    replies = io.BytesIO(answers.getvalue())
+    head, summary_answer = (decode(receive(replies) or b"", Answer) for _ in range(2))
     assert head.head is not None
-    assert (head.head.rank, len(head.head.collectives.what)) == (0, 8)
-    assert part.part is not None
-    assert len(part.part.account.rows) == 6
+    assert (head.head.rank, len(head.head.collectives.calls)) == (0, 8)
+    assert summary_answer.summary is not None
+    assert len(summary_answer.summary.account.rows) == 6
 
 
 def test_a_worker_answers_a_mistake_with_its_sentence(tmp_path: Path) -> None:
@@ -249,9 +249,9 @@ def test_a_worker_answers_a_mistake_with_its_sentence(tmp_path: Path) -> None:
 def test_frames_survive_a_pipe_and_a_cut_one_is_none() -> None:
     pipe = io.BytesIO()
     send(pipe, b"abc")
-    whole = pipe.getvalue()
-    assert receive(io.BytesIO(whole)) == b"abc"
-    assert receive(io.BytesIO(whole[:-1])) is None
+    frame = pipe.getvalue()
+    assert receive(io.BytesIO(frame)) == b"abc"
+    assert receive(io.BytesIO(frame[:-1])) is None
     assert receive(io.BytesIO(b"")) is None
 
 
@@ -267,10 +267,10 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
     with crew(1, {}) as ask:
         killer = threading.Thread(target=_kill_reader_of, args=(fifo,))
         killer.start()
-        killed, done = ask([Task(str(fifo), "key"), Task(str(good))])
+        killed_answer, good_answer = ask([Task(str(fifo), "key"), Task(str(good))])
         killer.join()
-    assert "signal 9" in (killed.refused or "")
-    assert done.head is not None
+    assert "signal 9" in (killed_answer.refused or "")
+    assert good_answer.head is not None
     assert readers() == []
 
 
@@ -279,10 +279,10 @@ def test_a_process_that_is_gone_before_its_task_is_replaced(tmp_path: Path) -> N
     with crew(1, {}) as ask:
         (child,) = readers()
         child.kill()
-        until(lambda: child.status() == psutil.STATUS_ZOMBIE)
-        refused, done = ask([good, good])
-    assert "signal 9" in (refused.refused or "")
-    assert done.head is not None
+        wait_until(lambda: child.status() == psutil.STATUS_ZOMBIE)
+        lost_answer, good_answer = ask([good, good])
+    assert "signal 9" in (lost_answer.refused or "")
+    assert good_answer.head is not None
 
 
 def test_an_interrupt_ends_the_processes_without_starting_others(tmp_path: Path) -> None:
@@ -299,24 +299,24 @@ def test_an_interrupt_ends_the_processes_without_starting_others(tmp_path: Path)
 
 def readers() -> list[psutil.Process]:
     """Give the processes of a crew; this one may have children of other tests, loaders' workers."""
-    found = list[psutil.Process]()
+    processes = list[psutil.Process]()
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
             if any("gapless.study.worker" in word for word in child.cmdline()):
-                found.append(child)
-    return found
+                processes.append(child)
+    return processes
 
 
 def _kill_reader_of(fifo: Path) -> None:
-    with being_read(fifo):
+    with hold_pipes(fifo):
         readers()[0].kill()
 
 
 def test_a_process_that_ends_over_a_task_says_how_to_see_why(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("")
     with crew(1, {}) as ask:
-        (refused,) = ask([Task("path", options="nonsense")])  # type: ignore[arg-type]
-    assert "GAPLESS_DEBUG=1" in (refused.refused or "")
+        (lost_answer,) = ask([Task("path", options="nonsense")])  # type: ignore[arg-type]
+    assert "GAPLESS_DEBUG=1" in (lost_answer.refused or "")
 
 
 def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     process.stdout.readline()
-    with being_read(*(tmp_path / f"rank{number}.json" for number in (0, 1))):
+    with hold_pipes(*(tmp_path / f"rank{number}.json" for number in (0, 1))):
         children = psutil.Process(process.pid).children()
         assert len(children) == 2
         process.send_signal(signal.SIGINT)
@@ -349,8 +349,8 @@ def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
     [("5", 5, 6), ("3-7", 7, 8), ("3-", 10**9, 2), ("0, 8-9", 9, 5)],
 )
 def test_selections_name_numbers(text: str, inside: int, outside: int) -> None:
-    assert inside in selection(text, "steps")
-    assert outside not in selection(text, "steps")
+    assert inside in parse_selection(text, "steps")
+    assert outside not in parse_selection(text, "steps")
 
 
 @pytest.mark.parametrize("text", ["", "a", "-3", "3--4", "3-x", "²", "7-3", "1,,2", "9" * 5000])

@@ -5,139 +5,139 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from gapless.catalogue.examples import cpu, ddp, fed, gpu, world
-from gapless.catalogue.rank_examples import together
-from gapless.catalogue.seen_examples import seen, stepped
-from gapless.catalogue.seen_parts import made_by, operator, used
+from gapless.catalogue.examples import cpu, ddp, worker_loader, gpu, world
+from gapless.catalogue.rank_examples import evidence_of_ranks
+from gapless.catalogue.seen_examples import evidence_of, with_steps
+from gapless.catalogue.seen_parts import example_workers, operator, example_use
 from gapless.model.change import (
     Change,
-    Copied,
+    CopyChange,
     Drop,
-    Feed,
-    Hosted,
+    LoaderChange,
+    HostChange,
     Merge,
     Omit,
-    Predicted,
+    Prediction,
     Scale,
 )
 from gapless.model.edit import Applicability
-from gapless.model.finding import Loss, Rehearsal
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
-from gapless.model.trial import Agreement, Check, Cost, Side, Trial, Verdict
+from gapless.model.finding import Detection, ReplayFidelity
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
+from gapless.model.trial import Agreement, Check, DelayCost, Side, Trial, TrialVerdict
 from gapless.study.ceilings import Ceilings, ceilings_of
-from gapless.study.playing import Alone
-from gapless.study.price import Prices, finding, price, worth_naming
-from gapless.study.replaying import Silent
+from gapless.study.playing import AccountSimulator
+from gapless.study.price import Prices, price_detection, price_changes, is_worth_naming
+from gapless.study.replaying import RefusingSimulator
 
-HALF = Interval(0.5, 0.5, 0.5)
+HALF = Estimate(0.5, 0.5, 0.5)
 
 
 @dataclass(frozen=True)
-class Table:
+class ConstantSimulator:
     """Gives the same for whatever it plays, and notes what that was."""
 
-    speedup: Interval
+    speedup: Estimate
     family: str = "sync"
-    played: list[tuple[Change, ...]] = field(default_factory=list[tuple[Change, ...]])
-    rehearsal: Rehearsal | None = None
+    calls: list[tuple[Change, ...]] = field(default_factory=list[tuple[Change, ...]])
+    fidelity: ReplayFidelity | None = None
 
-    def play(self, changes: Sequence[Change]) -> Predicted:
-        self.played.append(tuple(changes))
-        return Predicted(self.speedup, self.family)
+    def play(self, changes: Sequence[Change]) -> Prediction:
+        self.calls.append(tuple(changes))
+        return Prediction(self.speedup, self.family)
 
     def account(self, changes: Sequence[Change]) -> None:
         del changes  # it plays no traces
 
 
-def priced(of: Seen, *changes: Change, table: Table | None = None) -> Predicted:
-    player = table or Silent("nothing is replayed in this test")
-    return price(Prices(of, player, Ceilings()), changes)
+def predict_gain(evidence: Evidence, *changes: Change, simulator: ConstantSimulator | None = None) -> Prediction:
+    replay = simulator or RefusingSimulator("nothing is replayed in this test")
+    return price_changes(Prices(evidence, replay, Ceilings()), changes)
 
 
-def alone(of: Seen, *changes: Change) -> Predicted:
-    return price(Prices(of, Alone(of, None), Ceilings()), changes)
+def predict_one_thread(evidence: Evidence, *changes: Change) -> Prediction:
+    return price_changes(Prices(evidence, AccountSimulator(evidence, None), Ceilings()), changes)
 
 
-def bounds(found: Predicted) -> tuple[float, float, float]:
-    assert found.speedup is not None, found.refused
-    return found.speedup.low, found.speedup.mid, found.speedup.high
+def bounds(prediction: Prediction) -> tuple[float, float, float]:
+    assert prediction.speedup is not None, prediction.refused
+    return prediction.speedup.low, prediction.speedup.mid, prediction.speedup.high
 
 
-CHECKPOINTS = seen(gpu(), {"busy.math": 70, "idle.io_main.checkpoint": 20, "idle.gc": 10})
+CHECKPOINTS = evidence_of(gpu(), {"busy.math": 70, "idle.io_main.checkpoint": 20, "idle.gc": 10})
 
 
 def test_what_lies_outside_windows_is_taken_off_the_step() -> None:
-    found = priced(CHECKPOINTS, Drop(("idle.io_main.checkpoint",)))
-    assert found.family == "tail"
-    assert bounds(found)[1] == pytest.approx(100 / 80)
-    assert bounds(found)[0] < 100 / 80 < bounds(found)[2]
+    prediction = predict_gain(CHECKPOINTS, Drop(("idle.io_main.checkpoint",)))
+    assert prediction.family == "tail"
+    assert bounds(prediction)[1] == pytest.approx(100 / 80)
+    assert bounds(prediction)[0] < 100 / 80 < bounds(prediction)[2]
 
 
 def test_of_checkpoints_that_are_kept_their_time_stays() -> None:
-    kept = priced(CHECKPOINTS, Drop(("idle.io_main.checkpoint",), keep=0.5))
-    assert bounds(kept)[1] == pytest.approx(100 / 90)
+    prediction = predict_gain(CHECKPOINTS, Drop(("idle.io_main.checkpoint",), keep=0.5))
+    assert bounds(prediction)[1] == pytest.approx(100 / 90)
 
 
 def test_what_two_changes_name_goes_once() -> None:
     twice = (Drop(("idle.io_main.checkpoint",)), Drop(("idle.io_main",)))
-    assert bounds(priced(CHECKPOINTS, *twice))[1] == pytest.approx(100 / 80)
+    assert bounds(predict_gain(CHECKPOINTS, *twice))[1] == pytest.approx(100 / 80)
 
 
 def test_what_is_within_steps_is_replayed_of_the_step_without_what_lies_outside() -> None:
-    table = Table(Interval(2.0, 2.0, 2.0))
-    within = Drop(("idle.sync", "idle.gc"))
+    simulator = ConstantSimulator(Estimate(2.0, 2.0, 2.0))
+    drop = Drop(("idle.sync", "idle.gc"))
     waits = {"busy.math": 30, "idle.sync.return": 40, "idle.io_main.checkpoint": 20, "idle.gc": 10}
-    found = priced(seen(gpu(), waits), within, table=table)
-    assert table.played == [(Drop(("idle.sync",)),)]
+    prediction = predict_gain(evidence_of(gpu(), waits), drop, simulator=simulator)
+    assert simulator.calls == [(Drop(("idle.sync",)),)]
     # 70 ms of a step of 100 lie within; they become 35, checkpoints stay, the collector goes.
-    assert bounds(found)[1] == pytest.approx(100 / (35 + 20))
+    assert bounds(prediction)[1] == pytest.approx(100 / (35 + 20))
 
 
 def test_a_foreign_trace_has_nothing_outside_its_windows() -> None:
-    table = Table(Interval(1.1, 1.2, 1.3))
-    foreign = seen(None, {"busy.math": 70, "idle.io_main.checkpoint": 30})
+    simulator = ConstantSimulator(Estimate(1.1, 1.2, 1.3))
+    foreign = evidence_of(None, {"busy.math": 70, "idle.io_main.checkpoint": 30})
     drop = Drop(("idle.io_main.checkpoint",))
-    assert bounds(priced(foreign, drop, table=table)) == (1.1, 1.2, 1.3)
-    assert table.played == [(drop,)]
+    assert bounds(predict_gain(foreign, drop, simulator=simulator)) == (1.1, 1.2, 1.3)
+    assert simulator.calls == [(drop,)]
 
 
 def test_what_a_device_leaves_undone_for_others_is_taken_off_the_step() -> None:
-    table = Table(Interval(2.0, 2.0, 2.0))
-    turns = seen(gpu(), {"busy.math": 60, "idle.device.wait": 20, "idle.gc": 20})
-    low, mid, high = bounds(priced(turns, Drop(("idle.device.wait",)), table=table))
+    simulator = ConstantSimulator(Estimate(2.0, 2.0, 2.0))
+    evidence = evidence_of(gpu(), {"busy.math": 60, "idle.device.wait": 20, "idle.gc": 20})
+    low, mid, high = bounds(predict_gain(evidence, Drop(("idle.device.wait",)), simulator=simulator))
     assert (low, mid) == (pytest.approx(100 / 83), pytest.approx(100 / 80))
     assert high == pytest.approx(100 / 60)  # as much again within kernels
-    assert table.played == []
+    assert simulator.calls == []
 
 
 def test_of_several_ranks_what_devices_leave_undone_goes_likewise() -> None:
-    turns = {"busy.math": 60, "idle.device.wait": 40}
-    two = together(gpu(ddp(), world(ranks=2)), turns, turns)
-    assert bounds(priced(two, Drop(("idle.device.wait",))))[1] == pytest.approx(100 / 60)
+    leaves = {"busy.math": 60, "idle.device.wait": 40}
+    evidence = evidence_of_ranks(gpu(ddp(), world(ranks=2)), leaves, leaves)
+    assert bounds(predict_gain(evidence, Drop(("idle.device.wait",))))[1] == pytest.approx(100 / 60)
 
 
 def test_what_a_device_leaves_undone_stays_where_it_is_not_meant() -> None:
-    table = Table(Interval(2.0, 2.0, 2.0))
+    simulator = ConstantSimulator(Estimate(2.0, 2.0, 2.0))
     leaves = {"busy.math": 20, "idle.sync.return": 40, "idle.device.wait": 20, "idle.gc": 20}
-    found = priced(seen(gpu(), leaves), Drop(("idle.gc", "idle.sync")), table=table)
-    assert bounds(found)[1] == pytest.approx(100 / (80 / 2))
+    prediction = predict_gain(evidence_of(gpu(), leaves), Drop(("idle.gc", "idle.sync")), simulator=simulator)
+    assert bounds(prediction)[1] == pytest.approx(100 / (80 / 2))
 
 
 def test_what_cannot_be_replayed_has_no_price_and_says_why() -> None:
-    found = priced(CHECKPOINTS, Omit(("aten::item",)))
-    assert found.speedup is None
-    assert found.refused == "nothing is replayed in this test"
+    prediction = predict_gain(CHECKPOINTS, Omit(("aten::item",)))
+    assert prediction.speedup is None
+    assert prediction.refused == "nothing is replayed in this test"
 
 
 def test_nothing_is_predicted_without_changes_or_without_steps() -> None:
-    assert priced(CHECKPOINTS).speedup is None
-    assert priced(seen(None, {}), Drop(("idle.gc",))).refused == "there are no steps"
+    assert predict_gain(CHECKPOINTS).speedup is None
+    assert predict_gain(evidence_of(None, {}), Drop(("idle.gc",))).refused == "there are no steps"
 
 
 # ── One thread ──────────────────────────────────────────────────────────────────────────────────
 
-ALONE = seen(
+ONE_THREAD = evidence_of(
     cpu(),
     {"busy.math": 60, "busy.elementwise": 20, "idle.host.python": 20},
     replace(operator("aten::item", calls=20, host_ms=10), host_self_ns=1),
@@ -146,37 +146,37 @@ ALONE = seen(
 
 
 def test_without_a_device_time_goes_off_the_thread() -> None:
-    found = alone(ALONE, Drop(("idle.host.python",)))
-    assert bounds(found)[1] == pytest.approx(100 / 80)
-    halved = alone(ALONE, Scale(HALF, ("busy.math",)))
+    prediction = predict_one_thread(ONE_THREAD, Drop(("idle.host.python",)))
+    assert bounds(prediction)[1] == pytest.approx(100 / 80)
+    halved = predict_one_thread(ONE_THREAD, Scale(HALF, ("busy.math",)))
     assert (halved.family, bounds(halved)[1]) == ("kernel", pytest.approx(100 / 70))
-    assert bounds(alone(ALONE, Hosted(("idle.host",), HALF)))[1] == pytest.approx(100 / 90)
+    assert bounds(predict_one_thread(ONE_THREAD, HostChange(("idle.host",), HALF)))[1] == pytest.approx(100 / 90)
 
 
 def test_operators_that_lie_within_one_another_are_not_taken_off_twice() -> None:
-    low, mid, high = bounds(alone(ALONE, Omit(("aten::item", "aten::_local_scalar_dense"))))
+    low, mid, high = bounds(predict_one_thread(ONE_THREAD, Omit(("aten::item", "aten::_local_scalar_dense"))))
     assert low < mid == pytest.approx(100 / 90)
     assert high == pytest.approx(100 / 82)
 
 
 def test_what_workers_are_waited_for_may_eat_what_the_thread_saves() -> None:
-    waits = seen(
-        cpu(fed()),
+    waits = evidence_of(
+        cpu(worker_loader()),
         {"busy.math": 60, "idle.data.decode": 40},
-        used(fed(), {"decode": 40.0}, made_by(8, {"decode": 1.0})),
+        example_use(worker_loader(), {"decode": 40.0}, example_workers(8, {"decode": 1.0})),
     )
-    found = alone(waits, Scale(HALF, ("busy.math",)))
-    assert bounds(found)[0] <= 1.0 < bounds(found)[1]
-    assert found.notes == (
+    prediction = predict_one_thread(waits, Scale(HALF, ("busy.math",)))
+    assert bounds(prediction)[0] <= 1.0 < bounds(prediction)[1]
+    assert prediction.notes == (
         "workers are waited for: what the thread saves may be waited for instead",
     )
 
 
 @pytest.mark.parametrize(
-    "change", [Merge(("Optimizer.step#*",), 3), Copied(pinned=True), Feed(0, wait=False)]
+    "change", [Merge(("Optimizer.step#*",), 3), CopyChange(pinned=True), LoaderChange(0, wait=False)]
 )
 def test_of_one_thread_some_is_not_known(change: Change) -> None:
-    assert alone(ALONE, change).speedup is None
+    assert predict_one_thread(ONE_THREAD, change).speedup is None
 
 
 # ── Worth ───────────────────────────────────────────────────────────────────────────────────────
@@ -184,100 +184,100 @@ def test_of_one_thread_some_is_not_known(change: Change) -> None:
 
 @pytest.mark.parametrize(("low", "worth"), [(1.021, True), (1.019, False)])
 def test_worth_naming_is_what_surely_gains_two_percent(low: float, *, worth: bool) -> None:
-    assert worth_naming(Predicted(Interval(low, 1.2, 1.3), "sync")) is worth
+    assert is_worth_naming(Prediction(Estimate(low, 1.2, 1.3), "sync")) is worth
 
 
 def test_what_has_no_price_is_not_worth_naming() -> None:
-    assert not worth_naming(Predicted(None, "sync"))
+    assert not is_worth_naming(Prediction(None, "sync"))
 
 
 def test_below_fifty_steps_all_is_provisional() -> None:
-    few = stepped(ALONE, regular=49)
-    assert Prices(few, Silent(""), Ceilings()).provisional
-    assert not Prices(ALONE, Silent(""), Ceilings()).provisional
+    evidence = with_steps(ONE_THREAD, regular=49)
+    assert Prices(evidence, RefusingSimulator(""), Ceilings()).provisional
+    assert not Prices(ONE_THREAD, RefusingSimulator(""), Ceilings()).provisional
 
 
 def test_a_finding_costs_what_the_middle_of_its_price_takes_off_a_step() -> None:
-    loss = Loss("G901", "slow", "It is slow.", (Drop(("idle.sync",)),))
-    table = Table(Interval(1.9, 2.0, 2.1))
-    found = finding(Prices(CHECKPOINTS, table, Ceilings()), loss)
-    assert found.cost_ns == pytest.approx(100e6 * (1 - 1 / bounds(found.predicted)[1]), rel=1e-6)
+    detection = Detection("G901", "slow", "It is slow.", (Drop(("idle.sync",)),))
+    simulator = ConstantSimulator(Estimate(1.9, 2.0, 2.1))
+    finding = price_detection(Prices(CHECKPOINTS, simulator, Ceilings()), detection)
+    assert finding.cost_ns == pytest.approx(100e6 * (1 - 1 / bounds(finding.prediction)[1]), rel=1e-6)
 
 
 # ── Ceilings ────────────────────────────────────────────────────────────────────────────────────
 
 
-def tried(*sides: tuple[tuple[str, ...], Interval]) -> Trial:
-    made = tuple(
-        Side(chr(66 + at), fixes, "", (), Applicability.TRIAL, Verdict.CONFIRMED, speedup, None)
-        for at, (fixes, speedup) in enumerate(sides)
+def trial_of(*sides: tuple[tuple[str, ...], Estimate]) -> Trial:
+    trial_sides = tuple(
+        Side(chr(66 + index), fixes, "", (), Applicability.ABLATION, TrialVerdict.CONFIRMED, speedup, None)
+        for index, (fixes, speedup) in enumerate(sides)
     )
-    return Trial("01", ("python",), None, (), "AB", made, 0.01, None, None, "warm", 1.0)
+    return Trial("01", ("python",), None, (), "AB", trial_sides, 0.01, None, None, "warm", 1.0)
 
 
 def test_no_prediction_is_above_the_measured_ceiling_of_its_kind() -> None:
-    known = ceilings_of(
+    ceilings = ceilings_of(
         [
-            tried((("cached-batch",), Interval(1.3, 1.4, 1.5))),
-            tried(
-                (("cached-batch-on-device",), Interval(1.5, 1.6, 1.7)),
-                (("no-logging", "no-checkpoint"), Interval(1.0, 1.01, 1.02)),
+            trial_of((("cached-batch",), Estimate(1.3, 1.4, 1.5))),
+            trial_of(
+                (("cached-batch-on-device",), Estimate(1.5, 1.6, 1.7)),
+                (("no-logging", "no-checkpoint"), Estimate(1.0, 1.01, 1.02)),
             ),
         ]
     )
-    much = Predicted(Interval(1.4, 1.8, 2.0), "feed")
-    bounded = known.bound(much)
+    prediction = Prediction(Estimate(1.4, 1.8, 2.0), "feed")
+    bounded = ceilings.bound(prediction)
     assert bounds(bounded) == (1.4, 1.5, 1.5)
     assert bounded.notes == ("bounded by the ceiling that was measured: 1.50×",)
-    assert bounds(known.bound(replace(much, family="copy"))) == (1.4, 1.7, 1.7)
-    assert bounds(known.bound(replace(much, family="tail"))) == (1.02, 1.02, 1.02)
-    assert known.bound(replace(much, family="sync")) == replace(much, family="sync")
-    below = Predicted(Interval(1.1, 1.2, 1.3), "feed")
-    assert known.bound(below) == below
+    assert bounds(ceilings.bound(replace(prediction, family="copy"))) == (1.4, 1.7, 1.7)
+    assert bounds(ceilings.bound(replace(prediction, family="tail"))) == (1.02, 1.02, 1.02)
+    assert ceilings.bound(replace(prediction, family="sync")) == replace(prediction, family="sync")
+    below = Prediction(Estimate(1.1, 1.2, 1.3), "feed")
+    assert ceilings.bound(below) == below
 
 
 def test_only_ablations_are_ceilings() -> None:
-    side = replace(tried((("cached-batch",), HALF)).sides[0], applicability=Applicability.SAME)
-    assert not ceilings_of([replace(tried(), sides=(side,))]).found
+    side = replace(trial_of((("cached-batch",), HALF)).sides[0], applicability=Applicability.IDENTICAL)
+    assert not ceilings_of([replace(trial_of(), sides=(side,))]).measured
 
 
-def checked(place: str, family: str, agreement: Agreement) -> Trial:
-    check = Check(place, 10, 10, Cost(1, 2, 3), family, Cost(7, 8, 9), agreement)
-    side = replace(tried((("delay",), HALF)).sides[0], check=check)
-    return replace(tried(), sides=(side,))
+def trial_with_check(location: str, family: str, agreement: Agreement) -> Trial:
+    check = Check(location, 10, 10, DelayCost(1, 2, 3), family, DelayCost(7, 8, 9), agreement)
+    side = replace(trial_of((("delay",), HALF)).sides[0], check=check)
+    return replace(trial_of(), sides=(side,))
 
 
 def test_what_a_check_refutes_is_not_predicted_until_one_agrees() -> None:
-    failed = checked("the training thread", "host", Agreement.BESIDE)
-    known = ceilings_of([failed])
+    refuted = trial_with_check("the training thread", "host", Agreement.FAR)
+    ceilings = ceilings_of([refuted])
     for family in ("host", "sync"):
-        found = known.bound(Predicted(HALF, family))
-        assert found.speedup is None
-        assert "a delay in the training thread did not cost" in str(found.refused)
-    assert known.bound(Predicted(HALF, "feed")) == Predicted(HALF, "feed")
-    noisy = checked("the training thread", "host", Agreement.UNDECIDED)
-    assert ceilings_of([failed, noisy]).refuted
-    agreed = checked("the training thread", "host", Agreement.NEAR)
-    assert not ceilings_of([failed, agreed]).refuted
+        prediction = ceilings.bound(Prediction(HALF, family))
+        assert prediction.speedup is None
+        assert "a delay in the training thread did not cost" in str(prediction.refused)
+    assert ceilings.bound(Prediction(HALF, "feed")) == Prediction(HALF, "feed")
+    noisy = trial_with_check("the training thread", "host", Agreement.UNDECIDED)
+    assert ceilings_of([refuted, noisy]).refuted
+    agreeing = trial_with_check("the training thread", "host", Agreement.NEAR)
+    assert not ceilings_of([refuted, agreeing]).refuted
 
 
 def test_a_share_of_what_lies_outside_of_windows_has_an_interval() -> None:
-    of = seen(gpu(), {"busy.math": 50, "idle.io_main.eval": 50})
-    found = priced(of, Hosted(("idle.io_main.eval",), Interval(0.6, 0.9, 1.0))).speedup
-    assert found is not None
-    assert found.low <= 1.0
-    assert found.mid == pytest.approx(1 / (1 - 0.05), rel=1e-6)
-    assert found.high >= 1 / (1 - 0.2 * 1.1) - 1e-9
+    evidence = evidence_of(gpu(), {"busy.math": 50, "idle.io_main.eval": 50})
+    speedup = predict_gain(evidence, HostChange(("idle.io_main.eval",), Estimate(0.6, 0.9, 1.0))).speedup
+    assert speedup is not None
+    assert speedup.low <= 1.0
+    assert speedup.mid == pytest.approx(1 / (1 - 0.05), rel=1e-6)
+    assert speedup.high >= 1 / (1 - 0.2 * 1.1) - 1e-9
 
 
 # ── What is measured by itself ──────────────────────────────────────────────────────────────────
 
 
 def test_what_is_measured_by_itself_is_worth_what_its_own_spread_leaves_of_it() -> None:
-    drop, few = Drop(("idle.io_main.checkpoint",)), {"busy.math": 94, "idle.io_main.checkpoint": 6}
-    of = seen(gpu(), few)
-    known = priced(stepped(of, spreads={"idle.io_main.checkpoint": 0.1}), drop)
-    vague = priced(stepped(of, spreads={"idle.io_main.checkpoint": 0.9}), drop)
-    assert worth_naming(known)
-    assert not worth_naming(vague)
-    assert bounds(vague)[0] < bounds(known)[0]
+    drop, leaves = Drop(("idle.io_main.checkpoint",)), {"busy.math": 94, "idle.io_main.checkpoint": 6}
+    evidence = evidence_of(gpu(), leaves)
+    certain = predict_gain(with_steps(evidence, spreads={"idle.io_main.checkpoint": 0.1}), drop)
+    vague = predict_gain(with_steps(evidence, spreads={"idle.io_main.checkpoint": 0.9}), drop)
+    assert is_worth_naming(certain)
+    assert not is_worth_naming(vague)
+    assert bounds(vague)[0] < bounds(certain)[0]

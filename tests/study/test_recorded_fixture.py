@@ -24,13 +24,13 @@ def test_the_reference_story_is_told() -> None:
     assert recorded.account is not None
     account = recorded.account.account
     groups = account.groups
-    whole = sum(groups.values())
-    assert groups["data"] / whole == pytest.approx(0.815, abs=0.002)
-    assert groups["compute"] / whole == pytest.approx(0.150, abs=0.002)
-    assert groups["observer"] / whole < 0.001
+    total_ns = sum(groups.values())
+    assert groups["data"] / total_ns == pytest.approx(0.815, abs=0.002)
+    assert groups["compute"] / total_ns == pytest.approx(0.150, abs=0.002)
+    assert groups["observer"] / total_ns < 0.001
     stages = {leaf: ns for leaf, ns in account.leaves.items() if ".data." in leaf}
-    most = sorted(stages, key=lambda leaf: -stages[leaf])[:2]
-    assert set(most) == {"idle.data.augment", "idle.data.decode"}
+    top_stages = sorted(stages, key=lambda leaf: -stages[leaf])[:2]
+    assert set(top_stages) == {"idle.data.augment", "idle.data.decode"}
 
 
 def test_its_rows_sum_to_the_life_of_the_process() -> None:
@@ -55,9 +55,9 @@ def test_a_window_without_what_its_steps_launched_parts_no_step(tmp_path: Path) 
     run = tmp_path / RUN.name
     shutil.copytree(RUN, run)
     (window,) = (run / "windows").iterdir()
-    told = json.loads(ZstdDecompressor().decompressobj().decompress(window.read_bytes()))
-    told["traceEvents"] = [one for one in told["traceEvents"] if one.get("cat") not in WORK]
-    window.write_bytes(ZstdCompressor().compress(json.dumps(told).encode()))
+    document = json.loads(ZstdDecompressor().decompressobj().decompress(window.read_bytes()))
+    document["traceEvents"] = [event for event in document["traceEvents"] if event.get("cat") not in WORK]
+    window.write_bytes(ZstdCompressor().compress(json.dumps(document).encode()))
     recorded = open_run(run).recorded
     assert recorded is not None
     assert recorded.account is not None

@@ -14,18 +14,18 @@ from gapless.model.ledger import Row
 from gapless.model.study import Leaf
 from gapless.model.tables import CollectiveRow, Copy, Memory, Operator, Tables
 from gapless.model.trace import Collective, Count
-from gapless.study.columns import group, heaviest
+from gapless.study.columns import group_rows, heaviest_labels
 from gapless.study.merge import merge_leaves, merge_tables
-from gapless.study.notes import health
-from gapless.study.part import Evidence, Missing
+from gapless.study.notes import build_health
+from gapless.study.part import CaptureFacts, UnreadableFile
 from gapless.study.source import is_library
 from gapless.study.steps import quantile, step_times
-from gapless.study.tables.collectives import factor, moved
+from gapless.study.tables.collectives import bandwidth_factor, collective_bytes
 from tests.study import writing
 from tests.study.writing import call, host, kernel, op, training
 
 US = 1000
-EVIDENCE = Evidence(
+EVIDENCE = CaptureFacts(
     path="trace.json",
     rank=None,
     world=None,
@@ -59,14 +59,14 @@ def account(steps: int | None = 4, **leaves: int) -> Account:
     """Give an account of 1,000 ns a row: some leaves, and ``busy.math`` for the rest."""
     row = Row(None, 0, 1 if steps else None, 0, 1000, left_out=False)
     rows = tuple(RowAccount(row, {}, {}) for _ in range(steps or 1))
-    whole = 1000 * (steps or 1)
-    named = {name.replace("__", "."): ns for name, ns in leaves.items()}
-    named["busy.math"] = whole - sum(named.values())
-    return Account(whole, steps, named, {}, {}, rows, left_out=rows[:1])
+    total_ns = 1000 * (steps or 1)
+    leaves_ns = {name.replace("__", "."): ns for name, ns in leaves.items()}
+    leaves_ns["busy.math"] = total_ns - sum(leaves_ns.values())
+    return Account(total_ns, steps, leaves_ns, {}, {}, rows, left_out=rows[:1])
 
 
-def notes(*parts: Evidence, missing: tuple[Missing, ...] = (), **leaves: int) -> tuple[str, ...]:
-    return health(parts or (EVIDENCE,), missing, account(**leaves)).notes
+def notes(*captures: CaptureFacts, unreadable: tuple[UnreadableFile, ...] = (), **leaves: int) -> tuple[str, ...]:
+    return build_health(captures or (EVIDENCE,), unreadable, account(**leaves)).notes
 
 
 def test_a_whole_trace_needs_no_note() -> None:
@@ -74,7 +74,7 @@ def test_a_whole_trace_needs_no_note() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "note_text"),
     [
         ({"host_events": 0, "launched": 0}, "no host events"),
         ({"activities": 0, "launched": None}, "no device activity"),
@@ -91,60 +91,60 @@ def test_a_whole_trace_needs_no_note() -> None:
         ({"rank": 0, "world": 2}, "one rank of 2"),
         ({"dropped": (Count("no name", 2),)}, "2 of 1,000 events dropped: no name (2)"),
         (
-            {"repaired": tuple(Count(what, 1) for what in "abcd")},
+            {"repaired": tuple(Count(letter, 1) for letter in "abcd")},
             "4 of 1,000 events repaired: a (1), b (1), c (1) and 1 more",
         ),
     ],
 )
-def test_what_is_missing_or_unsure_is_said(change: dict[str, object], said: str) -> None:
+def test_what_is_missing_or_unsure_is_said(change: dict[str, object], note_text: str) -> None:
     (note,) = notes(replace(EVIDENCE, **change))  # type: ignore[arg-type]
-    assert said in note
+    assert note_text in note
 
 
 def test_shares_that_are_unsure_are_said_from_two_percent_on() -> None:
     assert notes(busy__other=79) == notes(idle__device__wait=79) == ()
-    (other,) = notes(busy__other=80)
-    (wait,) = notes(idle__device__wait=80)
-    assert other.startswith("2.0 % of the time is of kernels")
-    assert wait.startswith("2.0 % of the time the device waited")
+    (other_note,) = notes(busy__other=80)
+    (wait_note,) = notes(idle__device__wait=80)
+    assert other_note.startswith("2.0 % of the time is of kernels")
+    assert wait_note.startswith("2.0 % of the time the device waited")
 
 
 def test_bounds_are_called_bounds() -> None:
     slow = replace(account(), groups={"host": 80})
-    (host_note,) = health([EVIDENCE], [], slow).notes
+    (host_note,) = build_health([EVIDENCE], [], slow).notes
     assert "upper bound" in host_note
     (data_note,) = notes(idle__data__unstaged=1)
     assert "lower bound" in data_note
 
 
 def test_captures_without_steps_or_with_all_of_them_counted_say_so() -> None:
-    assert any("no steps" in note for note in health([EVIDENCE], [], account(None)).notes)
-    few = replace(account(), left_out=())
-    assert any("all 4 steps are counted" in note for note in health([EVIDENCE], [], few).notes)
+    assert any("no steps" in note for note in build_health([EVIDENCE], [], account(None)).notes)
+    all_counted = replace(account(), left_out=())
+    assert any("all 4 steps are counted" in note for note in build_health([EVIDENCE], [], all_counted).notes)
 
 
 def test_several_files_of_a_rank_are_said_to_be() -> None:
-    one, two = replace(EVIDENCE, rank=0), replace(EVIDENCE, rank=1)
-    assert not any("several files" in note for note in health([one, two], [], account()).notes)
-    said = health([one, one, two], [], account()).notes
-    assert "several files of rank 0: all are counted, as captures of one job" in said
+    first_rank, second_rank = replace(EVIDENCE, rank=0), replace(EVIDENCE, rank=1)
+    assert not any("several files" in note for note in build_health([first_rank, second_rank], [], account()).notes)
+    messages = build_health([first_rank, first_rank, second_rank], [], account()).notes
+    assert "several files of rank 0: all are counted, as captures of one job" in messages
 
 
 def test_health_of_many_ranks_is_joined() -> None:
-    one = replace(EVIDENCE, rank=0, world=4, dropped=(Count("x", 1),), launched=50)
-    two = replace(one, rank=1, truncated=True, clock_error_ns=7, reader_notes=("odd",))
-    whole = health([one, two], [Missing("rank2.json", "is empty")], account())
-    assert (whole.events, whole.dropped, whole.clock_error_ns) == (2000, 2, 7)
-    assert whole.launches_recorded == 0.5
-    assert whole.details == (Count("dropped: x", 2),)
-    said = "\n".join(whole.notes)
+    first_rank = replace(EVIDENCE, rank=0, world=4, dropped=(Count("x", 1),), launched=50)
+    second_rank = replace(first_rank, rank=1, truncated=True, clock_error_ns=7, reader_notes=("odd",))
+    health = build_health([first_rank, second_rank], [UnreadableFile("rank2.json", "is empty")], account())
+    assert (health.events, health.dropped, health.clock_error_ns) == (2000, 2, 7)
+    assert health.launches_recorded == 0.5
+    assert health.details == (Count("dropped: x", 2),)
+    text = "\n".join(health.notes)
     for words in (
         "left out: rank2.json: is empty",
         "2 of 4 ranks are not here",
         "1 of 2 files end in the middle",
         "odd (1 of 2 files)",
     ):
-        assert words in said
+        assert words in text
 
 
 def test_step_times_are_over_the_counted_rows(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_of_many_ranks_a_slow_step_is_named_once() -> None:
     )
     steps = step_times(Account(1, 10, {}, {}, {}, rows), "rule")
     assert steps is not None
-    assert [(one.row.step, one.row.rank) for one in steps.slowest] == [(4, 1), (3, 1), (2, 1)]
+    assert [(slow_row.row.step, slow_row.row.rank) for slow_row in steps.slowest] == [(4, 1), (3, 1), (2, 1)]
     assert steps.count == 5
 
 
@@ -185,12 +185,12 @@ def test_a_leaf_opens_to_its_longest_pieces(tmp_path: Path) -> None:
         for name, ns in gapless.open(path, cache=False).account.leaves.items()
         if name.startswith("idle.host.")
     )
-    first, *rest = leaf.longest
-    assert len(rest) == 2
-    assert first.ns >= rest[0].ns >= rest[1].ns
-    assert first.leaf == "idle.host.python"
-    assert first.line == "train.py:10 main"
-    assert 0 <= first.offset_ns < 1000 * US
+    longest, *shorter = leaf.longest
+    assert len(shorter) == 2
+    assert longest.ns >= shorter[0].ns >= shorter[1].ns
+    assert longest.leaf == "idle.host.python"
+    assert longest.line == "train.py:10 main"
+    assert 0 <= longest.offset_ns < 1000 * US
     assert leaf.median_ns is not None
 
 
@@ -213,20 +213,20 @@ def test_a_leaf_that_nothing_is_charged_to_has_no_pieces(tmp_path: Path) -> None
 def test_pieces_without_a_culprit_and_on_other_threads_are_told(tmp_path: Path) -> None:
     events = training()
     for number in range(8):
-        at = number * 1000.0
+        start = number * 1000.0
         events += [
-            host("cuda_runtime", "cudaDeviceSynchronize", at + 340, at + 480, tid=9),
-            op("aten::other", at + 500, at + 510, tid=9),
-            {**call(1000 + number, at + 505, at + 507), "tid": 9},
-            kernel("late", 1000 + number, at + 700, at + 710),
+            host("cuda_runtime", "cudaDeviceSynchronize", start + 340, start + 480, tid=9),
+            op("aten::other", start + 500, start + 510, tid=9),
+            {**call(1000 + number, start + 505, start + 507), "tid": 9},
+            kernel("late", 1000 + number, start + 700, start + 710),
         ]
     path = writing.write(tmp_path / "t.json", events)
     for leaf in ("idle", "busy"):
-        found = gapless.open(path, cache=False, leaf=leaf, pieces=1000).leaf
-        assert found is not None
-        threads = {piece.thread for piece in found.longest}
+        detail = gapless.open(path, cache=False, leaf=leaf, pieces=1000).leaf
+        assert detail is not None
+        threads = {piece.thread for piece in detail.longest}
         assert threads & {"main", "thread 9", "stream 7"}
-        assert all(piece.category is None for piece in found.longest if piece.culprit is None)
+        assert all(piece.category is None for piece in detail.longest if piece.culprit is None)
 
 
 def test_idle_time_that_nobody_is_to_blame_for_has_no_culprit(tmp_path: Path) -> None:
@@ -240,18 +240,18 @@ def test_idle_time_that_nobody_is_to_blame_for_has_no_culprit(tmp_path: Path) ->
 
 
 def test_leaves_of_many_ranks_are_joined() -> None:
-    one = Leaf("idle", 3, 30, 10, ())
-    assert merge_leaves([one], 5) == one
-    assert merge_leaves([one, one], 5) == Leaf("idle", 6, 60, None, ())
+    leaf = Leaf("idle", 3, 30, 10, ())
+    assert merge_leaves([leaf], 5) == leaf
+    assert merge_leaves([leaf, leaf], 5) == Leaf("idle", 6, 60, None, ())
     assert merge_leaves([], 5) is None
 
 
 def test_a_study_less_itself_is_nothing(tmp_path: Path) -> None:
     study = gapless.open(writing.write(tmp_path / "t.json", training()), cache=False)
-    same = gapless.compare(study, study)
-    assert all(change.delta_ns == 0 for change in (*same.groups, *same.leaves))
-    assert {row.status for row in (*same.operators, *same.kernels)} == {"same"}
-    assert all(row.delta_ns == 0 for row in (*same.operators, *same.kernels))
+    comparison = gapless.compare(study, study)
+    assert all(change.delta_ns == 0 for change in (*comparison.groups, *comparison.leaves))
+    assert {row.status for row in (*comparison.operators, *comparison.kernels)} == {"same"}
+    assert all(row.delta_ns == 0 for row in (*comparison.operators, *comparison.kernels))
 
 
 def test_a_comparison_sums_to_the_difference_of_the_steps(tmp_path: Path) -> None:
@@ -269,18 +269,18 @@ def test_a_comparison_sums_to_the_difference_of_the_steps(tmp_path: Path) -> Non
         writing.write(tmp_path / "b.json", training() + extra),
     ]
     a, b = (gapless.open(path, cache=False) for path in paths)
-    found = gapless.compare(a, b)
-    assert found.per_step
-    assert (found.a.rows, found.b.rows) == (6, 6)
-    for changes in (found.groups, found.leaves):
-        assert sum(change.a_ns for change in changes) == found.a.step_ns
-        assert sum(change.b_ns for change in changes) == found.b.step_ns
-    kernels = {row.name: row for row in found.kernels}
+    comparison = gapless.compare(a, b)
+    assert comparison.per_step
+    assert (comparison.a.rows, comparison.b.rows) == (6, 6)
+    for changes in (comparison.groups, comparison.leaves):
+        assert sum(change.a_ns for change in changes) == comparison.a.step_ns
+        assert sum(change.b_ns for change in changes) == comparison.b.step_ns
+    kernels = {row.name: row for row in comparison.kernels}
     assert (kernels["added"].status, kernels["added"].a_ns) == ("added", None)
     assert kernels["added"].b_calls == 1
     assert kernels["sm90_xmma_gemm_bf16bf16_tensorop"].detail == "2×1×1 of 128×1×1"
-    (back,) = [row for row in gapless.compare(b, a).kernels if row.name == "added"]
-    assert (back.status, back.delta_ns) == ("removed", -kernels["added"].delta_ns)
+    (removed_row,) = [row for row in gapless.compare(b, a).kernels if row.name == "added"]
+    assert (removed_row.status, removed_row.delta_ns) == ("removed", -kernels["added"].delta_ns)
 
 
 def test_a_comparison_of_unlike_things_says_so(tmp_path: Path) -> None:
@@ -298,9 +298,9 @@ def test_a_comparison_of_unlike_things_says_so(tmp_path: Path) -> None:
 def test_captures_without_steps_are_compared_whole(tmp_path: Path) -> None:
     a = gapless.open(writing.write(tmp_path / "a.json", [op("x", 0, 10)]), cache=False)
     b = gapless.open(writing.write(tmp_path / "b.json", [op("x", 0, 30)]), cache=False)
-    found = gapless.compare(a, b)
-    assert not found.per_step
-    (row,) = found.operators
+    comparison = gapless.compare(a, b)
+    assert not comparison.per_step
+    (row,) = comparison.operators
     assert (row.status, row.delta_ns) == ("changed", 20_000)
 
 
@@ -322,13 +322,13 @@ def test_captures_without_steps_are_compared_whole(tmp_path: Path) -> None:
 def test_bus_bandwidth_uses_the_factors_of_nccl_tests(
     name: str, ranks: int, expected: float | None
 ) -> None:
-    assert factor(name, ranks) == expected
+    assert bandwidth_factor(name, ranks) == expected
 
 
 def test_the_size_of_a_collective_is_that_of_its_larger_side() -> None:
-    assert moved(Collective(dtype="BFloat16", in_elements=10, out_elements=40)) == 80
-    assert moved(Collective(dtype="unheard of", in_elements=10)) is None
-    assert moved(Collective(dtype="Float")) is None
+    assert collective_bytes(Collective(dtype="BFloat16", in_elements=10, out_elements=40)) == 80
+    assert collective_bytes(Collective(dtype="unheard of", in_elements=10)) is None
+    assert collective_bytes(Collective(dtype="Float")) is None
 
 
 def test_rows_of_ranks_add_up_and_what_one_lacks_stays_absent() -> None:
@@ -343,11 +343,11 @@ def test_rows_of_ranks_add_up_and_what_one_lacks_stays_absent() -> None:
             lines=(),
         )
 
-    both = merge_tables([table(5, 7, 1.0), table(6, 9, 2.0)])
-    assert both.operators == (Operator("a", None, 2, 4, 6, 11, 11),)
-    assert both.copies[0].bytes_per_s == pytest.approx(11 / 20 * 1e9)
-    assert (both.collectives[0].bus_bytes_per_s, both.collectives[0].calls) == (1.5, 2)
-    assert both.memory == (Memory("cuda:0", 9, None, 2, 4, 6),)
+    merged = merge_tables([table(5, 7, 1.0), table(6, 9, 2.0)])
+    assert merged.operators == (Operator("a", None, 2, 4, 6, 11, 11),)
+    assert merged.copies[0].bytes_per_s == pytest.approx(11 / 20 * 1e9)
+    assert (merged.collectives[0].bus_bytes_per_s, merged.collectives[0].calls) == (1.5, 2)
+    assert merged.memory == (Memory("cuda:0", 9, None, 2, 4, 6),)
     lacking = merge_tables([table(5, 7, 1.0), table(None, None, None)])
     assert lacking.operators[0].device_self_ns is None
     assert (lacking.copies[0].bytes, lacking.copies[0].bytes_per_s) == (None, None)
@@ -360,18 +360,18 @@ def test_rows_of_ranks_add_up_and_what_one_lacks_stays_absent() -> None:
 )
 def test_groups_are_those_of_equal_keys(rows: list[tuple[int, int]]) -> None:
     keys = [np.array(key, np.int64) for key in zip(*rows, strict=True)] or [np.empty(0, np.int64)]
-    groups = group(*keys)
+    groups = group_rows(*keys)
     distinct = sorted(set(rows))
-    assert [rows[first] for first in groups.first] == distinct
-    assert [distinct[number] for number in groups.of] == rows
-    assert groups.count().tolist() == [rows.count(one) for one in distinct]
+    assert [rows[index] for index in groups.first_rows] == distinct
+    assert [distinct[number] for number in groups.group_ids] == rows
+    assert groups.count().tolist() == [rows.count(row) for row in distinct]
 
 
 def test_the_heaviest_label_of_a_group_wins() -> None:
-    groups = group(np.array([0, 0, 0, 1]))
+    groups = group_rows(np.array([0, 0, 0, 1]))
     label, weight = np.array([5, 6, 6, -1]), np.array([10, 6, 5, 1])
-    assert heaviest(groups, label, weight).tolist() == [6, -1]
-    assert heaviest(groups, np.full(4, -1), weight).tolist() == [-1, -1]
+    assert heaviest_labels(groups, label, weight).tolist() == [6, -1]
+    assert heaviest_labels(groups, np.full(4, -1), weight).tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize(

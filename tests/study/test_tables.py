@@ -10,69 +10,69 @@ from tests.study import writing
 from tests.study.writing import activity, annotation, call, kernel, memory, op, python, training
 
 US = 1000  # ns
-COUNTED = 6  # of eight steps the first and the last are left out
+COUNTED_STEPS = 6  # of eight steps the first and the last are left out
 
 
-def opened(tmp_path: Path, events: list[writing.Event], **options: object) -> gapless.Study:
+def open_events(tmp_path: Path, events: list[writing.Event], **options: object) -> gapless.Study:
     path = writing.write(tmp_path / "trace.json", events)
     return gapless.open(path, cache=False, **options)  # type: ignore[arg-type]
 
 
 def operator(study: gapless.Study, name: str) -> Operator:
-    (found,) = [row for row in study.tables.operators if row.name == name]
-    return found
+    (operator_row,) = [row for row in study.tables.operators if row.name == name]
+    return operator_row
 
 
 def test_an_operator_has_its_own_time_and_that_of_what_it_encloses(tmp_path: Path) -> None:
-    study = opened(tmp_path, training())
+    study = open_events(tmp_path, training())
     linear, addmm = operator(study, "aten::linear"), operator(study, "aten::addmm")
-    assert (linear.calls, addmm.calls) == (COUNTED, COUNTED)
-    assert linear.host_total_ns == COUNTED * 90 * US
-    assert linear.host_self_ns == COUNTED * 30 * US
-    assert addmm.host_self_ns == COUNTED * 50 * US  # less the launch call
-    assert (linear.device_self_ns, linear.device_total_ns) == (0, COUNTED * 200 * US)
-    assert (addmm.device_self_ns, addmm.device_total_ns) == (COUNTED * 200 * US,) * 2
+    assert (linear.calls, addmm.calls) == (COUNTED_STEPS, COUNTED_STEPS)
+    assert linear.host_total_ns == COUNTED_STEPS * 90 * US
+    assert linear.host_self_ns == COUNTED_STEPS * 30 * US
+    assert addmm.host_self_ns == COUNTED_STEPS * 50 * US  # less the launch call
+    assert (linear.device_self_ns, linear.device_total_ns) == (0, COUNTED_STEPS * 200 * US)
+    assert (addmm.device_self_ns, addmm.device_total_ns) == (COUNTED_STEPS * 200 * US,) * 2
 
 
 def test_calls_of_the_runtime_are_listed_and_own_no_device_time(tmp_path: Path) -> None:
-    launches = operator(opened(tmp_path, training()), "cudaLaunchKernel")
-    assert (launches.calls, launches.host_self_ns) == (2 * COUNTED, COUNTED * 15 * US)
+    launches = operator(open_events(tmp_path, training()), "cudaLaunchKernel")
+    assert (launches.calls, launches.host_self_ns) == (2 * COUNTED_STEPS, COUNTED_STEPS * 15 * US)
     assert (launches.device_self_ns, launches.device_total_ns) == (0, 0)
 
 
 def test_operators_are_parted_by_shape_on_request(tmp_path: Path) -> None:
     events = [*training(), op("aten::linear", 2500, 2510, dims=[[1, 2], [3, 4]])]
-    rows = opened(tmp_path, events, by_shape=True).tables.operators
+    rows = open_events(tmp_path, events, by_shape=True).tables.operators
     linear = {row.shapes: row.calls for row in rows if row.name == "aten::linear"}
-    assert linear == {"[64, 128] [256, 128]": COUNTED, "[1, 2] [3, 4]": 1}
-    assert operator(opened(tmp_path, events), "aten::linear").calls == COUNTED + 1
+    assert linear == {"[64, 128] [256, 128]": COUNTED_STEPS, "[1, 2] [3, 4]": 1}
+    assert operator(open_events(tmp_path, events), "aten::linear").calls == COUNTED_STEPS + 1
 
 
 def test_a_list_of_tensors_has_the_shapes_of_all(tmp_path: Path) -> None:
     events = [*training(), op("aten::cat", 2500, 2510, dims=[[[1, 2], [3]], []])]
-    rows = opened(tmp_path, events, by_shape=True).tables.operators
+    rows = open_events(tmp_path, events, by_shape=True).tables.operators
     assert [row.shapes for row in rows if row.name == "aten::cat"] == ["[[1, 2], [3]]"]
 
 
 def test_a_frame_that_only_wraps_its_like_is_counted_once(tmp_path: Path) -> None:
     twins = [op("twin", 2500, 2530), op("twin", 2505, 2525), op("twin", 2506, 2520)]
-    row = operator(opened(tmp_path, [*training(), *twins]), "twin")
+    row = operator(open_events(tmp_path, [*training(), *twins]), "twin")
     assert (row.calls, row.host_self_ns, row.host_total_ns) == (1, 30 * US, 30 * US)
 
 
 def test_an_operator_that_took_no_time_is_called_all_the_same(tmp_path: Path) -> None:
     events = [*training(), op("aten::quick", 2500, 2500)]
-    row = operator(opened(tmp_path, events), "aten::quick")
+    row = operator(open_events(tmp_path, events), "aten::quick")
     assert (row.calls, row.host_total_ns, row.device_total_ns) == (1, 0, 0)
-    first = [*training(), op("aten::quick", 500, 500)]  # in a step that is left out
-    names = [row.name for row in opened(tmp_path, first).tables.operators]
+    early_events = [*training(), op("aten::quick", 500, 500)]  # in a step that is left out
+    names = [row.name for row in open_events(tmp_path, early_events).tables.operators]
     assert "aten::quick" not in names
 
 
 def test_kernels_are_grouped_by_name_and_geometry(tmp_path: Path) -> None:
-    study = opened(tmp_path, training())
+    study = open_events(tmp_path, training())
     gemm, relu = study.tables.kernels
-    assert (gemm.calls, gemm.device_ns, gemm.mean_ns) == (COUNTED, COUNTED * 200 * US, 200 * US)
+    assert (gemm.calls, gemm.device_ns, gemm.mean_ns) == (COUNTED_STEPS, COUNTED_STEPS * 200 * US, 200 * US)
     assert (gemm.tensor_cores, gemm.leaf, gemm.operator) == ("used", "busy.tc_math", "aten::addmm")
     assert gemm.geometry is not None
     assert (gemm.geometry.grid, gemm.geometry.block) == ((2, 1, 1), (128, 1, 1))
@@ -82,7 +82,7 @@ def test_kernels_are_grouped_by_name_and_geometry(tmp_path: Path) -> None:
 
 def test_kernels_without_a_launch_have_no_operator(tmp_path: Path) -> None:
     events = [*training(), kernel("orphan", 0, 2800, 2810)]
-    (orphan,) = [k for k in opened(tmp_path, events).tables.kernels if k.name == "orphan"]
+    (orphan,) = [k for k in open_events(tmp_path, events).tables.kernels if k.name == "orphan"]
     assert (orphan.operator, orphan.calls) == (None, 1)
 
 
@@ -95,9 +95,9 @@ def test_copies_have_direction_memory_and_rate(tmp_path: Path) -> None:
         call(903, 2560, 2565, "hipMemcpyAsync"),
         activity("gpu_memcpy", "Memcpy odd", 903, 2570, 2571, bytes=1),
     ]
-    rows = {row.direction: row for row in opened(tmp_path, [*training(), *extra]).tables.copies}
+    rows = {row.direction: row for row in open_events(tmp_path, [*training(), *extra]).tables.copies}
     pinned = rows["HtoD"]
-    assert (pinned.memory, pinned.calls, pinned.bytes) == ("pinned", COUNTED, COUNTED * 1_000_000)
+    assert (pinned.memory, pinned.calls, pinned.bytes) == ("pinned", COUNTED_STEPS, COUNTED_STEPS * 1_000_000)
     assert pinned.bytes_per_s == pytest.approx(25e9)
     back = rows["DtoH"]
     assert (back.memory, back.bytes, back.bytes_per_s) == ("pageable", None, None)
@@ -106,11 +106,11 @@ def test_copies_have_direction_memory_and_rate(tmp_path: Path) -> None:
 
 
 def test_ranges_are_the_users_own(tmp_path: Path) -> None:
-    theirs = ["Optimizer.step#SGD.step", "nccl:all_reduce", "Torch-Compiled Region: 0/0"]
-    events = training() + [annotation(name, 2500, 2510) for name in theirs]
-    (forward,) = opened(tmp_path, events).tables.ranges
-    assert (forward.name, forward.calls) == ("forward", COUNTED)
-    assert (forward.host_ns, forward.device_ns) == (COUNTED * 200 * US, COUNTED * 220 * US)
+    torch_names = ["Optimizer.step#SGD.step", "nccl:all_reduce", "Torch-Compiled Region: 0/0"]
+    events = training() + [annotation(name, 2500, 2510) for name in torch_names]
+    (forward,) = open_events(tmp_path, events).tables.ranges
+    assert (forward.name, forward.calls) == ("forward", COUNTED_STEPS)
+    assert (forward.host_ns, forward.device_ns) == (COUNTED_STEPS * 200 * US, COUNTED_STEPS * 220 * US)
 
 
 def test_memory_has_peaks_and_counts_of_the_counted_steps(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_memory_has_peaks_and_counts_of_the_counted_steps(tmp_path: Path) -> Non
         memory(2500, 1 << 20, 3 << 20, 8 << 20),
         memory(2600, -(1 << 20), 2 << 20, 8 << 20),
     ]
-    (row,) = opened(tmp_path, training() + events).tables.memory
+    (row,) = open_events(tmp_path, training() + events).tables.memory
     assert (row.device, row.peak_allocated, row.peak_reserved) == ("cuda:0", 3 << 20, 8 << 20)
     assert (row.allocations, row.frees, row.allocated_bytes) == (1, 1, 1 << 20)
 
@@ -131,12 +131,12 @@ def test_lines_have_the_time_of_their_own_and_the_idle_time_they_caused(tmp_path
         python("model.py(3): walk", 2460, 2480),  # recursion
         python("<built-in method len>", 2465, 2470),
     ]
-    study = opened(tmp_path, events)
+    study = open_events(tmp_path, events)
     lines = {(line.file, line.function): line for line in study.tables.lines}
     main, walk = lines["train.py", "main"], lines["model.py", "walk"]
-    assert (main.calls, main.host_total_ns) == (0, COUNTED * 1000 * US)  # it began before
-    assert main.host_self_ns == (COUNTED * 1000 - 40) * US
-    assert main.device_total_ns == COUNTED * 260 * US
+    assert (main.calls, main.host_total_ns) == (0, COUNTED_STEPS * 1000 * US)  # it began before
+    assert main.host_self_ns == (COUNTED_STEPS * 1000 - 40) * US
+    assert main.device_total_ns == COUNTED_STEPS * 260 * US
     assert (walk.calls, walk.host_total_ns, walk.host_self_ns) == (2, 40 * US, 40 * US)
     assert (walk.line, walk.device_total_ns) == (3, 0)
     idle = sum(ns for leaf, ns in study.account.leaves.items() if leaf.startswith("idle."))
@@ -147,16 +147,16 @@ def test_lines_have_the_time_of_their_own_and_the_idle_time_they_caused(tmp_path
 def test_idle_time_goes_to_the_users_line_before_that_of_a_library(tmp_path: Path) -> None:
     events = training()
     for number in range(8):
-        at = number * 1000.0
-        events.append(python("torch/optim/sgd.py(9): step", at + 380, at + 980))
-    lines = {line.file: line for line in opened(tmp_path, events).tables.lines}
+        start = number * 1000.0
+        events.append(python("torch/optim/sgd.py(9): step", start + 380, start + 980))
+    lines = {line.file: line for line in open_events(tmp_path, events).tables.lines}
     assert lines["torch/optim/sgd.py"].idle_ns == 0
     assert lines["train.py"].idle_ns > 0
 
 
 def test_a_capture_of_the_host_alone_has_no_device_columns(tmp_path: Path) -> None:
     events = [op("aten::mm", 0, 10), op("aten::mm", 20, 40), annotation("mine", 0, 50)]
-    study = opened(tmp_path, events)
+    study = open_events(tmp_path, events)
     mm = operator(study, "aten::mm")
     assert (mm.calls, mm.host_total_ns, mm.device_self_ns, mm.device_total_ns) == (
         2,
@@ -170,13 +170,13 @@ def test_a_capture_of_the_host_alone_has_no_device_columns(tmp_path: Path) -> No
 
 
 def test_steps_can_be_chosen(tmp_path: Path) -> None:
-    study = opened(tmp_path, training(), steps="0,3-4")
+    study = open_events(tmp_path, training(), steps="0,3-4")
     assert operator(study, "aten::addmm").calls == 3
-    assert {one.row.step for one in study.account.rows} == {0, 3, 4}
+    assert {row.row.step for row in study.account.rows} == {0, 3, 4}
     with pytest.raises(gapless.GaplessError, match="it has steps 0 to 7"):
-        opened(tmp_path, training(), steps="40-")
+        open_events(tmp_path, training(), steps="40-")
     with pytest.raises(gapless.GaplessError, match="it has no steps"):
-        opened(tmp_path, [op("aten::mm", 0, 10)], steps=1)
+        open_events(tmp_path, [op("aten::mm", 0, 10)], steps=1)
 
 
 def test_calls_that_no_step_needs_are_told_of_where_no_loader_makes_them(tmp_path: Path) -> None:
@@ -187,13 +187,13 @@ def test_calls_that_no_step_needs_are_told_of_where_no_loader_makes_them(tmp_pat
         python("copy.py(66): copy", 2450, 2460),
         python("torch/_tensor_str.py(707): _str", 2470, 2490),
     ]
-    loaded = [
+    loader_events = [
         annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 3400, 3450),
         python("copy.py(128): deepcopy", 3410, 3440),
     ]
-    study = opened(tmp_path, [*training(), *copies, *loaded])
-    calls = [one for one in study.sites if one.name.startswith(("copy.", "torch.Tensor."))]
-    assert {(one.name, one.function, one.ns, one.calls) for one in calls} == {
+    study = open_events(tmp_path, [*training(), *copies, *loader_events])
+    calls = [site for site in study.sites if site.name.startswith(("copy.", "torch.Tensor."))]
+    assert {(call.name, call.function, call.ns, call.calls) for call in calls} == {
         ("copy.deepcopy", "main", 40 * US, 1),
         ("copy.copy", "main", 10 * US, 1),
         ("torch.Tensor.__repr__", "main", 20 * US, 1),
@@ -216,9 +216,9 @@ def test_calls_of_files_are_told_by_the_function_that_makes_them(tmp_path: Path)
         annotation("gapless:save", 4450, 4490),
         python(f"<built-in method write {text}", 4455, 4460),
     ]
-    sites = opened(tmp_path, events).sites
-    told = {one.name: (one.function, one.calls, one.ns) for one in sites if "file." in one.name}
-    assert told == {
+    sites = open_events(tmp_path, events).sites
+    calls_by_name = {site.name: (site.function, site.calls, site.ns) for site in sites if "file." in site.name}
+    assert calls_by_name == {
         "file.write": ("main", 1, 10 * US),
         "file.flush": ("main", 1, 20 * US),
         "file.fsync": ("main", 1, 10 * US),
@@ -233,5 +233,5 @@ def test_what_the_recorder_writes_is_none_of_the_trainings(tmp_path: Path) -> No
         python("/lib/gapless/payload/sink.py(60): write", 2500, 2540),
         python("<built-in method write of _io.FileIO object at 0x7f2825a71a00>", 2505, 2530),
     ]
-    names = {one.name for one in opened(tmp_path, events).sites}
+    names = {site.name for site in open_events(tmp_path, events).sites}
     assert not {name for name in names if name.startswith(("file.", "json."))}

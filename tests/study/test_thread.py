@@ -5,20 +5,20 @@ from dataclasses import replace
 import pytest
 
 from gapless.catalogue.examples import cpu
-from gapless.catalogue.seen_examples import seen
+from gapless.catalogue.seen_examples import evidence_of
 from gapless.catalogue.seen_parts import operator
-from gapless.model.change import Change, Drop, Hosted, Omit, Scale
-from gapless.model.interval import Interval
+from gapless.model.change import Change, Drop, HostChange, Omit, Scale
+from gapless.model.interval import Estimate
 from gapless.study import thread
 
-ONE = seen(cpu(), {"busy.math": 10, "busy.optimizer": 6, "idle.host.python": 4})
-HALF = Interval(0.5, 0.5, 0.5)
+EVIDENCE = evidence_of(cpu(), {"busy.math": 10, "busy.optimizer": 6, "idle.host.python": 4})
+HALF = Estimate(0.5, 0.5, 0.5)
 
 
 def mid(*changes: Change) -> float:
-    found = thread.price(ONE, changes).speedup
-    assert found is not None
-    return found.mid
+    speedup = thread.predict_thread(EVIDENCE, changes).speedup
+    assert speedup is not None
+    return speedup.mid
 
 
 def test_a_leaf_that_two_changes_drop_goes_once() -> None:
@@ -28,25 +28,25 @@ def test_a_leaf_that_two_changes_drop_goes_once() -> None:
 
 
 def test_of_a_leaf_each_change_takes_a_share_of_what_the_others_leave() -> None:
-    half = Hosted(("busy.optimizer",), HALF)
+    half = HostChange(("busy.optimizer",), HALF)
     assert mid(half, half) == pytest.approx(20 / (20 - 4.5))
     assert mid(half, Scale(HALF, leaves=("busy.",))) == pytest.approx(20 / (20 - 4.5 - 5))
 
 
 def test_changes_of_different_leaves_add_up() -> None:
-    both = mid(Drop(("busy.optimizer",)), Drop(("idle.host.",)))
-    assert both == pytest.approx(20 / 10)
+    speedup = mid(Drop(("busy.optimizer",)), Drop(("idle.host.",)))
+    assert speedup == pytest.approx(20 / 10)
 
 
 def test_calls_within_calls_that_changes_omit_go_once() -> None:
     outer = replace(operator("aten::clip", calls=1, host_ms=8), host_self_ns=0)
     inner = operator("aten::norm", calls=9, host_ms=6)
-    nested = seen(cpu(), {"busy.math": 20}, outer, inner)
+    nested = evidence_of(cpu(), {"busy.math": 20}, outer, inner)
 
-    def gain(*changes: Change) -> Interval:
-        found = thread.price(nested, changes).speedup
-        assert found is not None
-        return found
+    def gain(*changes: Change) -> Estimate:
+        speedup = thread.predict_thread(nested, changes).speedup
+        assert speedup is not None
+        return speedup
 
     clip, norm = Omit(("aten::clip",)), Omit(("aten::norm",))
     assert gain(clip, norm).mid == gain(clip).mid == pytest.approx(20 / 12)

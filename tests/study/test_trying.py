@@ -9,113 +9,113 @@ from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.examples import gpu
 from gapless.catalogue.rules.evaluation_in_the_way import evaluation_in_the_way
 from gapless.catalogue.ruling import Rule
-from gapless.catalogue.seen_examples import seen, stepped
+from gapless.catalogue.seen_examples import evidence_of, with_steps
 from gapless.catalogue.seen_parts import MS
-from gapless.model.change import EXACTLY_NONE, Change, Copied, Hosted, Predicted
-from gapless.model.finding import Diagnosis, Loss, Rehearsal
-from gapless.model.interval import Interval
+from gapless.model.change import ZERO_FACTOR, Change, CopyChange, HostChange, Prediction
+from gapless.model.finding import Diagnosis, Detection, ReplayFidelity
+from gapless.model.interval import Estimate
 from gapless.model.rhythm import Sighting
-from gapless.model.seen import Seen
-from gapless.report.causes import first_lines, harmless_lines, told
+from gapless.model.seen import Evidence
+from gapless.report.causes import first_lines, harmless_lines, worth
 from gapless.study.ceilings import Ceilings
 from gapless.study.diagnose import diagnose
 from gapless.study.price import Prices
-from gapless.study.replaying import Silent
+from gapless.study.replaying import RefusingSimulator
 from gapless.study.trying import UNKNOWN
 
 pytestmark = pytest.mark.usefixtures("uncalibrated")
 
-RUN = seen(gpu(), {"busy.math": 30, "idle.host.dispatch": 70})
+RUN = evidence_of(gpu(), {"busy.math": 30, "idle.host.dispatch": 70})
 
 
 @dataclass(frozen=True)
-class Known:
+class LaunchSimulator:
     """Gives so much for launches, and a tenth for copies."""
 
-    most: float
-    rehearsal: Rehearsal | None = None
+    launch_gain: float
+    fidelity: ReplayFidelity | None = None
 
-    def play(self, changes: Sequence[Change]) -> Predicted:
-        mid = self.most if isinstance(changes[0], Hosted) else 1.1
-        return Predicted(Interval(mid * 0.99, mid, mid * 1.01), "host")
+    def play(self, changes: Sequence[Change]) -> Prediction:
+        mid = self.launch_gain if isinstance(changes[0], HostChange) else 1.1
+        return Prediction(Estimate(mid * 0.99, mid, mid * 1.01), "host")
 
     def account(self, changes: Sequence[Change]) -> None:
         del changes  # it plays no traces
 
 
-def check_launches(seen: Seen) -> Loss | None:
-    del seen
-    gone = Hosted(("idle.host.",), EXACTLY_NONE)
-    return LAUNCHES.loss("Launches.", gone, helps=("compile",), to_try=True)
+def check_launches(evidence: Evidence) -> Detection | None:
+    del evidence
+    change = HostChange(("idle.host.",), ZERO_FACTOR)
+    return LAUNCHES.detection("Launches.", change, helps=("compile",), to_try=True)
 
 
-def check_copies(seen: Seen) -> Loss | None:
-    del seen
-    return COPIES.loss("Copies.", Copied(pinned=True))
+def check_copies(evidence: Evidence) -> Detection | None:
+    del evidence
+    return COPIES.detection("Copies.", CopyChange(pinned=True))
 
 
 LAUNCHES = Rule("G901", "launches", "0.1", (), "", check_launches)
 COPIES = Rule("G902", "copies", "0.1", (), "", check_copies)
 
 
-def diagnosed(most: float) -> Diagnosis:
-    return diagnose(Prices(RUN, Known(most), Ceilings()), (LAUNCHES, COPIES))
+def diagnose_gain(launch_gain: float) -> Diagnosis:
+    return diagnose(Prices(RUN, LaunchSimulator(launch_gain), Ceilings()), (LAUNCHES, COPIES))
 
 
 def test_what_has_to_be_tried_stands_below_what_has_a_price_and_has_none_itself() -> None:
-    found = diagnosed(3.0)
-    assert [one.loss.code for one in found.findings] == ["G902", "G901"]
-    last = found.findings[1]
-    assert (last.predicted.speedup, last.cost_ns) == (None, None)
-    assert last.predicted.refused == UNKNOWN
-    assert last.predicted.at_most is not None
-    assert last.predicted.at_most.mid == pytest.approx(3.0)
-    assert told(last).startswith("to be tried: were all of it gone, 3.00× [2.")
+    diagnosis = diagnose_gain(3.0)
+    assert [finding.detection.code for finding in diagnosis.findings] == ["G902", "G901"]
+    launch_finding = diagnosis.findings[1]
+    assert (launch_finding.prediction.speedup, launch_finding.cost_ns) == (None, None)
+    assert launch_finding.prediction.refused == UNKNOWN
+    assert launch_finding.prediction.at_most is not None
+    assert launch_finding.prediction.at_most.mid == pytest.approx(3.0)
+    assert worth(launch_finding).startswith("to be tried: were all of it gone, 3.00× [2.")
 
 
 def test_the_first_line_says_what_is_to_be_tried() -> None:
-    found = diagnose(Prices(RUN, Known(3.0), Ceilings()), (LAUNCHES,))
-    assert list(first_lines(found))[-1].startswith(
+    diagnosis = diagnose(Prices(RUN, LaunchSimulator(3.0), Ceilings()), (LAUNCHES,))
+    assert list(first_lines(diagnosis))[-1].startswith(
         "cause: G901 launches; to be tried: were all of it gone, 3.00×"
     )
 
 
 @pytest.mark.parametrize(
-    ("most", "line"),
+    ("launch_gain", "line"),
     [
         (1.5, "launches: seen; to be tried: were all of it gone, 1.50× [1."),
         (0.96, "launches: harmless here: worth "),
     ],
 )
-def test_it_is_not_named_where_something_else_bounds_the_step(most: float, line: str) -> None:
-    found = diagnosed(most)
-    assert [one.loss.code for one in found.findings] == ["G902"]
-    said = list(harmless_lines(found))
-    assert len(said) == 1
-    assert said[0].startswith(line)
+def test_it_is_not_named_where_something_else_bounds_the_step(launch_gain: float, line: str) -> None:
+    diagnosis = diagnose_gain(launch_gain)
+    assert [finding.detection.code for finding in diagnosis.findings] == ["G902"]
+    lines = list(harmless_lines(diagnosis))
+    assert len(lines) == 1
+    assert lines[0].startswith(line)
 
 
 def test_where_nothing_can_be_replayed_the_reason_is_kept() -> None:
-    found = diagnose(Prices(RUN, Silent("why not"), Ceilings()), (LAUNCHES,))
-    (one,) = (*found.findings, *(each.finding for each in found.to_try))
-    assert (one.predicted.refused, one.predicted.at_most) == ("why not", None)
+    diagnosis = diagnose(Prices(RUN, RefusingSimulator("why not"), Ceilings()), (LAUNCHES,))
+    (finding,) = (*diagnosis.findings, *(candidate.finding for candidate in diagnosis.to_try))
+    assert (finding.prediction.refused, finding.prediction.at_most) == ("why not", None)
 
 
 def test_an_evaluation_that_was_seen_once_is_no_headline() -> None:
-    of = seen(gpu(evaluation=1), {"busy.math": 40, EVALUATION: 60})
-    often = Sighting(count=3, each_ns=900 * MS, period=500.0, at_start=False)
-    once = replace(often, count=1, period=None, at_start=True)
+    evidence = evidence_of(gpu(evaluation=1), {"busy.math": 40, EVALUATION: 60})
+    periodic = Sighting(count=3, each_ns=900 * MS, period=500.0, at_start=False)
+    single = replace(periodic, count=1, period=None, at_start=True)
 
-    def found(known: Sighting) -> Diagnosis:
-        spread = 0.2 if known.period else 1.0
-        steps = {"sightings": {EVALUATION: known}, "spreads": {EVALUATION: spread}}
-        made = Prices(stepped(of, **steps), Silent("not here"), Ceilings())
-        return diagnose(made, [evaluation_in_the_way])
+    def diagnose_with(sighting: Sighting) -> Diagnosis:
+        spread = 0.2 if sighting.period else 1.0
+        steps = {"sightings": {EVALUATION: sighting}, "spreads": {EVALUATION: spread}}
+        prices = Prices(with_steps(evidence, **steps), RefusingSimulator("not here"), Ceilings())
+        return diagnose(prices, [evaluation_in_the_way])
 
-    (named,) = found(often).findings
-    assert named.loss.summary.startswith("Evaluation (every 500 steps, 900.0 ms each) takes 60")
-    assert not found(once).findings
-    (aside,) = found(once).present
-    (line,) = harmless_lines(found(once))
-    assert aside.predicted.speedup is None
+    (headline,) = diagnose_with(periodic).findings
+    assert headline.detection.summary.startswith("Evaluation (every 500 steps, 900.0 ms each) takes 60")
+    assert not diagnose_with(single).findings
+    (aside,) = diagnose_with(single).present
+    (line,) = harmless_lines(diagnose_with(single))
+    assert aside.prediction.speedup is None
     assert "seen once, before the second step: at most 2." in line

@@ -5,75 +5,75 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.replay.queue import Consumer, Costs, Queue, Settings, simulate
-from gapless.study.recorded.unrecorded import Taken, lengths, parted, shares
+from gapless.replay.queue import Consumer, LoaderCosts, Queue, QueueSettings, play_batches
+from gapless.study.recorded.unrecorded import OrderedHandOvers, infer_lengths, split_lengths, cpu_shares
 
-MANY = 40
-PASSING = 3
+N_BATCHES = 40
+HAND_OVER_NS = 3
 
 
-def ran(fetch: list[int], host: int, workers: int, recorded: set[int]) -> Taken:
+def simulate_hand_overs(fetch: list[int], host: int, workers: int, recorded: set[int]) -> OrderedHandOvers:
     """Give what is known of a simulated training of which some fetches were recorded."""
-    settings = Settings(workers, 2)
-    played = simulate(Queue(settings, Costs(fetch, hand=[PASSING])), Consumer([host]), MANY)
-    got = np.array(played.got)
+    settings = QueueSettings(workers, 2)
+    simulated = play_batches(Queue(settings, LoaderCosts(fetch, hand=[HAND_OVER_NS])), Consumer([host]), N_BATCHES)
+    received = np.array(simulated.hand_overs)
     ahead = 2 * workers
-    told = np.concatenate((np.zeros(ahead, np.int64), got[:-ahead]))
-    begun, ready = np.full(MANY, -1), np.full(MANY, -1)
+    dispatched = np.concatenate((np.zeros(ahead, np.int64), received[:-ahead]))
+    begin, ready = np.full(N_BATCHES, -1), np.full(N_BATCHES, -1)
     free = [0] * workers
-    for at in range(MANY):
-        start = max(free[at % workers], int(told[at]))
-        free[at % workers] = start + fetch[at % len(fetch)]
-        if at in recorded:
-            begun[at], ready[at] = start, free[at % workers]
-    return Taken(np.array(played.ask), got, np.arange(MANY), told, begun, ready)
+    for index in range(N_BATCHES):
+        start = max(free[index % workers], int(dispatched[index]))
+        free[index % workers] = start + fetch[index % len(fetch)]
+        if index in recorded:
+            begin[index], ready[index] = start, free[index % workers]
+    return OrderedHandOvers(np.array(simulated.asks), received, np.arange(N_BATCHES), dispatched, begin, ready)
 
 
 def test_a_rare_slow_fetch_that_was_not_recorded_is_found_again() -> None:
-    fetch = [300 if at == 17 else 20 for at in range(MANY)]
-    found = lengths(ran(fetch, 30, 2, recorded={2, 3}), 2, PASSING)
-    assert found[17] == 300
-    assert found[[2, 3]].tolist() == [-1, -1]
-    assert set(found[20:].tolist()) == {20}
+    fetch = [300 if index == 17 else 20 for index in range(N_BATCHES)]
+    lengths = infer_lengths(simulate_hand_overs(fetch, 30, 2, recorded={2, 3}), 2, HAND_OVER_NS)
+    assert lengths[17] == 300
+    assert lengths[[2, 3]].tolist() == [-1, -1]
+    assert set(lengths[20:].tolist()) == {20}
 
 
 def test_a_batch_that_lay_ready_took_no_longer_than_there_was_time_for() -> None:
-    found = lengths(ran([50], 10, 4, recorded={1}), 4, PASSING)
-    assert found[found >= 0].min() >= 0
-    assert found.max() <= 50
+    lengths = infer_lengths(simulate_hand_overs([50], 10, 4, recorded={1}), 4, HAND_OVER_NS)
+    assert lengths[lengths >= 0].min() >= 0
+    assert lengths.max() <= 50
 
 
 def test_a_slow_fetch_that_was_recorded_is_not_cut_to_fit_others() -> None:
-    fetch = [200 if at in {4, 20} else 2 for at in range(MANY)]
-    found = lengths(ran(fetch, 10, 2, recorded={4, 5}), 2, PASSING)
-    assert found[20] == 200
-    assert set(found.tolist()) <= {-1, 0, 2, 200}
-    assert (found == 2).sum() > MANY / 2
+    fetch = [200 if index in {4, 20} else 2 for index in range(N_BATCHES)]
+    lengths = infer_lengths(simulate_hand_overs(fetch, 10, 2, recorded={4, 5}), 2, HAND_OVER_NS)
+    assert lengths[20] == 200
+    assert set(lengths.tolist()) <= {-1, 0, 2, 200}
+    assert (lengths == 2).sum() > N_BATCHES / 2
 
 
 def test_of_a_batch_that_nobody_was_seen_to_be_told_of_nothing_is_said() -> None:
-    taken = ran([20], 30, 2, recorded={1})
-    blind = Taken(**{**vars(taken), "told": np.full(MANY, -1)})
-    assert set(lengths(blind, 2, PASSING).tolist()) == {-1}
+    hand_overs = simulate_hand_overs([20], 30, 2, recorded={1})
+    blind = OrderedHandOvers(**{**vars(hand_overs), "told_ns": np.full(N_BATCHES, -1)})
+    assert set(infer_lengths(blind, 2, HAND_OVER_NS).tolist()) == {-1}
 
 
 @given(st.lists(st.integers(5, 90), min_size=3, max_size=20), st.integers(1, 4))
 def test_replayed_with_what_was_found_the_training_waits_as_it_did(
     fetch: list[int], workers: int
 ) -> None:
-    taken = ran(fetch, 12, workers, recorded=set())
-    found = lengths(taken, workers, PASSING)
-    costs = Costs(found.tolist(), hand=[PASSING])
-    again = simulate(Queue(Settings(workers, 2), costs), Consumer([12]), MANY)
-    waits = taken.got - taken.ask
+    hand_overs = simulate_hand_overs(fetch, 12, workers, recorded=set())
+    lengths = infer_lengths(hand_overs, workers, HAND_OVER_NS)
+    costs = LoaderCosts(lengths.tolist(), hand=[HAND_OVER_NS])
+    replayed = play_batches(Queue(QueueSettings(workers, 2), costs), Consumer([12]), N_BATCHES)
+    waits = hand_overs.got - hand_overs.ask
     # A wait of up to twice the passing may be one that was none, and is taken for none.
-    doubtful = int(((waits > 0) & (waits <= 2 * PASSING)).sum())
-    allowed = 0.1 * int(taken.got[-1]) + 2 * PASSING * doubtful
-    assert abs(again.got[-1] - int(taken.got[-1])) <= allowed
+    n_doubtful = int(((waits > 0) & (waits <= 2 * HAND_OVER_NS)).sum())
+    tolerance_ns = 0.1 * int(hand_overs.got[-1]) + 2 * HAND_OVER_NS * n_doubtful
+    assert abs(replayed.hand_overs[-1] - int(hand_overs.got[-1])) <= tolerance_ns
 
 
 def test_lengths_are_parted_as_those_that_were_recorded() -> None:
     wall, cpu, queue = np.array([100, 100]), np.array([30, -1]), np.array([10, -1])
-    assert shares(wall, cpu, queue) == pytest.approx((0.3, 0.1))
-    parts = parted(np.array([1000, 0]), (0.3, 0.1))
-    assert [one.tolist() for one in parts] == [[300, 0], [100, 0], [600, 0]]
+    assert cpu_shares(wall, cpu, queue) == pytest.approx((0.3, 0.1))
+    parts = split_lengths(np.array([1000, 0]), (0.3, 0.1))
+    assert [column.tolist() for column in parts] == [[300, 0], [100, 0], [600, 0]]

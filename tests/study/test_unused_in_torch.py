@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.accounting.threads import threads
-from gapless.accounting.unused import unused
+from gapless.accounting.threads import sort_threads
+from gapless.accounting.unused import find_unused_passes
 from gapless.formats import read
 from gapless.model.study import UNUSED, UNUSED_FIRST
-from tests.study.train_with_passes import FOUND, SILENT, STEPS
+from tests.study.train_with_passes import UNUSED_PASSES, USED_PASSES, STEPS
 
 SCRIPT = Path(__file__).with_name("train_with_passes.py")
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trace_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Record all kinds of steps."""
     folder = tmp_path_factory.mktemp("passes")
     command = [sys.executable, str(SCRIPT), str(folder)]
@@ -26,23 +26,23 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def count(path: Path) -> int:
-    return len(unused(threads(read(path))))
+    return len(find_unused_passes(sort_threads(read(path))))
 
 
-def test_passes_that_were_left_are_found_and_no_others(recorded: Path) -> None:
-    found = {one.__name__: count(recorded / f"{one.__name__}.json") for one in (*FOUND, *SILENT)}
-    assert found == {one.__name__: STEPS if one in FOUND else 0 for one in (*FOUND, *SILENT)}
+def test_passes_that_were_left_are_found_and_no_others(trace_folder: Path) -> None:
+    counts = {loss.__name__: count(trace_folder / f"{loss.__name__}.json") for loss in (*UNUSED_PASSES, *USED_PASSES)}
+    assert counts == {loss.__name__: STEPS if loss in UNUSED_PASSES else 0 for loss in (*UNUSED_PASSES, *USED_PASSES)}
 
 
-def test_they_are_told_with_the_function_that_calls_them(recorded: Path) -> None:
-    study = gapless.open(recorded / "stacks.json", cache=False)
-    callers = {one.function for one in study.sites if one.name == UNUSED}
-    called = {
-        (Path(one.file).name, one.function) for one in study.sites if one.name == UNUSED_FIRST
+def test_they_are_told_with_the_function_that_calls_them(trace_folder: Path) -> None:
+    study = gapless.open(trace_folder / "stacks.json", cache=False)
+    callers = {site.function for site in study.sites if site.name == UNUSED}
+    first_modules = {
+        (Path(site.file).name, site.function) for site in study.sites if site.name == UNUSED_FIRST
     }
-    row = next(one for one in study.tables.operators if one.name == UNUSED)
+    row = next(operator for operator in study.tables.operators if operator.name == UNUSED)
     assert row.calls == study.account.steps
-    assert (callers, called) == ({"left"}, {("container.py", "forward")})
+    assert (callers, first_modules) == ({"left"}, {("container.py", "forward")})
     assert study.diagnosis is not None
-    every = (*study.diagnosis.findings, *study.diagnosis.present)
-    assert "unused-forward" in {one.loss.name for one in every}
+    findings = (*study.diagnosis.findings, *study.diagnosis.present)
+    assert "unused-forward" in {finding.detection.name for finding in findings}

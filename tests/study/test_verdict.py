@@ -9,66 +9,66 @@ from gapless.catalogue.examples import (
     LOADER_LINE,
     cpu,
     ddp,
-    evaluated,
-    fed,
+    evaluation,
+    worker_loader,
     gpu,
     loader,
-    unfed,
+    without_loaders,
     world,
 )
-from gapless.catalogue.rank_examples import together
-from gapless.catalogue.seen_examples import seen, stepped
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.catalogue.work_examples import worked
-from gapless.model.change import Change, Drop, Feed, Predicted
-from gapless.model.edit import Where
-from gapless.model.finding import Finding, Loss
+from gapless.catalogue.rank_examples import evidence_of_ranks
+from gapless.catalogue.seen_examples import evidence_of, with_steps
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.work_examples import example_work
+from gapless.model.change import Change, Drop, LoaderChange, Prediction
+from gapless.model.edit import Location
+from gapless.model.finding import Finding, Detection
 from gapless.model.host_code import HostCode, HotLine
-from gapless.model.interval import Interval
-from gapless.model.rhythm import Sighting, Unlike
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.rhythm import Sighting, UnlikeSteps
+from gapless.model.seen import Evidence
 from gapless.model.study import Site
-from gapless.study.ordering import in_order
-from gapless.study.verdict import about, verdict_of
+from gapless.study.ordering import order_findings
+from gapless.study.verdict import affected_groups, verdict_of
 
 Leaves = Mapping[str, float]
 
 
-def said(run: Seen) -> str:
-    found = verdict_of(run, ())
-    assert found is not None
-    return found.sentence
+def sentence_of(run: Evidence) -> str:
+    verdict = verdict_of(run, ())
+    assert verdict is not None
+    return verdict.sentence
 
 
-def at(run: Seen, leaf: str, line: int) -> Seen:
+def with_site(run: Evidence, leaf: str, line: int) -> Evidence:
     site = Site(leaf, "/job/train.py", line, "main", 10, 1)
     return replace(run, study=replace(run.study, sites=(site,)))
 
 
 def test_what_an_agent_does_in_its_environment_is_not_called_evaluation() -> None:
-    agent = gpu(evaluated(environment="gymnasium"), evaluation=12)
+    agent = gpu(evaluation(environment="gymnasium"), evaluation=12)
     leaves = {"idle.io_main.eval": 60, "busy.math": 40}
-    begun = "60 % of each step goes to "
-    assert said(seen(agent, leaves)).startswith(f"{begun}evaluation")
-    assert said(seen(unfed(agent), leaves)).startswith(
-        f"{begun}collecting experience (gymnasium), the model in eval mode"
+    opening = "60 % of each step goes to "
+    assert sentence_of(evidence_of(agent, leaves)).startswith(f"{opening}evaluation")
+    assert sentence_of(evidence_of(without_loaders(agent), leaves)).startswith(
+        f"{opening}collecting experience (gymnasium), the model in eval mode"
     )
 
 
 def test_who_loads_what_the_device_waits_for_is_said_with_its_line() -> None:
     step = {"busy.math": 17, "idle.data.decode": 83}
-    home = seen(gpu(loader()), step, used(loader(), {"decode": 83.0}, made_by(0, {"decode": 1})))
-    assert said(home) == (
+    on_gpu = evidence_of(gpu(loader()), step, example_use(loader(), {"decode": 83.0}, example_workers(0, {"decode": 1})))
+    assert sentence_of(on_gpu) == (
         "83 % of each step the GPU waits for data, which the training process loads itself "
         f"(train.py:{LOADER_LINE.line}), mostly for decoding them; 17 % is computing"
     )
-    alone = seen(cpu(loader()), step, used(loader(), {"decode": 83.0}, made_by(0, {"decode": 1})))
-    assert said(alone) == (
+    on_cpu = evidence_of(cpu(loader()), step, example_use(loader(), {"decode": 83.0}, example_workers(0, {"decode": 1})))
+    assert sentence_of(on_cpu) == (
         "83 % of each step goes to loading data, which the training process does itself "
         f"(train.py:{LOADER_LINE.line}), mostly decoding them; 17 % is computing"
     )
-    workers = seen(gpu(fed()), step, used(fed(), {"decode": 83.0}, made_by(8, {"decode": 1.0})))
-    assert "waits for data, which 8 workers load (train.py" in said(workers)
+    workers = evidence_of(gpu(worker_loader()), step, example_use(worker_loader(), {"decode": 83.0}, example_workers(8, {"decode": 1.0})))
+    assert "waits for data, which 8 workers load (train.py" in sentence_of(workers)
 
 
 @pytest.mark.parametrize(
@@ -99,24 +99,24 @@ def test_who_loads_what_the_device_waits_for_is_said_with_its_line() -> None:
 def test_the_largest_owner_of_time_that_is_not_computing_is_named(
     leaves: Leaves, words: str
 ) -> None:
-    run = seen(gpu(), {"busy.math": 40, **leaves})
-    assert said(at(run, next(iter(leaves)), 88)).startswith(words)
+    run = evidence_of(gpu(), {"busy.math": 40, **leaves})
+    assert sentence_of(with_site(run, next(iter(leaves)), 88)).startswith(words)
 
 
 def test_without_a_device_it_is_the_training_thread() -> None:
-    run = at(seen(cpu(), {"busy.math": 40, "idle.host.python": 60}), "idle.host.python", 88)
-    assert said(run) == (
+    run = with_site(evidence_of(cpu(), {"busy.math": 40, "idle.host.python": 60}), "idle.host.python", 88)
+    assert sentence_of(run) == (
         "60 % of each step the training thread spends outside operators, mostly in Python code "
         "(train.py:88); 40 % is computing"
     )
 
 
 def test_a_step_that_computes_is_called_so() -> None:
-    run = seen(gpu(), {"busy.tc_math": 94, "idle.host.python": 6})
-    found = verdict_of(run, ())
-    assert found is not None
-    assert (found.owner, found.share) == ("compute", pytest.approx(0.94))
-    assert found.sentence == (
+    run = evidence_of(gpu(), {"busy.tc_math": 94, "idle.host.python": 6})
+    verdict = verdict_of(run, ())
+    assert verdict is not None
+    assert (verdict.owner, verdict.share) == ("compute", pytest.approx(0.94))
+    assert verdict.sentence == (
         "94 % of each step is computing, mostly matrix products and convolutions on tensor cores; "
         "6 % is waiting for the training thread"
     )
@@ -124,38 +124,38 @@ def test_a_step_that_computes_is_called_so() -> None:
 
 def test_of_ranks_that_wait_it_is_said_for_which() -> None:
     late = ({"comm.straggler_wait": 60, "busy.math": 40}, {"busy.math": 100})
-    run = together(cpu(ddp(), world(ranks=2)), *late)
-    assert said(at(run, "x", 1)).startswith("70 % of each step is computing") is False
-    assert "ranks wait in collectives for the last to come" in said(run)
+    run = evidence_of_ranks(cpu(ddp(), world(ranks=2)), *late)
+    assert sentence_of(with_site(run, "x", 1)).startswith("70 % of each step is computing") is False
+    assert "ranks wait in collectives for the last to come" in sentence_of(run)
 
 
 def test_what_one_rank_does_more_of_is_what_the_others_wait_for() -> None:
     late = {"idle.host.python": 60, "comm.exposed": 4, "busy.math": 36}
     waiting = {"comm.straggler_wait": 50, "idle.host.python": 10, "comm.exposed": 4}
-    run = together(cpu(ddp(), world(ranks=2)), late, {**waiting, "busy.math": 36})
-    assert said(run).startswith("29 % of each step ranks wait in collectives for the last to come")
-    both = together(cpu(ddp(), world(ranks=2)), late, late)
-    assert said(both).startswith("60 % of each step the training thread spends outside operators")
+    run = evidence_of_ranks(cpu(ddp(), world(ranks=2)), late, {**waiting, "busy.math": 36})
+    assert sentence_of(run).startswith("29 % of each step ranks wait in collectives for the last to come")
+    slow_ranks = evidence_of_ranks(cpu(ddp(), world(ranks=2)), late, late)
+    assert sentence_of(slow_ranks).startswith("60 % of each step the training thread spends outside operators")
 
 
 def test_without_steps_nothing_is_said() -> None:
-    assert verdict_of(seen(None, {}), ()) is None
+    assert verdict_of(evidence_of(None, {}), ()) is None
 
 
 def test_no_share_is_above_the_whole() -> None:
-    run = seen(gpu(), {"busy.math": 100, "idle.data.decode": 150})
-    found = verdict_of(run, ())
-    assert found is not None
-    assert found.share <= 1
+    run = evidence_of(gpu(), {"busy.math": 100, "idle.data.decode": 150})
+    verdict = verdict_of(run, ())
+    assert verdict is not None
+    assert verdict.share <= 1
 
 
 def test_what_would_tell_more_of_the_owner_is_named_where_it_can_be_tried() -> None:
-    run = seen(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
-    found = verdict_of(run, ())
-    assert found is not None
-    assert "cached-batch" in found.ceilings
-    assert not found.named
-    foreign = verdict_of(Seen(run.study, None), ())
+    run = evidence_of(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
+    verdict = verdict_of(run, ())
+    assert verdict is not None
+    assert "cached-batch" in verdict.ceilings
+    assert not verdict.named
+    foreign = verdict_of(Evidence(run.study, None), ())
     assert foreign is not None
     assert foreign.ceilings == ()
 
@@ -164,102 +164,102 @@ def test_what_would_tell_more_of_the_owner_is_named_where_it_can_be_tried() -> N
 
 
 def finding(low: float, *changes: Change, helps: tuple[str, ...] = ()) -> Finding:
-    loss = Loss(f"G{low}", "odd", "It is odd.", changes, Where("/a/train.py", 7), helps=helps)
-    return Finding(loss, Predicted(Interval(low, low, low), "feed"), None)
+    detection = Detection(f"G{low}", "odd", "It is odd.", changes, Location("/a/train.py", 7), helps=helps)
+    return Finding(detection, Prediction(Estimate(low, low, low), "feed"), None)
 
 
 def test_a_finding_about_the_owner_is_known_as_such() -> None:
-    assert about((Feed(0, wait=False),)) == {"data"}
-    assert about((Drop(("idle.gc",)), Drop(("idle.io_main.",)))) == {"runtime", "io"}
-    run = seen(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
-    found = verdict_of(run, (finding(1.2, Feed(0, num_workers=4)),))
-    assert found is not None
-    assert found.named
+    assert affected_groups((LoaderChange(0, wait=False),)) == {"data"}
+    assert affected_groups((Drop(("idle.gc",)), Drop(("idle.io_main.",)))) == {"runtime", "io"}
+    run = evidence_of(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
+    verdict = verdict_of(run, (finding(1.2, LoaderChange(0, num_workers=4)),))
+    assert verdict is not None
+    assert verdict.named
 
 
 @pytest.mark.parametrize(
-    ("fix", "first"),
+    ("fix", "first_code"),
     [
-        (finding(1.6, Feed(0, num_workers=4), helps=("more-workers=4",)), "G1.6"),
-        (finding(1.4, Feed(0, num_workers=4), helps=("more-workers=4",)), "G2.0"),  # too little
-        (finding(1.6, Feed(1, num_workers=4), helps=("more-workers=4",)), "G2.0"),  # another's
-        (finding(1.6, Feed(0, num_workers=4), helps=("no-sync",)), "G2.0"),  # not here
+        (finding(1.6, LoaderChange(0, num_workers=4), helps=("more-workers=4",)), "G1.6"),
+        (finding(1.4, LoaderChange(0, num_workers=4), helps=("more-workers=4",)), "G2.0"),  # too little
+        (finding(1.6, LoaderChange(1, num_workers=4), helps=("more-workers=4",)), "G2.0"),  # another's
+        (finding(1.6, LoaderChange(0, num_workers=4), helps=("no-sync",)), "G2.0"),  # not here
     ],
 )
-def test_a_fix_that_gives_half_of_a_wish_stands_before_it(fix: Finding, first: str) -> None:
-    run = seen(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
-    wish = finding(2.0, Feed(0, stages={"decode": 0.1}))
-    assert in_order((wish, fix), run)[0].loss.code == first
+def test_a_fix_that_gives_half_of_a_wish_stands_before_it(fix: Finding, first_code: str) -> None:
+    run = evidence_of(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
+    ideal = finding(2.0, LoaderChange(0, stages={"decode": 0.1}))
+    assert order_findings((ideal, fix), run)[0].detection.code == first_code
 
 
 def test_two_causes_of_computing_explain_no_common_wait() -> None:
-    run = seen(gpu(loader()), {"busy.math": 80, "idle.data.decode": 20})
-    wish = finding(2.0, Drop(("busy.math",), 0.5))
+    run = evidence_of(gpu(loader()), {"busy.math": 80, "idle.data.decode": 20})
+    ideal = finding(2.0, Drop(("busy.math",), 0.5))
     fix = finding(1.6, Drop(("busy.math",), 0.6), helps=("more-workers=4",))
-    assert in_order((fix, wish), run)[0].loss.code == "G2.0"
+    assert order_findings((fix, ideal), run)[0].detection.code == "G2.0"
 
 
 def test_what_no_window_shows_is_said_with_the_line_that_samples_tell() -> None:
-    run = seen(cpu(), {"busy.math": 30, "step": 70})
+    run = evidence_of(cpu(), {"busy.math": 30, "step": 70})
     recorded = run.study.recorded
     assert recorded is not None
     assert recorded.account is not None
-    whole = "70 % of each step is known as a whole only: no window shows what happens within it"
-    assert said(run).startswith(whole)
+    opening = "70 % of each step is known as a whole only: no window shows what happens within it"
+    assert sentence_of(run).startswith(opening)
     line = HotLine("training", "/job/ppo.py", 21, "rollout", 30, 0.6)
-    unlike = Unlike(steps=0.0625, time=0.7, mean_ns=70_000_000)
-    told = replace(recorded, lines=(line,), account=replace(recorded.account, unlike=unlike))
-    assert said(replace(run, study=replace(run.study, recorded=told))).startswith(
+    unlike = UnlikeSteps(steps=0.0625, time=0.7, mean_ns=70_000_000)
+    with_unlike = replace(recorded, lines=(line,), account=replace(recorded.account, unlike=unlike))
+    assert sentence_of(replace(run, study=replace(run.study, recorded=with_unlike))).startswith(
         "70 % of each step is in steps of a kind that no window holds (6 % of all, 70.0 ms "
         "each); stacks sampled in all steps stood mostly at ppo.py:21 (60 %)"
     )
 
 
 def test_the_line_of_python_is_where_it_was_sampled_not_where_operators_run() -> None:
-    run = at(seen(cpu(), {"busy.math": 30, "idle.host.python": 70}), "idle.host.python", 74)
-    assert "in Python code (train.py:74)" in said(run)
+    run = with_site(evidence_of(cpu(), {"busy.math": 30, "idle.host.python": 70}), "idle.host.python", 74)
+    assert "in Python code (train.py:74)" in sentence_of(run)
     for share, line in ((0.5, " (train.py:21)"), (0.1, "")):
         code = HostCode("python", share, 1.0, "/job/train.py", 21, "scores", None, share, 200)
         recorded = run.study.recorded
         assert recorded is not None
-        told = replace(recorded, host_code=(code,))
-        sentence = said(replace(run, study=replace(run.study, recorded=told)))
+        with_code = replace(recorded, host_code=(code,))
+        sentence = sentence_of(replace(run, study=replace(run.study, recorded=with_code)))
         assert f"in Python code{line}; 30 % is computing" in sentence
 
 
 def test_operators_of_no_known_kind_are_named_where_one_is_most_of_them() -> None:
     leaves = {"busy.math": 10, "busy.other": 80, "idle.host.python": 10}
-    one = worked("aten::cdist", ((64, 8),), 70, "busy.other", calls=1)
-    rest = worked("aten::roll", ((64, 8),), 10, "busy.other", calls=1)
-    assert "is computing, mostly aten::cdist" in said(seen(cpu(), leaves, one, rest))
-    alike = worked("aten::flip", ((64, 8),), 70, "busy.other", calls=1)
-    both = said(seen(cpu(), leaves, one, alike))
-    assert "mostly aten::cdist and aten::flip" in both
-    third = worked("aten::renorm", ((64, 8),), 70, "busy.other", calls=1)
-    fourth = worked("aten::trace", ((64, 8),), 70, "busy.other", calls=1)
-    many = said(seen(cpu(), leaves, one, alike, third, fourth))
-    assert "mostly operators of no known kind" in many
+    cdist = example_work("aten::cdist", ((64, 8),), 70, "busy.other", calls=1)
+    roll = example_work("aten::roll", ((64, 8),), 10, "busy.other", calls=1)
+    assert "is computing, mostly aten::cdist" in sentence_of(evidence_of(cpu(), leaves, cdist, roll))
+    flip = example_work("aten::flip", ((64, 8),), 70, "busy.other", calls=1)
+    sentence = sentence_of(evidence_of(cpu(), leaves, cdist, flip))
+    assert "mostly aten::cdist and aten::flip" in sentence
+    renorm = example_work("aten::renorm", ((64, 8),), 70, "busy.other", calls=1)
+    trace = example_work("aten::trace", ((64, 8),), 70, "busy.other", calls=1)
+    long_sentence = sentence_of(evidence_of(cpu(), leaves, cdist, flip, renorm, trace))
+    assert "mostly operators of no known kind" in long_sentence
     layers = (
-        worked(name, ((64, 8),), 30, "busy.other", calls=1)
+        example_work(name, ((64, 8),), 30, "busy.other", calls=1)
         for name in ("aten::lstm", "aten::mkldnn_rnn_layer_backward", "aten::_cudnn_rnn")
     )
-    assert "mostly recurrent layers;" in f"{said(seen(cpu(), leaves, *layers))};"
+    assert "mostly recurrent layers;" in f"{sentence_of(evidence_of(cpu(), leaves, *layers))};"
 
 
 def test_an_evaluation_that_was_seen_once_owns_no_steps() -> None:
-    once = Sighting(count=1, each_ns=900_000_000, period=None, at_start=True)
-    run = seen(gpu(), {"busy.math": 30, "idle.host.python": 30, "idle.io_main.eval": 40})
-    sentence = said(stepped(run, sightings={"idle.io_main.eval": once}))
+    single_sighting = Sighting(count=1, each_ns=900_000_000, period=None, at_start=True)
+    run = evidence_of(gpu(), {"busy.math": 30, "idle.host.python": 30, "idle.io_main.eval": 40})
+    sentence = sentence_of(with_steps(run, sightings={"idle.io_main.eval": single_sighting}))
     assert sentence.startswith("50 % of each step the GPU waits for the training thread")
     assert sentence.endswith(
         "50 % is computing; left aside: an evaluation seen once, 0.90 s, "
         "40 % of the recorded steps' time"
     )
-    often = replace(once, count=3, period=500.0)
-    assert said(stepped(run, sightings={"idle.io_main.eval": often})).startswith("40 % of each")
+    periodic_sighting = replace(single_sighting, count=3, period=500.0)
+    assert sentence_of(with_steps(run, sightings={"idle.io_main.eval": periodic_sighting})).startswith("40 % of each")
 
 
 def test_the_recorder_owns_no_time_of_a_run_but_a_profiler_does_of_a_trace() -> None:
     step = {"busy.math": 20, "idle.host.python": 20, "idle.profiler": 60}
-    assert said(seen(gpu(), step)).startswith("20 % of each step the GPU waits for the training")
-    assert said(seen(None, step)).startswith("60 % of each step goes to a profiler")
+    assert sentence_of(evidence_of(gpu(), step)).startswith("20 % of each step the GPU waits for the training")
+    assert sentence_of(evidence_of(None, step)).startswith("60 % of each step goes to a profiler")

@@ -21,32 +21,32 @@ DATA = Path(__file__).parents[1] / "data"
 
 def test_rows_of_work_hold_the_kernels_of_operators_with_their_needs() -> None:
     study = gapless.open(DATA / "amp_bf16.json.gz", cache=False)
-    products = [one for one in study.work if one.flops and one.leaf == "busy.tc_math"]
+    products = [row for row in study.work if row.flops and row.leaf == "busy.tc_math"]
     assert products
-    assert {one.dtype for one in products} == {"bf16"}
-    assert any(one.backward for one in products)
-    assert any(not one.backward for one in products)
-    for one in products:
-        assert one.kernel
-        assert one.launches >= one.calls > 0
-        speed = (one.flops or 0) / one.ns * 1e9
+    assert {row.dtype for row in products} == {"bf16"}
+    assert any(row.backward for row in products)
+    assert any(not row.backward for row in products)
+    for row in products:
+        assert row.kernel
+        assert row.launches >= row.calls > 0
+        speed = (row.flops or 0) / row.ns * 1e9
         assert speed < 1e15  # no H200 is faster
-    kernels = sum(one.device_ns for one in study.tables.kernels if one.leaf.startswith("busy."))
-    work = sum(one.ns for one in study.work)  # memsets and copies on the device, too
+    kernels = sum(row.device_ns for row in study.tables.kernels if row.leaf.startswith("busy."))
+    work = sum(row.ns for row in study.work)  # memsets and copies on the device, too
     assert 0.9 * kernels < work < 1.05 * kernels
 
 
 @pytest.mark.parametrize("name", ["checkpointing", "checkpointing_reentrant"])
 def test_forwards_that_a_checkpoint_ran_again_are_told_apart(name: str) -> None:
     study = gapless.open(DATA / f"{name}.json.gz", cache=False)
-    again = sum(one.ns for one in study.work if one.again)
-    forward = sum(one.ns for one in study.work if not one.backward and not one.again)
-    assert 0.2 * forward < again < 1.5 * forward
+    recomputed_ns = sum(row.ns for row in study.work if row.again)
+    forward_ns = sum(row.ns for row in study.work if not row.backward and not row.again)
+    assert 0.2 * forward_ns < recomputed_ns < 1.5 * forward_ns
 
 
 def test_the_host_comes_to_each_launch_once_and_never_in_more_than_the_steps() -> None:
     study = gapless.open(DATA / "eager_launch_bound.json.gz", cache=False)
-    host = sum(one.host_ns for one in study.work)
+    host = sum(row.host_ns for row in study.work)
     assert 0.3 * study.account.wall_ns < host < study.account.wall_ns  # one thread at a time
 
 
@@ -70,25 +70,25 @@ def test_without_a_device_forwards_that_ran_again_are_told_apart(
     path = tmp_path / "trace.json"
     profiler.export_chrome_trace(str(path))
     work = gapless.open(path, cache=False).work
-    again = {one.operator: one.calls for one in work if one.again}
-    forward = {one.operator: one.calls for one in work if not one.again and not one.backward}
-    assert again["aten::linear"] == forward["aten::linear"] > 0
-    assert again["aten::gelu"] == forward["aten::gelu"]
-    assert "aten::gelu_backward" not in again
+    recomputed = {row.operator: row.calls for row in work if row.again}
+    forward = {row.operator: row.calls for row in work if not row.again and not row.backward}
+    assert recomputed["aten::linear"] == forward["aten::linear"] > 0
+    assert recomputed["aten::gelu"] == forward["aten::gelu"]
+    assert "aten::gelu_backward" not in recomputed
 
 
 @pytest.mark.parametrize("name", ["amp_bf16", "eager_launch_bound"])
 def test_an_ordinary_backward_runs_nothing_again(name: str) -> None:
     study = gapless.open(DATA / f"{name}.json.gz", cache=False)
-    assert not [one for one in study.work if one.again]
+    assert not [row for row in study.work if row.again]
 
 
 class _Errors(Dataset[torch.Tensor]):
     def __len__(self) -> int:
         return 64
 
-    def __getitem__(self, at: int) -> torch.Tensor:
-        return torch.erf(torch.full((4,), float(at)))
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.erf(torch.full((4,), float(index)))
 
 
 def test_what_a_loader_computes_in_the_training_process_is_no_work_of_the_step(
@@ -102,31 +102,31 @@ def test_what_a_loader_computes_in_the_training_process_is_no_work_of_the_step(
             optimizer.step()
     profiler.export_chrome_trace(str(tmp_path / "trace.json"))
     study = gapless.open(tmp_path / "trace.json", cache=False)
-    assert "aten::erf" in {one.name for one in study.tables.operators}
-    worked = {one.operator for one in study.work}
-    assert "aten::erf" not in worked
-    assert "aten::cos" in worked
+    assert "aten::erf" in {row.name for row in study.tables.operators}
+    operators = {row.operator for row in study.work}
+    assert "aten::erf" not in operators
+    assert "aten::cos" in operators
 
 
 def test_the_clock_is_that_of_looks_in_which_the_gpu_worked() -> None:
-    (one,) = device_states(
+    (gpu,) = device_states(
         samples(
-            gpu0__sm=[(at * 1000.0, 0 if at < 5 else 100) for at in range(15)],
-            gpu0__clock_sm=[(at * 1000.0, 1980 if at < 5 else 1500) for at in range(15)],
-            gpu0__throttle=[(at * 1000.0, 1 if at < 5 else 0x20) for at in range(15)],
+            gpu0__sm=[(second * 1000.0, 0 if second < 5 else 100) for second in range(15)],
+            gpu0__clock_sm=[(second * 1000.0, 1980 if second < 5 else 1500) for second in range(15)],
+            gpu0__throttle=[(second * 1000.0, 1 if second < 5 else 0x20) for second in range(15)],
             gpu0__others=flat(2),
             gpu0__memory_used=flat(3e9),
             gpu0__memory_total=flat(8e9),
         )
     )
-    assert (one.number, one.clock_mhz, one.best_mhz) == (0, 1500, 1980)
-    assert one.held == {"heat": 1.0}
-    assert (one.others, one.memory_peak, one.memory_total) == (1.0, 3_000_000_000, 8_000_000_000)
+    assert (gpu.number, gpu.clock_mhz, gpu.best_mhz) == (0, 1500, 1980)
+    assert gpu.held == {"heat": 1.0}
+    assert (gpu.others, gpu.memory_peak, gpu.memory_total) == (1.0, 3_000_000_000, 8_000_000_000)
 
 
 def test_of_a_gpu_that_hardly_worked_no_clock_is_told() -> None:
-    (one,) = device_states(samples(gpu1__sm=flat(3), gpu1__clock_sm=flat(345)))
-    assert (one.number, one.busy, one.clock_mhz, one.held) == (1, 0.03, None, {})
+    (gpu,) = device_states(samples(gpu1__sm=flat(3), gpu1__clock_sm=flat(345)))
+    assert (gpu.number, gpu.busy, gpu.clock_mhz, gpu.held) == (1, 0.03, None, {})
 
 
 def test_nothing_is_told_of_gpus_that_were_not_sampled() -> None:
@@ -134,25 +134,25 @@ def test_nothing_is_told_of_gpus_that_were_not_sampled() -> None:
 
 
 def test_of_a_device_that_was_looked_at_once_others_are_not_known() -> None:
-    one, other = device_states(samples(gpu0__others=flat(0), gpu7__others=[(1000.0, 1)]))
-    assert (one.others, other.others) == (0.0, None)
+    first_gpu, second_gpu = device_states(samples(gpu0__others=flat(0), gpu7__others=[(1000.0, 1)]))
+    assert (first_gpu.others, second_gpu.others) == (0.0, None)
 
 
 def test_lines_that_save_and_log_are_told_with_how_often() -> None:
     log = Log()
-    log.fact("site", 3, ("train.py", 88))
-    log.fact("site", 4, ("train.py", 90))
-    for at in range(11):
-        log.steps(100 + 10 * at)
-        if at < 10:
-            log.mark("logging", 101 + 10 * at, 102 + 10 * at, subject=4)
-    log.mark("checkpoint", 151, 155, subject=3)
-    log.mark("checkpoint", 300, 305, subject=wire.NOBODY)
-    found = footprint(by_hand.recording(log)).calls
-    told = {
-        (one.kind, one.line): (one.count, one.total_ns // by_hand.MS, one.per_step) for one in found
+    log.add_fact("site", 3, ("train.py", 88))
+    log.add_fact("site", 4, ("train.py", 90))
+    for number in range(11):
+        log.add_steps(100 + 10 * number)
+        if number < 10:
+            log.add_mark("logging", 101 + 10 * number, 102 + 10 * number, subject=4)
+    log.add_mark("checkpoint", 151, 155, subject=3)
+    log.add_mark("checkpoint", 300, 305, subject=wire.NOBODY)
+    calls = footprint(by_hand.recording(log)).calls
+    counts_by_line = {
+        (call.kind, call.line): (call.count, call.total_ns // by_hand.MS, call.per_step) for call in calls
     }
-    assert told == {
+    assert counts_by_line == {
         ("logging", 90): (10, 10, 1.0),
         ("checkpoint", 88): (1, 4, 0.1),
         ("checkpoint", None): (1, 5, 0.0),

@@ -20,7 +20,7 @@ STEPS: Final = 4
 X: Final = torch.ones(24, 20)
 Y: Final = torch.zeros(24, dtype=torch.long)
 ONES: Final = torch.ones(24, 1)
-Loss = Callable[[], torch.Tensor]
+LossFunction = Callable[[], torch.Tensor]
 
 
 def net(inputs: int = 20, outputs: int = 10) -> nn.Sequential:
@@ -29,9 +29,9 @@ def net(inputs: int = 20, outputs: int = 10) -> nn.Sequential:
     )
 
 
-MODEL, OTHER, CRITIC = net(), net(), net(10, 1)
+MODEL, SECOND_MODEL, CRITIC = net(), net(), net(10, 1)
 OPTIMIZER = torch.optim.SGD([*MODEL.parameters(), *CRITIC.parameters()], 1e-3)
-LAST: list[torch.Tensor] = []  # what was trained with, for a metric
+LAST_OUTPUT: list[torch.Tensor] = []  # what was trained with, for a metric
 
 
 # ── One result is left ──────────────────────────────────────────────────────────────────────────
@@ -39,8 +39,8 @@ LAST: list[torch.Tensor] = []  # what was trained with, for a metric
 
 def left() -> torch.Tensor:
     MODEL(X)
-    LAST[:] = [MODEL(X)]
-    return F.cross_entropy(LAST[0], Y)
+    LAST_OUTPUT[:] = [MODEL(X)]
+    return F.cross_entropy(LAST_OUTPUT[0], Y)
 
 
 def left_and_measured() -> torch.Tensor:
@@ -71,45 +71,45 @@ def accuracy_first() -> torch.Tensor:
 
 def pictures_without_their_graph() -> torch.Tensor:
     fake = MODEL(torch.randn(24, 20))
-    shown = F.binary_cross_entropy_with_logits(CRITIC(fake.detach()), ONES)
-    return shown + CRITIC(MODEL(torch.randn(24, 20))).mean()
+    critic_loss = F.binary_cross_entropy_with_logits(CRITIC(fake.detach()), ONES)
+    return critic_loss + CRITIC(MODEL(torch.randn(24, 20))).mean()
 
 
 def pictures_as_data() -> torch.Tensor:
-    shown = CRITIC(MODEL(torch.randn(24, 20)).data).mean()
-    return shown + CRITIC(MODEL(torch.randn(24, 20))).mean()
+    critic_loss = CRITIC(MODEL(torch.randn(24, 20)).data).mean()
+    return critic_loss + CRITIC(MODEL(torch.randn(24, 20))).mean()
 
 
 def both_pictures_at_once() -> torch.Tensor:
-    fake, other = MODEL(X), MODEL(X + 1)
-    return CRITIC(fake.detach()).mean() + CRITIC(other).mean()
+    fake, real = MODEL(X), MODEL(X + 1)
+    return CRITIC(fake.detach()).mean() + CRITIC(real).mean()
 
 
 def a_target_behind() -> torch.Tensor:
     value = MODEL(X).gather(1, Y[:, None])
-    return F.mse_loss(value, OTHER(X + 1).max(1)[0].unsqueeze(1).detach())
+    return F.mse_loss(value, SECOND_MODEL(X + 1).max(1)[0].unsqueeze(1).detach())
 
 
 def a_target_before() -> torch.Tensor:
-    target = OTHER(X + 1)
+    target = SECOND_MODEL(X + 1)
     value = MODEL(X).gather(1, Y[:, None])
     return F.mse_loss(value, target.detach().max(1)[0].unsqueeze(1))
 
 
 def two_targets() -> torch.Tensor:
-    best, target = MODEL(X + 1), OTHER(X + 1)
+    best, target = MODEL(X + 1), SECOND_MODEL(X + 1)
     value = MODEL(X).gather(1, Y[:, None])
     return F.mse_loss(value, target.gather(1, best.argmax(1, keepdim=True)).detach())
 
 
 def a_teacher() -> torch.Tensor:
-    taught, learnt = OTHER(X), MODEL(X)
+    taught, learnt = SECOND_MODEL(X), MODEL(X)
     return F.kl_div(F.log_softmax(learnt, 1), F.softmax(taught.detach(), 1))
 
 
 def one_view_of_two() -> torch.Tensor:
-    one, other = MODEL(X), MODEL(X + 1)
-    return -F.cosine_similarity(CRITIC(one), CRITIC(other.detach())).mean()
+    first_view, second_view = MODEL(X), MODEL(X + 1)
+    return -F.cosine_similarity(CRITIC(first_view), CRITIC(second_view.detach())).mean()
 
 
 def pseudo_labels() -> torch.Tensor:
@@ -120,19 +120,19 @@ def pseudo_labels() -> torch.Tensor:
 
 
 def a_gradient_of_gradients() -> torch.Tensor:
-    asked = X.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(MODEL(asked).sum(), asked, create_graph=True)
+    inputs = X.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(MODEL(inputs).sum(), inputs, create_graph=True)
     return (slope.pow(2).sum(1) - 1).pow(2).mean() + MODEL(X).mean()
 
 
 def a_checkpoint() -> torch.Tensor:
-    asked = X.clone().requires_grad_()
-    given = cast("torch.Tensor", checkpoint(MODEL, asked, use_reentrant=False))
-    return F.cross_entropy(given, Y)
+    inputs = X.clone().requires_grad_()
+    outputs = cast("torch.Tensor", checkpoint(MODEL, inputs, use_reentrant=False))
+    return F.cross_entropy(outputs, Y)
 
 
-FOUND: Final = (left, left_under_autocast, left_and_measured, with_its_loss)
-SILENT: Final = (
+UNUSED_PASSES: Final = (left, left_under_autocast, left_and_measured, with_its_loss)
+USED_PASSES: Final = (
     plain,
     accuracy_first,
     pictures_without_their_graph,
@@ -149,15 +149,15 @@ SILENT: Final = (
 )
 
 
-def step(loss: Loss) -> None:
+def step(loss: LossFunction) -> None:
     OPTIMIZER.zero_grad()
     loss().backward()
     OPTIMIZER.step()
     if loss is left_and_measured:
-        LAST[0].argmax(1).eq(Y).sum().item()
+        LAST_OUTPUT[0].argmax(1).eq(Y).sum().item()
 
 
-def record(path: Path, loss: Loss, *, stacks: bool = False) -> None:
+def record(path: Path, loss: LossFunction, *, stacks: bool = False) -> None:
     for _ in range(2):
         step(loss)
     with profile(
@@ -171,8 +171,8 @@ def record(path: Path, loss: Loss, *, stacks: bool = False) -> None:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    for one in (*FOUND, *SILENT):
-        record(folder / f"{one.__name__}.json", one)
+    for loss in (*UNUSED_PASSES, *USED_PASSES):
+        record(folder / f"{loss.__name__}.json", loss)
     record(folder / "stacks.json", left, stacks=True)
 
 

@@ -50,8 +50,8 @@ def activity(
     device: int = 0,
     **args: Any,  # noqa: ANN401
 ) -> Event:
-    place = {"device": device, "stream": stream, "correlation": number}
-    event = host(cat, name, start, end, tid=stream, **place, **args)
+    track_args = {"device": device, "stream": stream, "correlation": number}
+    event = host(cat, name, start, end, tid=stream, **track_args, **args)
     return {**event, "pid": device}
 
 
@@ -59,7 +59,7 @@ def kernel(name: str, number: int, start: float, end: float, **args: Any) -> Eve
     return activity("kernel", name, number, start, end, **args)
 
 
-def memory(at: float, size: int, allocated: int, reserved: int) -> Event:
+def memory(time_us: float, size: int, allocated: int, reserved: int) -> Event:
     args = {
         "Addr": 1,
         "Device Id": 0,
@@ -75,15 +75,15 @@ def memory(at: float, size: int, allocated: int, reserved: int) -> Event:
         "name": "[memory]",
         "pid": 100,
         "tid": 1,
-        "ts": at,
+        "ts": time_us,
         "args": args,
     }
 
 
 def write(path: Path, events: Iterable[Event], **top: Any) -> Path:  # noqa: ANN401
     """Write a trace; further keys stand beside the events."""
-    whole = {"schemaVersion": 1, "deviceProperties": [DEVICE], **top, "traceEvents": list(events)}
-    path.write_text(json.dumps(whole))
+    document = {"schemaVersion": 1, "deviceProperties": [DEVICE], **top, "traceEvents": list(events)}
+    path.write_text(json.dumps(document))
     return path
 
 
@@ -92,34 +92,34 @@ def step(number: int, *, late: float = 0) -> list[Event]:
 
     Two kernels (200 and 20 µs) and a pinned copy (40 µs, 1 MB), each launched by an operator.
     """
-    at = number * 1000.0
+    start = number * 1000.0
     n = number * 10
     return [
-        annotation(f"ProfilerStep#{number}", at, at + 1000),
-        annotation("forward", at + 100, at + 300),
-        op("aten::linear", at + 110, at + 200, dims=[[64, 128], [256, 128]]),
-        op("aten::addmm", at + 120, at + 180, dims=[[256], [64, 128], [128, 256]]),
-        call(n + 1, at + 130, at + 140),
+        annotation(f"ProfilerStep#{number}", start, start + 1000),
+        annotation("forward", start + 100, start + 300),
+        op("aten::linear", start + 110, start + 200, dims=[[64, 128], [256, 128]]),
+        op("aten::addmm", start + 120, start + 180, dims=[[256], [64, 128], [128, 256]]),
+        call(n + 1, start + 130, start + 140),
         kernel(
             "sm90_xmma_gemm_bf16bf16_tensorop",
             n + 1,
-            at + 150,
-            at + 350,
+            start + 150,
+            start + 350,
             grid=[2, 1, 1],
             block=[128, 1, 1],
             **{"registers per thread": 90, "est. achieved occupancy %": 25},
         ),
-        op("aten::relu", at + 210, at + 240, dims=[[64, 256]]),
-        call(n + 2, at + 215, at + 220),
-        kernel("vectorized_elementwise_kernel", n + 2, at + 350, at + 370),
-        op("aten::copy_", at + 400 + late, at + 440 + late, dims=[[64, 256]]),
-        call(n + 3, at + 405 + late, at + 410 + late, "cudaMemcpyAsync"),
+        op("aten::relu", start + 210, start + 240, dims=[[64, 256]]),
+        call(n + 2, start + 215, start + 220),
+        kernel("vectorized_elementwise_kernel", n + 2, start + 350, start + 370),
+        op("aten::copy_", start + 400 + late, start + 440 + late, dims=[[64, 256]]),
+        call(n + 3, start + 405 + late, start + 410 + late, "cudaMemcpyAsync"),
         activity(
             "gpu_memcpy",
             "Memcpy HtoD (Pinned -> Device)",
             n + 3,
-            at + 420 + late,
-            at + 460 + late,
+            start + 420 + late,
+            start + 460 + late,
             bytes=1_000_000,
         ),
     ]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gapless.model.edit import Applicability, SetArgument
-from gapless.model.recording import Observed, Recording
-from gapless.verify.wanted import Candidate, Order, Ran
+from gapless.model.recording import ArmObservation, Recording
+from gapless.verify.wanted import Candidate, ArmSpec, ArmRun
 from tests.study.recording import Log, recording
 
 CALM = "calm"
@@ -13,23 +13,23 @@ CALM = "calm"
 
 def candidate(summary: str = "num_workers 0 → 4", workers: int = 0) -> Candidate:
     edit = SetArgument("torch.utils.data.DataLoader", "num_workers", workers)
-    return Candidate((summary,), summary, (edit,), Applicability.SAME)
+    return Candidate((summary,), summary, (edit,), Applicability.IDENTICAL)
 
 
-def stepping(
+def record_steps(
     lengths: Sequence[float], *, start: float = 500, foreign: float | None = None
 ) -> Recording:
     """Give a recording whose first step ends at ``start`` ms, and the others after it."""
     log = Log(end=None)
-    at = start
-    log.mark("step", at - 1, at)
+    now_ms = start
+    log.add_mark("step", now_ms - 1, now_ms)
     for length in lengths:
-        at += length
-        log.mark("step", at - 0.5, at)
-    log.fact("machine", 0, None, cpus_of_machine=2)
-    log.end = at
-    series = None if foreign is None else {"cpu.foreign": ([at - 1], [foreign * 200])}
-    return recording(log, ended=at, series=series)
+        now_ms += length
+        log.add_mark("step", now_ms - 0.5, now_ms)
+    log.add_fact("machine", 0, None, cpus_of_machine=2)
+    log.end = now_ms
+    series = None if foreign is None else {"cpu.foreign": ([now_ms - 1], [foreign * 200])}
+    return recording(log, ended_ms=now_ms, series=series)
 
 
 @dataclass
@@ -38,43 +38,43 @@ class Machine:
 
     step_ms: dict[str, float]
     start_s: float = 2.0
-    slow: Callable[[Order], float] = lambda _: 1.0  # of all steps of an arm
-    shape: Callable[[Order, int], float] = lambda _, __: 1.0  # of single steps
-    foreign: Callable[[Order], float | None] = lambda _: None
-    failed: Callable[[Order], str | None] = lambda _: None
-    trial: Callable[[Order], Observed | None] = lambda _: None
-    met: Callable[[Order], Mapping[int, int]] = lambda _: {}  # by edit, how often it took effect
+    slowdown: Callable[[ArmSpec], float] = lambda _: 1.0  # of all steps of an arm
+    step_factor: Callable[[ArmSpec, int], float] = lambda _, __: 1.0  # of single steps
+    foreign: Callable[[ArmSpec], float | None] = lambda _: None
+    failure: Callable[[ArmSpec], str | None] = lambda _: None
+    observation: Callable[[ArmSpec], ArmObservation | None] = lambda _: None
+    edit_counts: Callable[[ArmSpec], Mapping[int, int]] = lambda _: {}  # by edit, how often it took effect
     now: float = 1000.0
-    orders: list[Order] = field(default_factory=list[Order])
+    specs: list[ArmSpec] = field(default_factory=list[ArmSpec])
 
     def clock(self) -> float:
         return self.now
 
-    def run(self, order: Order) -> Ran:
-        self.orders.append(order)
+    def run(self, spec: ArmSpec) -> ArmRun:
+        self.specs.append(spec)
         self.now += self.start_s
-        why = self.failed(order)
+        why = self.failure(spec)
         if why is not None:
-            return Ran(None, 1, why)
-        step = self.step_ms[order.side] * self.slow(order)
-        many = min(order.stop, int(order.seconds * 1000 / step) + 1)
-        lengths = [step * self.shape(order, at) for at in range(many - 1)]
+            return ArmRun(None, 1, why)
+        step_ms = self.step_ms[spec.side] * self.slowdown(spec)
+        n_steps = min(spec.stop_step, int(spec.seconds * 1000 / step_ms) + 1)
+        lengths = [step_ms * self.step_factor(spec, index) for index in range(n_steps - 1)]
         self.now += sum(lengths) / 1000
-        found = stepping(lengths, start=self.start_s * 1000, foreign=self.foreign(order))
+        arm_recording = record_steps(lengths, start=self.start_s * 1000, foreign=self.foreign(spec))
         log = Log()
-        for number, times in self.met(order).items():
-            log.fact("edit", number, None, edit=number, target="x", times=times)
-        facts = (*found.processes[0].facts, *log.facts)
-        first = replace(found.processes[0], facts=facts)
-        found = replace(found, processes=(first, *found.processes[1:]))
-        told = self.trial(order)
-        return Ran(found if told is None else with_trial(found, told), 0)
+        for number, times in self.edit_counts(spec).items():
+            log.add_fact("edit", number, None, edit=number, target="x", times=times)
+        facts = (*arm_recording.processes[0].facts, *log.facts)
+        first_process = replace(arm_recording.processes[0], facts=facts)
+        arm_recording = replace(arm_recording, processes=(first_process, *arm_recording.processes[1:]))
+        observation = self.observation(spec)
+        return ArmRun(arm_recording if observation is None else add_observation(arm_recording, observation), 0)
 
     @property
     def sides(self) -> str:
-        return "".join(one.side for one in self.orders)
+        return "".join(spec.side for spec in self.specs)
 
 
-def with_trial(found: Recording, told: Observed) -> Recording:
-    first = replace(found.processes[0], trial=told)
-    return replace(found, processes=(first, *found.processes[1:]))
+def add_observation(arm_recording: Recording, observation: ArmObservation) -> Recording:
+    first_process = replace(arm_recording.processes[0], trial=observation)
+    return replace(arm_recording, processes=(first_process, *arm_recording.processes[1:]))

@@ -19,11 +19,11 @@ from gapless.launch import sandbox
 from gapless.model.edit import SetArgument, SetEnv
 from gapless.model.recording import Recording
 from gapless.verify import cold
-from gapless.verify.arm import NO_STEPS, ArmPlan, run, runner
-from gapless.verify.wanted import OUT_OF_MEMORY, Order
+from gapless.verify.arm import NO_STEPS, ArmPlan, run, make_runner
+from gapless.verify.wanted import OUT_OF_MEMORY, ArmSpec
 
 EDITS = (SetArgument("torch.utils.data.DataLoader", "num_workers", 1), SetEnv("MADE", "1"))
-UNEDITED = Order("A", 3, (), stop=12, seconds=60.0)
+UNEDITED = ArmSpec("A", 3, (), stop_step=12, seconds=60.0)
 TRAINING = """
 import os, torch
 from torch.utils.data import DataLoader
@@ -39,18 +39,18 @@ for epoch in range(100):
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+def _change_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
     """Let what the trainings write lie in a folder of the test's."""
     monkeypatch.chdir(tmp_path)
 
 
-def plan(folder: Path, code: str, **more: float) -> ArmPlan:
-    made = ArmPlan((sys.executable, "-c", code), folder / "arms", close=False)
-    return replace(made, **more)
+def make_plan(folder: Path, code: str, **changes: float) -> ArmPlan:
+    base = ArmPlan((sys.executable, "-c", code), folder / "arms", close=False)
+    return replace(base, **changes)
 
 
 @pytest.mark.parametrize(
-    ("code", "failed"),
+    ("code", "failure"),
     [
         ("raise SystemExit('torch.OutOfMemoryError: CUDA out of memory. Tried …')", OUT_OF_MEMORY),
         ("raise MemoryError", OUT_OF_MEMORY),
@@ -60,58 +60,58 @@ def plan(folder: Path, code: str, **more: float) -> ArmPlan:
         ("pass", NO_STEPS),
     ],
 )
-def test_an_arm_that_does_not_count_says_why(tmp_path: Path, code: str, failed: str) -> None:
-    arm, recording = run(plan(tmp_path, code), UNEDITED)
-    assert arm.failed == failed
+def test_an_arm_that_does_not_count_says_why(tmp_path: Path, code: str, failure: str) -> None:
+    arm, recording = run(make_plan(tmp_path, code), UNEDITED)
+    assert arm.failed == failure
     assert (arm.side, arm.order, arm.steps, arm.step_ns) == ("A", 3, 0, None)
     assert recording is not None
     assert recording.manifest.exit_code == arm.code
 
 
 def test_an_arm_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    slow = plan(tmp_path, "import time; time.sleep(1000)", deadline_s=0.4)
-    assert run(slow, UNEDITED)[0].failed == "it was not done after 0 s"
+    slow_plan = make_plan(tmp_path, "import time; time.sleep(1000)", deadline_s=0.4)
+    assert run(slow_plan, UNEDITED)[0].failed == "it was not done after 0 s"
 
 
 def test_an_arm_with_edits_gives_its_recording_and_writes_into_its_own_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    private = here if sandbox.available(here) is None else None
-    edited = replace(UNEDITED, side="B", edits=EDITS)
-    arm, recording = run(replace(plan(tmp_path, TRAINING), private=private), edited)
-    assert (here / "written").exists() is (private is None)
+    work_folder = tmp_path / "here"
+    work_folder.mkdir()
+    monkeypatch.chdir(work_folder)
+    private_folder = work_folder if sandbox.explain_unavailable(work_folder) is None else None
+    edited_spec = replace(UNEDITED, side="B", edits=EDITS)
+    arm, recording = run(replace(make_plan(tmp_path, TRAINING), private_folder=private_folder), edited_spec)
+    assert (work_folder / "written").exists() is (private_folder is None)
     assert (arm.failed, arm.code) == (None, 0)
     assert arm.foreign is not None
     assert 0 <= arm.foreign <= 1
     assert arm.folder is not None
     assert (Path(arm.folder) / "output.txt").read_text() == "made 1\n"
     assert recording is not None
-    (training,) = [one for one in recording.processes if one.role == "training"]
+    (training,) = [process for process in recording.processes if process.role == "training"]
     assert training.trial is not None
     assert (training.trial.stopped, len(training.trial.losses)) == (12, 12)
-    (edit,) = [one for one in training.facts if one.noun == "edit"]
+    (edit,) = [fact for fact in training.facts if fact.noun == "edit"]
     assert (edit.values["old"], edit.values["new"]) == (0, 1)
 
 
 @pytest.mark.slow
 def test_the_arm_with_a_window_has_an_account(tmp_path: Path) -> None:
-    ran = runner(plan(tmp_path, TRAINING))(replace(UNEDITED, window=True))
-    assert ran.failed is None
-    assert ran.account is not None
-    assert ran.recording is not None
-    (window,) = [one for each in ran.recording.processes for one in each.windows]
+    arm_run = make_runner(make_plan(tmp_path, TRAINING))(replace(UNEDITED, takes_window=True))
+    assert arm_run.failure is None
+    assert arm_run.account is not None
+    assert arm_run.recording is not None
+    (window,) = [window for process in arm_run.recording.processes for window in process.windows]
     assert window.path is not None
-    assert window.first_step > UNEDITED.stop, "after the steps that are measured"
+    assert window.first_step > UNEDITED.stop_step, "after the steps that are measured"
 
 
 @pytest.mark.slow
 def test_an_edit_that_cannot_be_laid_makes_an_arm_that_does_not_count(tmp_path: Path) -> None:
-    wrong = SetArgument("torch.utils.data.NoSuchThing", "num_workers", 1)
+    wrong_edit = SetArgument("torch.utils.data.NoSuchThing", "num_workers", 1)
     training = TRAINING.replace("range(100)", "range(1)")
-    arm, _ = run(plan(tmp_path, training), replace(UNEDITED, edits=(wrong,)))
+    arm, _ = run(make_plan(tmp_path, training), replace(UNEDITED, edits=(wrong_edit,)))
     assert arm.failed == (
         "an edit could not be made: torch.utils.data.NoSuchThing: there is no such thing"
     )
@@ -120,9 +120,9 @@ def test_an_edit_that_cannot_be_laid_makes_an_arm_that_does_not_count(tmp_path: 
 # ── Cold files ──────────────────────────────────────────────────────────────────────────────────
 
 
-def recording(folder: Path, read: Mapping[str, int]) -> Recording:
+def fake_recording(folder: Path, reads: Mapping[str, int]) -> Recording:
     """Give what `cold.files` asks of a recording."""
-    process, manifest = SimpleNamespace(read=read), SimpleNamespace(folder=str(folder))
+    process, manifest = SimpleNamespace(read=reads), SimpleNamespace(folder=str(folder))
     return cast("Recording", SimpleNamespace(processes=(process,), manifest=manifest))
 
 
@@ -130,9 +130,9 @@ def test_the_files_of_the_data_are_those_read_and_their_neighbours(tmp_path: Pat
     (tmp_path / "images").mkdir()
     for name in ("images/0.jpg", "images/1.jpg", "images/notes.txt", "table.bin", "other.txt"):
         (tmp_path / name).write_bytes(b"1")
-    read = {"images/0.jpg": 2, str(tmp_path / "table.bin"): 1, "images/gone.jpg": 1, "": 5}
-    found = cold.files(recording(tmp_path, read))
-    assert [str(path.relative_to(tmp_path)) for path in found] == [
+    reads = {"images/0.jpg": 2, str(tmp_path / "table.bin"): 1, "images/gone.jpg": 1, "": 5}
+    files = cold.find_files(fake_recording(tmp_path, reads))
+    assert [str(path.relative_to(tmp_path)) for path in files] == [
         "images/0.jpg",
         "images/1.jpg",
         "table.bin",
@@ -148,8 +148,8 @@ def test_files_are_dropped_from_the_page_cache(tmp_path: Path) -> None:
     if is_cached(path) is not True:
         pytest.skip("this file system does not tell what is cached, or caches nothing")
     for _ in range(40):  # the kernel takes the wish as a hint: pages on their way are left
-        dropped = cold.drop([path, tmp_path / "gone"])
-        assert (dropped.files, dropped.bytes, dropped.left) == (1, 1 << 20, 1)
+        cache_drop = cold.drop([path, tmp_path / "gone"])
+        assert (cache_drop.files, cache_drop.bytes, cache_drop.skipped) == (1, 1 << 20, 1)
         if is_cached(path) is False:
             break
         time.sleep(0.05)
@@ -157,7 +157,7 @@ def test_files_are_dropped_from_the_page_cache(tmp_path: Path) -> None:
         assert is_kept_by_the_kernel(path)
         pytest.skip("this file system keeps what it is asked to drop")
     assert path.stat().st_size == 1 << 20
-    assert cold.drop([path], seconds=-1.0) == cold.Dropped(0, 0, 1)
+    assert cold.drop([path], seconds=-1.0) == cold.CacheDrop(0, 0, 1)
 
 
 def is_cached(path: Path) -> bool | None:
@@ -194,7 +194,7 @@ def test_a_file_without_edits_is_the_users_mistake(
 ) -> None:
     path = tmp_path / "edits.json"
     path.write_text(text)
-    assert code_of("run", "--with", str(path), "true") == 2
+    assert run_main("run", "--with", str(path), "true") == 2
     assert f"{path} is no list of edits" in capsys.readouterr().err
 
 
@@ -202,16 +202,16 @@ def test_edits_are_laid_over_a_whole_run(tmp_path: Path) -> None:
     path = tmp_path / "edits.json"
     path.write_text(json.dumps([{"kind": "set_env", "name": "MADE", "value": "1"}]))
     words = ("run", "--quiet", "--out", str(tmp_path / "runs"), "--with", str(path))
-    done = subprocess.run(  # alone: another thread of this process could take the child's signal
+    process = subprocess.run(  # alone: another thread of this process could take the child's signal
         [sys.executable, "-m", "gapless", *words, "sh", "-c", "echo $MADE"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert (process.returncode, process.stdout) == (0, "1\n")
 
 
-def code_of(*words: str) -> int:
+def run_main(*words: str) -> int:
     """Give the exit code of a command of gapless."""
     try:
         return main(words)

@@ -12,7 +12,7 @@ from gapless.launch import offline, outside, sandbox
 from gapless.model.edit import Edit, Wrap
 from gapless.model.recording import Recording
 from gapless.verify.arm import ArmPlan, run
-from gapless.verify.wanted import Order
+from gapless.verify.wanted import ArmSpec
 
 # An ordinary script: it logs, evaluates, keeps checkpoints here and elsewhere, and cleans up.
 TRAINING = """
@@ -57,61 +57,61 @@ except BaseException:
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _separate_temp_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a folder for temporary files beside what a script writes, not around it."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
 
 
-def ran(place: Path, *edits: Edit, private: bool) -> tuple[Recording, str]:
+def run_script(root: Path, *edits: Edit, is_private: bool) -> tuple[Recording, str]:
     """Run an arm of the script in a folder; give its recording and what it printed."""
-    work, disk = place / "work", place / "disk"
-    for one in (work, disk):
-        one.mkdir()
+    work, disk = root / "work", root / "disk"
+    for folder in (work, disk):
+        folder.mkdir()
     (work / "precious").write_text("kept")
     (work / "train.py").write_text(TRAINING)
-    logs = place / "logs"
+    logs = root / "logs"
     offline.make(logs)
-    plan = ArmPlan((sys.executable, "train.py", str(disk)), place / "arms", close=False)
+    plan = ArmPlan((sys.executable, "train.py", str(disk)), root / "arms", close=False)
     plan = replace(plan, variables=offline.variables(os.environ, logs))
-    plan = replace(plan, private=work if private else None)
-    before = Path.cwd()
+    plan = replace(plan, private_folder=work if is_private else None)
+    old_cwd = Path.cwd()
     os.chdir(work)
     try:
-        arm, recording = run(plan, Order("A", 0, edits, stop=70, seconds=30.0))
+        arm, recording = run(plan, ArmSpec("A", 0, edits, stop_step=70, seconds=30.0))
     finally:
-        os.chdir(before)
+        os.chdir(old_cwd)
     assert arm.failed is None
     assert recording is not None
     assert arm.folder is not None
     return recording, (Path(arm.folder) / "output.txt").read_text()
 
 
-def names(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
 def test_an_arm_leaves_the_folder_as_it_was_and_what_is_elsewhere_is_told(tmp_path: Path) -> None:
     work, disk = tmp_path / "work", tmp_path / "disk"
     work.mkdir()
-    why = sandbox.available(work)
+    why = sandbox.explain_unavailable(work)
     work.rmdir()
-    recording, _ = ran(tmp_path, private=why is None)
+    recording, _ = run_script(tmp_path, is_private=why is None)
     if why is None:
-        assert names(work) == ["precious", "train.py"]
+        assert list_names(work) == ["precious", "train.py"]
     else:
-        assert {"last.pt", "notes"} <= set(names(work))
+        assert {"last.pt", "notes"} <= set(list_names(work))
     # An absolute path is not covered, so it needs permission; what only runs at an end never ran.
-    assert names(disk) == ["best.pt"]
-    found = outside.touched(recording)
-    assert str(work / "part.pt") in found.inside
-    assert found.paths == (str(disk / "best.pt"),)
-    assert outside.needs_permission(found, (disk,), sandboxed=True) == ()
-    needed = outside.needs_permission(found, (), sandboxed=False)
-    assert needed == (str(work), str(disk))
-    left = [name for name in names(tmp_path / "tmp") if name.startswith("gapless")]
-    assert left == []  # neither spool nor view
+    assert list_names(disk) == ["best.pt"]
+    effects = outside.find_side_effects(recording)
+    assert str(work / "part.pt") in effects.inside
+    assert effects.paths == (str(disk / "best.pt"),)
+    assert outside.find_unpermitted(effects, (disk,), sandboxed=True) == ()
+    permissions = outside.find_unpermitted(effects, (), sandboxed=False)
+    assert permissions == (str(work), str(disk))
+    leftovers = [name for name in list_names(tmp_path / "tmp") if name.startswith("gapless")]
+    assert leftovers == []  # neither spool nor view
 
 
 def test_tails_are_left_out_of_an_ordinary_script(tmp_path: Path) -> None:
@@ -121,13 +121,13 @@ def test_tails_are_left_out_of_an_ordinary_script(tmp_path: Path) -> None:
         Wrap("torch.nn.Module.eval", "no-evaluation"),
         *(edit for edit in offline.edits({}, tmp_path / "logs") if isinstance(edit, Wrap)),
     )
-    recording, printed = ran(tmp_path, *edits, private=False)
-    assert printed == "starting\n"
+    recording, output = run_script(tmp_path, *edits, is_private=False)
+    assert output == "starting\n"
     (process,) = recording.processes
-    told = {
+    counts_by_edit = {
         fact.values["edit"]: fact.values["times"] for fact in process.facts if fact.noun == "edit"
     }
-    assert told.keys() >= {0, 1, 2}
-    assert min(int(str(told[number])) for number in (0, 1, 2)) >= 2
-    assert re.findall(r"edit", " ".join(one.what for one in process.unseen)) == []
-    assert {"last.pt", "notes", "train.py"} <= set(names(tmp_path / "work"))
+    assert counts_by_edit.keys() >= {0, 1, 2}
+    assert min(int(str(counts_by_edit[number])) for number in (0, 1, 2)) >= 2
+    assert re.findall(r"edit", " ".join(gap.what for gap in process.unobserved)) == []
+    assert {"last.pt", "notes", "train.py"} <= set(list_names(tmp_path / "work"))

@@ -3,17 +3,17 @@ from pathlib import Path
 
 from gapless.store.recordings import load
 from gapless.study.recorded.facts import facts
-from gapless.verify.trying import job_of
+from gapless.verify.trying import measure_job
 from gapless.verify.wanted import Job
 
 STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 
 
 def test_a_run_that_we_cut_short_tells_no_jobs_length() -> None:
-    whole = load(STORY)
-    found = facts(whole)
-    assert job_of(whole, found) == Job(60, 2)
-    ours = tuple(replace(one, how="trial") for one in whole.processes)
-    assert job_of(replace(whole, processes=ours), found) is None
-    checked = replace(whole, manifest=replace(whole.manifest, stopped_by="check"))
-    assert job_of(checked, found) is None
+    recorded_run = load(STORY)
+    run_facts = facts(recorded_run)
+    assert measure_job(recorded_run, run_facts) == Job(60, 2)
+    cut_processes = tuple(replace(process, end_kind="trial") for process in recorded_run.processes)
+    assert measure_job(replace(recorded_run, processes=cut_processes), run_facts) is None
+    checked_run = replace(recorded_run, manifest=replace(recorded_run.manifest, stopped_by="check"))
+    assert measure_job(checked_run, run_facts) is None

@@ -7,74 +7,74 @@ from pathlib import Path
 import pytest
 
 from gapless.catalogue import listing
-from gapless.catalogue.examples import fed, gpu, loader
+from gapless.catalogue.examples import worker_loader, gpu, loader
 from gapless.model.edit import Applicability, Proposal
 from gapless.model.facts import Facts
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.store.recordings import load
-from gapless.verify.trying import expected
-from gapless.verify.wishes import Expected, Wish, choose
+from gapless.verify.trying import forecast_study
+from gapless.verify.wishes import StudyForecast, TrialRequest, choose_candidates
 
 STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 FACTS = gpu(loader())
 
 
-def proposed(*texts: str, facts: Facts = FACTS) -> tuple[Proposal, ...]:
-    return tuple(one for text in texts for one in listing.propose(text, facts))
+def propose_all(*texts: str, facts: Facts = FACTS) -> tuple[Proposal, ...]:
+    return tuple(proposal for text in texts for proposal in listing.propose_named(text, facts))
 
 
-def chosen(*proposals: Proposal, facts: Facts = FACTS, risky: bool = False) -> list[str]:
-    found = choose(Wish(proposed=True, risky=risky), facts, Expected(proposals))
-    return ["+".join(one.fixes) for one in found.candidates]
+def choose_fixes(*proposals: Proposal, facts: Facts = FACTS, risky: bool = False) -> list[str]:
+    shortlist = choose_candidates(TrialRequest(proposed=True, risky=risky), facts, StudyForecast(proposals))
+    return ["+".join(candidate.fixes) for candidate in shortlist.candidates]
 
 
 def test_the_first_proposals_are_tried_each_by_itself() -> None:
-    some = proposed("more-workers=8", "pin-memory", "fused", "foreach")
-    assert chosen(*some) == ["more-workers", "pin-memory", "fused"]
+    proposals = propose_all("more-workers=8", "pin-memory", "fused", "foreach")
+    assert choose_fixes(*proposals) == ["more-workers", "pin-memory", "fused"]
 
 
 def test_what_changes_results_is_tried_only_where_that_is_allowed() -> None:
-    some = proposed("bf16", "pin-memory")
-    assert chosen(*some) == ["pin-memory"]
-    assert chosen(*some, risky=True) == ["bf16", "pin-memory"]
-    strict = choose(Wish(proposed=True, strict=True), FACTS, Expected(proposed("more-workers=8")))
-    assert [one.applicability for one in strict.candidates][:1] == [Applicability.TRIAL]
+    proposals = propose_all("bf16", "pin-memory")
+    assert choose_fixes(*proposals) == ["pin-memory"]
+    assert choose_fixes(*proposals, risky=True) == ["bf16", "pin-memory"]
+    strict_shortlist = choose_candidates(TrialRequest(proposed=True, strict=True), FACTS, StudyForecast(propose_all("more-workers=8")))
+    assert [candidate.applicability for candidate in strict_shortlist.candidates][:1] == [Applicability.ABLATION]
 
 
 def test_what_is_predicted_to_give_nothing_is_not_tried() -> None:
-    (one,) = proposed("pin-memory")
-    worse = replace(one, speedup=Interval(0.9, 0.99, 1.1))
-    assert chosen(worse, *proposed("more-workers=8")) == ["more-workers"]
+    (proposal,) = propose_all("pin-memory")
+    worse_proposal = replace(proposal, speedup=Estimate(0.9, 0.99, 1.1))
+    assert choose_fixes(worse_proposal, *propose_all("more-workers=8")) == ["more-workers"]
 
 
 def test_without_proposals_the_ceilings_are_tried() -> None:
-    names = chosen(facts=gpu(fed()))
+    names = choose_fixes(facts=gpu(worker_loader()))
     assert names
     assert {"cached-batch", "cached-batch-on-device"} <= set(names)
 
 
 def test_candidates_carry_what_is_expected_of_them_and_ablations_nothing() -> None:
-    asked: list[list[str]] = []
+    predicted_fixes: list[list[str]] = []
 
-    def foretell(some: Sequence[Proposal]) -> Interval | None:
-        asked.append([one.fix for one in some])
-        return Interval(1.1, 1.2, 1.3)
+    def predict(proposals: Sequence[Proposal]) -> Estimate | None:
+        predicted_fixes.append([proposal.fix for proposal in proposals])
+        return Estimate(1.1, 1.2, 1.3)
 
-    wish = Wish(fixes=("pin-memory", "cached-batch", "more-workers=4+one-thread"))
-    found = choose(wish, FACTS, Expected((), foretell)).candidates
-    known = {one.fixes: one.predicted for one in found}
-    assert known["pin-memory",] == Interval(1.1, 1.2, 1.3)
-    assert known["cached-batch",] is None
-    assert ["more-workers", "one-thread"] in asked
+    request = TrialRequest(fixes=("pin-memory", "cached-batch", "more-workers=4+one-thread"))
+    candidates = choose_candidates(request, FACTS, StudyForecast((), predict)).candidates
+    speedups_by_fixes = {candidate.fixes: candidate.predicted for candidate in candidates}
+    assert speedups_by_fixes["pin-memory",] == Estimate(1.1, 1.2, 1.3)
+    assert speedups_by_fixes["cached-batch",] is None
+    assert ["more-workers", "one-thread"] in predicted_fixes
 
 
-@pytest.mark.parametrize("wish", [Wish(ceilings=True), Wish()])
-def test_of_ceilings_alone_nothing_is_expected(wish: Wish) -> None:
-    assert expected(load(STORY), wish, lambda _: None) == Expected()
+@pytest.mark.parametrize("request", [TrialRequest(ceilings=True), TrialRequest()])
+def test_of_ceilings_alone_nothing_is_expected(request: TrialRequest) -> None:
+    assert forecast_study(load(STORY), request, lambda _: None) == StudyForecast()
 
 
 def test_a_run_is_studied_for_what_to_expect() -> None:
-    found = expected(load(STORY), Wish(proposed=True), lambda _: None)
-    (workers,) = listing.propose("more-workers=8", FACTS)
-    assert isinstance(found.proposals, tuple)
-    assert found.foretell([workers]) is None or found.foretell([workers])
+    forecast = forecast_study(load(STORY), TrialRequest(proposed=True), lambda _: None)
+    (more_workers,) = listing.propose_named("more-workers=8", FACTS)
+    assert isinstance(forecast.proposals, tuple)
+    assert forecast.predict([more_workers]) is None or forecast.predict([more_workers])

@@ -6,7 +6,7 @@ planted; what it is worth is measured.
 
 from tests.zoo import menus as m
 from tests.zoo.case import COMPOUND, FAULT, HEALTHY, Case
-from tests.zoo.later_cases import LATER
+from tests.zoo.later_cases import LATER_CASES
 from tests.zoo.menus import CEILING, DECOY, REMEDY, WRONG, Choice
 
 _ON_CPU = (
@@ -17,7 +17,7 @@ _ON_CPU = (
         FAULT,
         ("no workers",),
         {"stored": 192},
-        (m.workers_and_thread(2), m.workers(2, WRONG), m.threads(1), m.pin_memory(), m.cached()),
+        (m.workers_and_thread(2), m.workers(2, WRONG), m.threads(1), m.pin_memory(), m.cached_batch()),
     ),
     Case(
         "pictures-slow-storage-c",
@@ -36,7 +36,7 @@ _ON_CPU = (
         FAULT,
         ("slow collate",),
         {"slow_collate": True, "in_memory": True, "threads": 1},
-        (m.variant("collate"), m.workers(1), m.pin_memory(), m.cached()),
+        (m.variant("collate"), m.workers(1), m.pin_memory(), m.cached_batch()),
         {"collate": {"slow_collate": False}},
     ),
     Case(
@@ -46,7 +46,7 @@ _ON_CPU = (
         COMPOUND,
         ("no persistent workers with short epochs", "slow augment"),
         {"workers": 2, "length": 128, "spin_ms": 0.5, "threads": 1},
-        (m.persistent(REMEDY), m.variant("augment"), m.workers(1, WRONG), m.pin_memory()),
+        (m.persistent_workers(REMEDY), m.variant("augment"), m.workers(1, WRONG), m.pin_memory()),
         {"augment": {"spin_ms": 0.0}},
     ),
     Case(
@@ -58,9 +58,9 @@ _ON_CPU = (
         {"in_memory": True, "threads": 1},
         (
             m.workers(1, WRONG),
-            m.fused("SGD", WRONG),
+            m.fused_optimizer("SGD", WRONG),
             m.pin_memory(),
-            m.cached(),
+            m.cached_batch(),
             m.benchmark(DECOY),
         ),
     ),
@@ -71,7 +71,7 @@ _ON_CPU = (
         HEALTHY,
         (),
         {"fused": True, "threads": 1},
-        (m.not_fused("AdamW"), m.tf32(DECOY), m.variant("log")),
+        (m.unfused_optimizer("AdamW"), m.tf32(DECOY), m.variant("log")),
         {"log": {"log_every": 20}},
     ),
     Case(
@@ -91,7 +91,7 @@ _ON_CPU = (
         FAULT,
         ("naive attention",),
         {"naive_attention": True, "context": 128, "batch": 4, "threads": 1},
-        (m.variant("naive"), m.fused("AdamW", WRONG), m.tf32(DECOY)),
+        (m.variant("naive"), m.fused_optimizer("AdamW", WRONG), m.tf32(DECOY)),
         {"naive": {"naive_attention": False}},
     ),
     Case(
@@ -102,7 +102,7 @@ _ON_CPU = (
         ("frequent checkpoints", "frequent evaluation"),
         {"save_every": 4, "evaluate_every": 8, "log_every": 8, "threads": 1},
         (
-            m.named("no-checkpoint", CEILING, m.wrap("torch.save", "no-checkpoint")),
+            m.named_fix("no-checkpoint", CEILING, m.wrap("torch.save", "no-checkpoint")),
             m.variant("saving"),
             m.variant("evaluation"),
             m.tf32(DECOY),
@@ -116,7 +116,7 @@ _ON_CPU = (
         COMPOUND,
         ("anomaly mode", "EMA loop"),
         {"anomaly": True, "ema": True, "wide": 64, "threads": 1},
-        (m.no_anomaly(), m.variant("average"), m.variant("both"), m.fused("AdamW", WRONG)),
+        (m.no_anomaly(), m.variant("average"), m.variant("both"), m.fused_optimizer("AdamW", WRONG)),
         {"average": {"ema": False}, "both": {"ema": False, "anomaly": False}},
     ),
     Case(
@@ -126,7 +126,7 @@ _ON_CPU = (
         HEALTHY,
         (),
         {},
-        (m.threads(1), m.tf32(DECOY), m.foreach("Adam", WRONG), m.fused("Adam", WRONG)),
+        (m.threads(1), m.tf32(DECOY), m.foreach("Adam", WRONG), m.fused_optimizer("Adam", WRONG)),
     ),
     Case(
         "control-collecting-c",
@@ -135,7 +135,7 @@ _ON_CPU = (
         FAULT,
         ("explicit gc.collect()",),
         {"collect_every": 10},
-        (m.skip_call("gc.collect", REMEDY), m.threads(1), m.fused("Adam", WRONG), m.tf32(DECOY)),
+        (m.skip_call("gc.collect", REMEDY), m.threads(1), m.fused_optimizer("Adam", WRONG), m.tf32(DECOY)),
     ),
     Case(
         "control-anomaly-hooks-c",
@@ -154,7 +154,7 @@ _ON_CPU = (
         DECOY,
         ("GC garbage generator",),
         {"garbage": 50},
-        (m.variant("garbage"), m.fused("Adam", WRONG), m.threads(1), m.tf32(DECOY)),
+        (m.variant("garbage"), m.fused_optimizer("Adam", WRONG), m.threads(1), m.tf32(DECOY)),
         {"garbage": {"garbage": 0}},
     ),
     Case(
@@ -223,7 +223,7 @@ _ON_CPU = (
             "count": 256,
             "threads": 1,
         },
-        (m.prefetch(8, REMEDY), m.workers(8), m.out_of_order(), m.pin_memory(), m.cached()),
+        (m.prefetch(8, REMEDY), m.workers(8), m.out_of_order(), m.pin_memory(), m.cached_batch()),
     ),
     Case(
         "trainer-oversubscribed-c",
@@ -233,11 +233,11 @@ _ON_CPU = (
         ("worker thread oversubscription",),
         {"workers": 4, "worker_threads": True, "features_ms": 0.2, "threads": 1},
         (
-            m.named("worker-threads=1", REMEDY, m.wrap(m.LOADER, "worker-threads", threads=1)),
+            m.named_fix("worker-threads=1", REMEDY, m.wrap(m.LOADER, "worker-threads", threads=1)),
             m.variant("threads"),
             m.workers(2, WRONG),
             m.pin_memory(),
-            m.cached(),
+            m.cached_batch(),
         ),
         {"threads": {"worker_threads": None}},
     ),
@@ -286,7 +286,7 @@ _ON_CPU = (
         steps=300,
     ),
 )
-_FED = {"workers": 8, "pin": True, "non_blocking": True}
+_FAST_LOADER = {"workers": 8, "pin": True, "non_blocking": True}
 _ON_GPU = (
     Case(
         "pictures-main-process-g",
@@ -295,7 +295,7 @@ _ON_GPU = (
         COMPOUND,
         ("no workers", "pageable"),
         {},
-        (m.workers(16), m.workers(4, WRONG), m.pin_memory(), m.autocast(WRONG), m.cached()),
+        (m.workers(16), m.workers(4, WRONG), m.pin_memory(), m.autocast(WRONG), m.cached_batch()),
     ),
     Case(
         "pictures-tuned-g",
@@ -304,7 +304,7 @@ _ON_GPU = (
         HEALTHY,
         (),
         {
-            **_FED,
+            **_FAST_LOADER,
             "in_memory": True,
             "batch": 128,
             "amp": True,
@@ -312,7 +312,7 @@ _ON_GPU = (
             "benchmark": True,
             "persistent": True,
         },
-        (m.workers(16, WRONG), m.prefetcher(WRONG), m.tf32(DECOY), m.cached()),
+        (m.workers(16, WRONG), m.prefetcher(WRONG), m.tf32(DECOY), m.cached_batch()),
     ),
     Case(
         "language-single-precision-g",
@@ -321,7 +321,7 @@ _ON_GPU = (
         FAULT,
         ("fp32 no TF32",),
         {"fused": True, "batch": 4},
-        (m.tf32(REMEDY), m.autocast(REMEDY), m.not_fused("AdamW"), m.benchmark(DECOY)),
+        (m.tf32(REMEDY), m.autocast(REMEDY), m.unfused_optimizer("AdamW"), m.benchmark(DECOY)),
     ),
     Case(
         "language-tuned-g",
@@ -341,14 +341,14 @@ _ON_GPU = (
         ("naive attention", "checkpointing with free memory"),
         {"amp": True, "naive_attention": True, "checkpointing": True},
         (
-            m.named(
+            m.named_fix(
                 "checkpointing-off",
                 REMEDY,
                 m.wrap("torch.utils.checkpoint.checkpoint", "checkpointing-off"),
             ),
             m.variant("naive"),
             m.variant("both"),
-            m.fused("AdamW", WRONG),
+            m.fused_optimizer("AdamW", WRONG),
             m.benchmark(DECOY),
         ),
         {
@@ -363,7 +363,7 @@ _ON_GPU = (
         FAULT,
         ("launch-bound",),
         {"horizon": 24},
-        (m.compiled(REMEDY), m.fused("Adam", WRONG), m.autocast(WRONG), m.tf32(DECOY)),
+        (m.compile_model(REMEDY), m.fused_optimizer("Adam", WRONG), m.autocast(WRONG), m.tf32(DECOY)),
     ),
     Case(
         "control-waits-g",
@@ -377,7 +377,7 @@ _ON_GPU = (
             m.skip_call("torch.cuda.synchronize", WRONG, "no-synchronize"),
             m.variant("items"),
             m.variant("all"),
-            m.fused("Adam", WRONG),
+            m.fused_optimizer("Adam", WRONG),
         ),
         {
             "items": {"item_every_action": False},
@@ -396,7 +396,7 @@ _ON_GPU = (
             m.pin_memory(REMEDY),
             m.workers(4, WRONG),
             m.foreach("SGD", WRONG),
-            m.cached(),
+            m.cached_batch(),
         ),
     ),
     Case(
@@ -418,7 +418,7 @@ _ON_GPU = (
         (
             m.channels_last(REMEDY),
             m.benchmark(WRONG),
-            m.fused("AdamW", WRONG),
+            m.fused_optimizer("AdamW", WRONG),
             m.workers(8, DECOY),
         ),
     ),
@@ -428,7 +428,7 @@ _ON_GPU = (
         "g",
         HEALTHY,
         (),
-        {**_FED, "amp": True, "channels_last": True, "benchmark": True, "fused": True},
+        {**_FAST_LOADER, "amp": True, "channels_last": True, "benchmark": True, "fused": True},
         (m.workers(16, WRONG), m.prefetcher(WRONG), m.tf32(DECOY)),
     ),
     Case(
@@ -458,7 +458,7 @@ _ON_GPU = (
         ("foreach=False", "python clip"),
         {"foreach": False, "naive_clip": True, "amp": True, "workers": 8, "pin": True, "batch": 32},
         (
-            m.fused("AdamW", REMEDY),
+            m.fused_optimizer("AdamW", REMEDY),
             m.foreach("AdamW", REMEDY),
             m.variant("clip"),
             m.workers(16, DECOY),
@@ -493,4 +493,4 @@ _ON_GPU = (
         steps=200,
     ),
 )
-CASES: dict[str, Case] = {case.name: case for case in (*_ON_CPU, *_ON_GPU, *LATER)}
+CASES: dict[str, Case] = {case.name: case for case in (*_ON_CPU, *_ON_GPU, *LATER_CASES)}

@@ -6,7 +6,7 @@ rule speaks of a training that has its cause, and is silent of one that only loo
 
 from tests.zoo import menus as m
 from tests.zoo.case import COMPOUND, FAULT, HEALTHY, Case
-from tests.zoo.later_on_gpu import ON_GPU
+from tests.zoo.later_on_gpu import GPU_CASES
 from tests.zoo.menus import DECOY, REMEDY, WRONG
 
 _SMALL = {"wide": 64, "context": 16, "batch": 2, "threads": 1}
@@ -18,7 +18,7 @@ _ON_CPU = (
         COMPOUND,
         ("too few workers", "slow decode"),
         {"stored": 320, "count": 128, "workers": 1, "threads": 1},
-        (m.workers(2), m.variant("making samples"), m.pin_memory(), m.cached()),
+        (m.workers(2), m.variant("making samples"), m.pin_memory(), m.cached_batch()),
         {"making samples": {"stored": 48, "count": 256}},
     ),
     Case(
@@ -28,7 +28,7 @@ _ON_CPU = (
         FAULT,
         ("slow decode",),
         {"stored": 512, "count": 64, "workers": 2, "threads": 1},
-        (m.variant("making samples"), m.pin_memory(), m.cached()),
+        (m.variant("making samples"), m.pin_memory(), m.cached_batch()),
         {"making samples": {"stored": 48, "count": 256}},
     ),
     Case(
@@ -38,7 +38,7 @@ _ON_CPU = (
         COMPOUND,
         ("slow augment", "slow decode"),
         {"stored": 256, "blurred": 3.0, "workers": 2, "threads": 1},
-        (m.variant("making samples"), m.pin_memory(), m.cached()),
+        (m.variant("making samples"), m.pin_memory(), m.cached_batch()),
         {"making samples": {"blurred": 0.0}},
     ),
     Case(
@@ -48,7 +48,7 @@ _ON_CPU = (
         HEALTHY,
         (),
         {"stored": 48, "workers": 1, "persistent": True, "wide": 32, "threads": 1},
-        (m.workers(2, WRONG), m.pin_memory(), m.cached()),
+        (m.workers(2, WRONG), m.pin_memory(), m.cached_batch()),
     ),
     Case(
         "texts-tokenised-each-time-c",
@@ -57,7 +57,7 @@ _ON_CPU = (
         FAULT,
         ("slow tokenise",),
         {"workers": 2, "threads": 1, "fused": True},
-        (m.variant("making samples"), m.pin_memory(), m.cached()),
+        (m.variant("making samples"), m.pin_memory(), m.cached_batch()),
         {"making samples": {"tokenised": True}},
         needs=("tokenizers",),
     ),
@@ -125,7 +125,7 @@ _ON_CPU = (
         FAULT,
         ("evaluation with autograd",),
         {"evaluate_every": 5, "graphs": True},
-        (m.variant("needless gradients"), m.fused("Adam", WRONG), m.tf32(DECOY)),
+        (m.variant("needless gradients"), m.fused_optimizer("Adam", WRONG), m.tf32(DECOY)),
         {"needless gradients": {"graphs": False}},
     ),
     Case(
@@ -142,7 +142,7 @@ _ON_CPU = (
             "wide": 16,
             "graphs": True,
         },
-        (m.variant("needless gradients"), m.fused("Adam", WRONG), m.tf32(DECOY)),
+        (m.variant("needless gradients"), m.fused_optimizer("Adam", WRONG), m.tf32(DECOY)),
         {"needless gradients": {"graphs": False}},
     ),
     Case(
@@ -152,7 +152,7 @@ _ON_CPU = (
         HEALTHY,
         (),
         {"evaluate_every": 200, "fused": True, "threads": 1},
-        (m.variant("evaluation"), m.tf32(DECOY), m.not_fused("AdamW")),
+        (m.variant("evaluation"), m.tf32(DECOY), m.unfused_optimizer("AdamW")),
         {"evaluation": {"evaluate_every": 0}},
     ),
     Case(
@@ -162,7 +162,7 @@ _ON_CPU = (
         FAULT,
         ("profiler left on",),
         {**_SMALL, "profiled": -1, "fused": True},
-        (m.variant("profiler"), m.tf32(DECOY), m.not_fused("AdamW")),
+        (m.variant("profiler"), m.tf32(DECOY), m.unfused_optimizer("AdamW")),
         {"profiler": {"profiled": 0}},
     ),
     Case(
@@ -172,7 +172,7 @@ _ON_CPU = (
         DECOY,
         ("a profiler for eight steps",),
         {"profiled": 1, "fused": True, "threads": 1},
-        (m.variant("profiler"), m.tf32(DECOY), m.not_fused("AdamW")),
+        (m.variant("profiler"), m.tf32(DECOY), m.unfused_optimizer("AdamW")),
         {"profiler": {"profiled": 0}},
     ),
     Case(
@@ -182,7 +182,7 @@ _ON_CPU = (
         COMPOUND,
         ("EMA loop", "optimizer not fused"),
         {**_SMALL, "layers": 6, "ema": True, "foreach": True},
-        (m.variant("averaging weights"), m.fused("AdamW", REMEDY), m.tf32(DECOY)),
+        (m.variant("averaging weights"), m.fused_optimizer("AdamW", REMEDY), m.tf32(DECOY)),
         {"averaging weights": {"ema": False}},
     ),
     Case(
@@ -192,7 +192,7 @@ _ON_CPU = (
         DECOY,
         ("zero_grad writes zeros",),
         {"zeros": True, "fused": True, "threads": 1},
-        (m.variant("zeros"), m.tf32(DECOY), m.not_fused("AdamW")),
+        (m.variant("zeros"), m.tf32(DECOY), m.unfused_optimizer("AdamW")),
         {"zeros": {"zeros": False}},
     ),
     Case(
@@ -216,4 +216,4 @@ _ON_CPU = (
         needs=("tensorboardX",),
     ),
 )
-LATER = (*_ON_CPU, *ON_GPU)
+LATER_CASES = (*_ON_CPU, *GPU_CASES)

@@ -4,9 +4,9 @@ from tests.zoo import menus as m
 from tests.zoo.case import COMPOUND, FAULT, HEALTHY, Case
 from tests.zoo.menus import DECOY, REMEDY, WRONG
 
-_FED = {"workers": 8, "pin": True, "non_blocking": True}
+_FAST_LOADER = {"workers": 8, "pin": True, "non_blocking": True}
 _LAYOUT = {"amp": True, "channels_last": True, "benchmark": True, "fused": True}
-ON_GPU = (
+GPU_CASES = (
     Case(
         "language-watched-g",
         "language",
@@ -53,7 +53,7 @@ ON_GPU = (
             "wide": 16,
             "depth": (2, 2, 2, 2),
         },
-        (m.variant("copies"), m.compiled(WRONG), m.benchmark(DECOY)),
+        (m.variant("copies"), m.compile_model(WRONG), m.benchmark(DECOY)),
         {"copies": {"ahead": True}},
     ),
     Case(
@@ -63,7 +63,7 @@ ON_GPU = (
         COMPOUND,
         ("blocking copies", "copies not overlapped"),
         {"history": 1000, "count": 100_000, "tf32": True, "workers": 6, "pin": True},
-        (m.variant("copies"), m.prefetcher(REMEDY), m.foreach("SGD", WRONG), m.cached()),
+        (m.variant("copies"), m.prefetcher(REMEDY), m.foreach("SGD", WRONG), m.cached_batch()),
         {"copies": {"non_blocking": True}},
     ),
     Case(
@@ -72,8 +72,8 @@ ON_GPU = (
         "g",
         HEALTHY,
         (),
-        {**_FED, "tf32": True},
-        (m.foreach("SGD", WRONG), m.prefetcher(WRONG), m.cached()),
+        {**_FAST_LOADER, "tf32": True},
+        (m.foreach("SGD", WRONG), m.prefetcher(WRONG), m.cached_batch()),
     ),
     Case(
         "clicks-metrics-g",
@@ -99,7 +99,7 @@ ON_GPU = (
             "pin": True,
             "tf32": True,
         },
-        (m.variant("copies"), m.foreach("SGD", WRONG), m.workers(6, WRONG), m.cached()),
+        (m.variant("copies"), m.foreach("SGD", WRONG), m.workers(6, WRONG), m.cached_batch()),
         {"copies": {"many_tensors": False}},
     ),
     Case(
@@ -109,7 +109,7 @@ ON_GPU = (
         FAULT,
         (".item() per action",),
         {"horizon": 8, "item_every_action": True},
-        (m.variant("synchronising"), m.fused("Adam", WRONG), m.tf32(DECOY)),
+        (m.variant("synchronising"), m.fused_optimizer("Adam", WRONG), m.tf32(DECOY)),
         {"synchronising": {"item_every_action": False}},
     ),
     Case(
@@ -118,7 +118,7 @@ ON_GPU = (
         "g",
         FAULT,
         ("x[mask] in the loss",),
-        {**_FED, **_LAYOUT, "hard_only": True, "side": 128, "batch": 8, "count": 512},
+        {**_FAST_LOADER, **_LAYOUT, "hard_only": True, "side": 128, "batch": 8, "count": 512},
         (m.variant("synchronising"), m.workers(4, WRONG), m.tf32(DECOY)),
         {"synchronising": {"hard_only": False}},
     ),
@@ -128,7 +128,7 @@ ON_GPU = (
         "g",
         DECOY,
         ("x[mask] in the loss",),
-        {**_FED, **_LAYOUT, "hard_only": True},
+        {**_FAST_LOADER, **_LAYOUT, "hard_only": True},
         (m.variant("synchronising"), m.workers(4, WRONG), m.tf32(DECOY)),
         {"synchronising": {"hard_only": False}},
     ),
@@ -138,8 +138,8 @@ ON_GPU = (
         "g",
         FAULT,
         ("preprocessing in the training thread",),
-        {**_FED, "in_memory": True, "on_host": True, "amp": True, "persistent": True},
-        (m.variant("making samples"), m.workers(16, WRONG), m.autocast(DECOY), m.cached()),
+        {**_FAST_LOADER, "in_memory": True, "on_host": True, "amp": True, "persistent": True},
+        (m.variant("making samples"), m.workers(16, WRONG), m.autocast(DECOY), m.cached_batch()),
         {"making samples": {"on_host": False}},
     ),
     Case(
@@ -159,7 +159,7 @@ ON_GPU = (
         COMPOUND,
         ("EMA loop", "optimizer not fused"),
         {"amp": True, "ema": True, "foreach": True, "context": 256, "batch": 4},
-        (m.variant("averaging weights"), m.fused("AdamW", REMEDY), m.tf32(DECOY)),
+        (m.variant("averaging weights"), m.fused_optimizer("AdamW", REMEDY), m.tf32(DECOY)),
         {"averaging weights": {"ema": False}},
     ),
     Case(
@@ -169,7 +169,7 @@ ON_GPU = (
         FAULT,
         ("elementwise-bound",),
         {"amp": True, "fused": True, "wide": 256, "heads": 4, "batch": 32, "vocabulary": 8192},
-        (m.compiled(REMEDY), m.tf32(WRONG), m.benchmark(DECOY)),
+        (m.compile_model(REMEDY), m.tf32(WRONG), m.benchmark(DECOY)),
     ),
     Case(
         "language-logs-seldom-g",

@@ -43,106 +43,106 @@ def skip(target: str) -> Edit:
     return {"kind": "skip", "target": target, "every": None, "where": None}
 
 
-def wrap(target: str, part: str, **options: Value) -> Edit:
+def wrap(target: str, wrapper: str, **options: Value) -> Edit:
     """Give the edit that sends something through a part of the overlay's."""
-    return {"kind": "wrap", "target": target, "part": part, "options": options, "where": None}
+    return {"kind": "wrap", "target": target, "part": wrapper, "options": options, "where": None}
 
 
-def named(fix: str, role: str, *edits: Edit) -> Choice:
+def named_fix(fix: str, role: str, *edits: Edit) -> Choice:
     """Give an edit of the catalogue's by its name, and what stands for it without the catalogue."""
     return Choice(fix.replace("=", "-"), role, edits, fix=fix)
 
 
 def workers(count: int, role: str = REMEDY) -> Choice:
     """Give so many workers to each loader."""
-    return named(f"more-workers={count}", role, argument(LOADER, "num_workers", count))
+    return named_fix(f"more-workers={count}", role, argument(LOADER, "num_workers", count))
 
 
 def threads(count: int, role: str = WRONG) -> Choice:
     """Let the training compute on so many threads."""
-    return named(f"intra-op-threads={count}", role, setting("torch.set_num_threads", count))
+    return named_fix(f"intra-op-threads={count}", role, setting("torch.set_num_threads", count))
 
 
 def workers_and_thread(count: int, role: str = REMEDY) -> Choice:
     """Give workers, and let the training leave them a core."""
-    both = (argument(LOADER, "num_workers", count), setting("torch.set_num_threads", 1))
-    return named(f"workers-and-one-thread={count}", role, *both)
+    edits = (argument(LOADER, "num_workers", count), setting("torch.set_num_threads", 1))
+    return named_fix(f"workers-and-one-thread={count}", role, *edits)
 
 
 def prefetch(count: int, role: str = WRONG) -> Choice:
     """Let each worker work so many batches ahead."""
-    return named(f"prefetch={count}", role, argument(LOADER, "prefetch_factor", count))
+    return named_fix(f"prefetch={count}", role, argument(LOADER, "prefetch_factor", count))
 
 
 def pin_memory(role: str = DECOY) -> Choice:
     """Put batches into pinned memory."""
-    return named("pin-memory", role, argument(LOADER, "pin_memory", value=True))
+    return named_fix("pin-memory", role, argument(LOADER, "pin_memory", value=True))
 
 
-def persistent(role: str = DECOY) -> Choice:
+def persistent_workers(role: str = DECOY) -> Choice:
     """Keep workers from one epoch to the next."""
-    return named("persistent-workers", role, argument(LOADER, "persistent_workers", value=True))
+    return named_fix("persistent-workers", role, argument(LOADER, "persistent_workers", value=True))
 
 
 def out_of_order(role: str = WRONG) -> Choice:
     """Take batches as they are ready."""
-    return named("out-of-order", role, argument(LOADER, "in_order", value=False))
+    return named_fix("out-of-order", role, argument(LOADER, "in_order", value=False))
 
 
-def cached(role: str = CEILING) -> Choice:
+def cached_batch(role: str = CEILING) -> Choice:
     """Give one batch again and again."""
-    return named("cached-batch", role, wrap(LOADER, "cached-batch", device=False))
+    return named_fix("cached-batch", role, wrap(LOADER, "cached-batch", device=False))
 
 
-def fused(kind: str, role: str) -> Choice:
+def fused_optimizer(kind: str, role: str) -> Choice:
     """Let the optimizer work in one kernel."""
-    return named("fused", role, argument(f"torch.optim.{kind}", "fused", value=True))
+    return named_fix("fused", role, argument(f"torch.optim.{kind}", "fused", value=True))
 
 
-def not_fused(kind: str) -> Choice:
+def unfused_optimizer(kind: str) -> Choice:
     """Let the optimizer work in many kernels."""
     return Choice("not-fused", WRONG, (argument(f"torch.optim.{kind}", "fused", value=False),))
 
 
 def foreach(kind: str, role: str) -> Choice:
     """Let the optimizer work on all parameters at once."""
-    return named("foreach", role, argument(f"torch.optim.{kind}", "foreach", value=True))
+    return named_fix("foreach", role, argument(f"torch.optim.{kind}", "foreach", value=True))
 
 
 def benchmark(role: str) -> Choice:
     """Let cuDNN try its algorithms."""
-    return named("cudnn-benchmark", role, setting("torch.backends.cudnn.benchmark", value=True))
+    return named_fix("cudnn-benchmark", role, setting("torch.backends.cudnn.benchmark", value=True))
 
 
 def tf32(role: str) -> Choice:
     """Multiply matrices in TF32."""
-    return named("tf32", role, setting("torch.set_float32_matmul_precision", "high"))
+    return named_fix("tf32", role, setting("torch.set_float32_matmul_precision", "high"))
 
 
 def autocast(role: str) -> Choice:
     """Compute in bfloat16 where it can be."""
-    return named("bf16", role, wrap(MODULE, "autocast", dtype="bfloat16"))
+    return named_fix("bf16", role, wrap(MODULE, "autocast", dtype="bfloat16"))
 
 
 def channels_last(role: str) -> Choice:
     """Lay out pictures channels last."""
-    return named("channels-last", role, wrap(MODULE, "channels-last"))
+    return named_fix("channels-last", role, wrap(MODULE, "channels-last"))
 
 
-def compiled(role: str) -> Choice:
+def compile_model(role: str) -> Choice:
     """Compile the model."""
-    return named("compile", role, wrap(MODULE, "compile", mode="default", dynamic=None))
+    return named_fix("compile", role, wrap(MODULE, "compile", mode="default", dynamic=None))
 
 
 def no_sync(role: str) -> Choice:
     """Average gradients in the last backward pass of a step only; of four."""
-    return named("no-sync", role, wrap(DDP, "no-sync", every=4))
+    return named_fix("no-sync", role, wrap(DDP, "no-sync", every=4))
 
 
 def no_anomaly(role: str = REMEDY) -> Choice:
     """Switch anomaly detection off."""
     target = "torch.autograd.set_detect_anomaly"
-    return named("debug-off", role, setting(target, value=False))
+    return named_fix("debug-off", role, setting(target, value=False))
 
 
 def variant(name: str) -> Choice:
@@ -159,4 +159,4 @@ def skip_call(target: str, role: str, fix: str | None = None) -> Choice:
 def prefetcher(role: str) -> Choice:
     """Copy the next batch while this one is worked on."""
     edits = (wrap(LOADER, "device-prefetcher", ahead=1), argument(LOADER, "pin_memory", value=True))
-    return named("device-prefetcher", role, *edits)
+    return named_fix("device-prefetcher", role, *edits)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-LEAST = 40
+MIN_STEPS = 40
 
 
 def main() -> None:
@@ -23,28 +23,28 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument(
-        "--seconds", type=float, help=f"stop so long after the first step, and {LEAST} steps"
+        "--seconds", type=float, help=f"stop so long after the first step, and {MIN_STEPS} steps"
     )
     parser.add_argument("--variant", help="the name of one of the case's variants")
     options = parser.parse_args()
     job = make(CASES[options.case], options.device, options.variant)
-    begun = time.perf_counter()
+    start_s = time.perf_counter()
     steps = job.train(job)
     number = 0
-    first = begun
+    first_s = start_s
     while number < options.steps:
         next(steps)
         number += 1
         if number == 1:
-            first = time.perf_counter()  # what is compiled or started before it is no step
-        if options.seconds and number >= LEAST and time.perf_counter() - first > options.seconds:
+            first_s = time.perf_counter()  # what is compiled or started before it is no step
+        if options.seconds and number >= MIN_STEPS and time.perf_counter() - first_s > options.seconds:
             break
     steps.close()
-    print(f"{number} steps in {time.perf_counter() - begun:.1f} s")
-    end()
+    print(f"{number} steps in {time.perf_counter() - start_s:.1f} s")
+    leave_group()
 
 
-def end() -> None:
+def leave_group() -> None:
     """Take leave of the other ranks."""
     from torch import distributed
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.spoken import HOW, KEPT, opened, recordings, said
+from benchmarks.spoken import OUTCOMES, SPOKEN_PATH, open_study, recordings, codes_by_outcome
 from gapless.catalogue.rules import RULES
 
 # The causes that come first, by the codes of the rules that know them.
-FIRST = {
+FIRST_CAUSES = {
     "loader in the training process": ("G101",),
     "too few workers": ("G102",),
     "too many workers or threads": ("G103", "G113"),
@@ -47,36 +47,36 @@ FIRST = {
 
 
 @cache
-def kept() -> dict[str, Any]:
-    return json.loads(KEPT.read_text())
+def kept_outcomes() -> dict[str, Any]:
+    return json.loads(SPOKEN_PATH.read_text())
 
 
-def heard(codes: tuple[str, ...]) -> bool:
+def is_named(codes: tuple[str, ...]) -> bool:
     """Tell whether a recording has the cause, and is told so: named, or worth a trial."""
-    return any({*told["findings"], *told["to_try"]} & {*codes} for told in kept().values())
+    return any({*outcomes["findings"], *outcomes["to_try"]} & {*codes} for outcomes in kept_outcomes().values())
 
 
 def test_every_recording_was_asked() -> None:
-    assert kept().keys() == recordings().keys()
-    codes = {one.code for one in RULES}
-    assert all({*told[how]} <= codes for told in kept().values() for how in HOW)
+    assert kept_outcomes().keys() == recordings().keys()
+    codes = {rule.code for rule in RULES}
+    assert all({*outcomes[outcome]} <= codes for outcomes in kept_outcomes().values() for outcome in OUTCOMES)
 
 
 def test_first_causes_are_named_of_a_recording() -> None:
-    assert [name for name, codes in FIRST.items() if not heard(codes)] == []
+    assert [name for name, codes in FIRST_CAUSES.items() if not is_named(codes)] == []
 
 
-@pytest.mark.parametrize("codes", FIRST.values(), ids=FIRST)
+@pytest.mark.parametrize("codes", FIRST_CAUSES.values(), ids=FIRST_CAUSES)
 def test_first_causes_are_not_named_of_others(codes: tuple[str, ...]) -> None:
-    checked = [told for told in kept().values() if {*codes} - {*told["abstentions"]}]
-    assert any(not {*codes} & {*told["findings"], *told["to_try"]} for told in checked)
+    checked = [outcomes for outcomes in kept_outcomes().values() if {*codes} - {*outcomes["abstentions"]}]
+    assert any(not {*codes} & {*outcomes["findings"], *outcomes["to_try"]} for outcomes in checked)
 
 
 def test_findings_have_a_remedy_or_the_reason_why_there_is_none() -> None:
-    assert [name for name, told in kept().items() if told["no_remedy"]] == []
+    assert [name for name, outcomes in kept_outcomes().items() if outcomes["no_remedy"]] == []
 
 
 @pytest.mark.slow
 def test_what_was_kept_is_what_is_said() -> None:
     name = "clicks-lean-c"
-    assert said(opened(recordings()[name])) == kept()[name]
+    assert codes_by_outcome(open_study(recordings()[name])) == kept_outcomes()[name]

@@ -1,24 +1,24 @@
 """Trace → ledger → account: every nanosecond of a run charged to exactly one cause."""
 
-from gapless.accounting.accounts import account, total
-from gapless.accounting.activities import Activities, activities
-from gapless.accounting.collectives import NO_ARRIVALS, Arrivals, Collectives, collectives, match
-from gapless.accounting.partition import Joined, join, partition
-from gapless.accounting.threads import Threads, threads
+from gapless.accounting.accounts import sum_ledgers, sum_row_accounts
+from gapless.accounting.activities import Activities, collect_activities
+from gapless.accounting.collectives import NO_ARRIVALS, Arrivals, Collectives, gather_collectives, match_collectives
+from gapless.accounting.partition import JoinedTrace, join_trace, partition
+from gapless.accounting.threads import Threads, sort_threads
 
 __all__ = [
     "NO_ARRIVALS",
     "Activities",
     "Arrivals",
     "Collectives",
-    "Joined",
+    "JoinedTrace",
     "Threads",
-    "account",
-    "activities",
-    "collectives",
-    "join",
-    "match",
+    "sum_ledgers",
+    "collect_activities",
+    "gather_collectives",
+    "join_trace",
+    "match_collectives",
     "partition",
-    "threads",
-    "total",
+    "sort_threads",
+    "sum_row_accounts",
 ]

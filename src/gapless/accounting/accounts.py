@@ -9,88 +9,88 @@ from gapless.model.leaf import GROUP_CODE, GROUPS, LEAVES
 from gapless.model.ledger import Ledger
 from gapless.model.trace import Int64
 
-_GROUP_OF = np.array(GROUP_CODE, np.int64)
+_GROUP_BY_LEAF = np.array(GROUP_CODE, np.int64)
 
 
-def account(ledgers: Sequence[Ledger], rows: Sequence[Sequence[int]] | None = None) -> Account:
+def sum_ledgers(ledgers: Sequence[Ledger], rows: Sequence[Sequence[int]] | None = None) -> Account:
     """Sum ledgers into one account.
 
     ``rows`` selects rows of each ledger by position; by default all that are not left out as
     warm-up.
     """
-    counted, aside = list[RowAccount](), list[RowAccount]()
-    parts = np.zeros(len(LEAVES), np.int64)
-    for at, ledger in enumerate(ledgers):
-        chosen = sorted(_regular(ledger) if rows is None else rows[at])
-        wanted = set(chosen)
-        under = _sums(ledger, ledger.group_leaf().astype(np.int64))
-        parts += under[chosen].sum(axis=0)
-        for number, one in enumerate(_row_accounts(ledger, under)):
-            (counted if number in wanted else aside).append(one)
-    return total(counted, aside, _by_group(parts))
+    counted_rows, warmup_rows = list[RowAccount](), list[RowAccount]()
+    leaf_ns = np.zeros(len(LEAVES), np.int64)
+    for index, ledger in enumerate(ledgers):
+        row_indices = sorted(_regular_rows(ledger) if rows is None else rows[index])
+        counted_indices = set(row_indices)
+        ns_by_leaf = _sum_pieces(ledger, ledger.group_leaf().astype(np.int64))
+        leaf_ns += ns_by_leaf[row_indices].sum(axis=0)
+        for row_index, row_account in enumerate(_row_accounts(ledger, ns_by_leaf)):
+            (counted_rows if row_index in counted_indices else warmup_rows).append(row_account)
+    return sum_row_accounts(counted_rows, warmup_rows, _split_by_group(leaf_ns))
 
 
-def total(
-    counted: Sequence[RowAccount],
-    left_out: Sequence[RowAccount],
+def sum_row_accounts(
+    counted_rows: Sequence[RowAccount],
+    warmup_rows: Sequence[RowAccount],
     parts: Mapping[str, Mapping[str, int]],
 ) -> Account:
     """Add the accounts of rows up; every sum is checked here, where it is made."""
-    wall = sum(one.row.end - one.row.start for one in counted)
-    leaves = _added([one.leaves for one in counted])
-    groups = _added([one.groups for one in counted])
-    below = sum(sum(group.values()) for group in parts.values())
-    if not wall == sum(leaves.values()) == sum(groups.values()) == below:
+    wall = sum(row_account.row.end - row_account.row.start for row_account in counted_rows)
+    leaves = _add_mappings([row_account.leaves for row_account in counted_rows])
+    groups = _add_mappings([row_account.groups for row_account in counted_rows])
+    parts_ns = sum(sum(group.values()) for group in parts.values())
+    if not wall == sum(leaves.values()) == sum(groups.values()) == parts_ns:
         msg = f"an account of {wall} ns sums to {sum(leaves.values())} ns over its leaves"
         raise AssertionError(msg)
-    stepped = any(one.row.step is not None for one in counted)
+    has_steps = any(row_account.row.step is not None for row_account in counted_rows)
     return Account(
         wall_ns=wall,
-        steps=len(counted) if stepped else None,
+        steps=len(counted_rows) if has_steps else None,
         leaves=leaves,
         groups={group: groups.get(group, 0) for group in GROUPS},
         parts=parts,
-        rows=tuple(counted),
-        left_out=tuple(left_out),
+        rows=tuple(counted_rows),
+        left_out=tuple(warmup_rows),
     )
 
 
-def _row_accounts(ledger: Ledger, under: Int64) -> list[RowAccount]:
-    leaves = _sums(ledger, ledger.leaf.astype(np.int64))
+def _row_accounts(ledger: Ledger, ns_by_leaf: Int64) -> list[RowAccount]:
+    leaves = _sum_pieces(ledger, ledger.leaf.astype(np.int64))
     groups = np.zeros((len(ledger.rows), len(GROUPS)), np.int64)
-    np.add.at(groups.T, _GROUP_OF, under.T)
+    np.add.at(groups.T, _GROUP_BY_LEAF, ns_by_leaf.T)
     return [
-        RowAccount(row, _named(leaves[at], LEAVES), _named(groups[at], GROUPS))
-        for at, row in enumerate(ledger.rows)
+        RowAccount(row, _map_names(leaves[index], LEAVES), _map_names(groups[index], GROUPS))
+        for index, row in enumerate(ledger.rows)
     ]
 
 
-def _sums(ledger: Ledger, leaf: Int64) -> Int64:
+def _sum_pieces(ledger: Ledger, leaf: Int64) -> Int64:
     """Sum the lengths of pieces by row and leaf, as integers."""
     shape = (len(ledger.rows), len(LEAVES))
-    out = np.zeros(shape[0] * shape[1], np.int64)
-    np.add.at(out, ledger.row * shape[1] + leaf, ledger.end - ledger.start)
-    return out.reshape(shape)
+    sums = np.zeros(shape[0] * shape[1], np.int64)
+    np.add.at(sums, ledger.row * shape[1] + leaf, ledger.end - ledger.start)
+    return sums.reshape(shape)
 
 
-def _regular(ledger: Ledger) -> list[int]:
-    return [at for at, row in enumerate(ledger.rows) if not row.left_out]
+def _regular_rows(ledger: Ledger) -> list[int]:
+    return [index for index, row in enumerate(ledger.rows) if not row.left_out]
 
 
-def _named(column: Int64, names: Sequence[str]) -> dict[str, int]:
+def _map_names(column: Int64, names: Sequence[str]) -> dict[str, int]:
     return {names[code]: int(column[code]) for code in np.flatnonzero(column).tolist()}
 
 
-def _added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    out: dict[str, int] = {}
-    for part in parts:
-        for name, ns in part.items():
-            out[name] = out.get(name, 0) + ns
-    return out
+def _add_mappings(mappings: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for mapping in mappings:
+        for name, ns in mapping.items():
+            sums[name] = sums.get(name, 0) + ns
+    return sums
 
 
-def _by_group(parts: Int64) -> dict[str, dict[str, int]]:
-    out: dict[str, dict[str, int]] = {}
-    for code in np.flatnonzero(parts).tolist():
-        out.setdefault(GROUPS[GROUP_CODE[code]], {})[LEAVES[code]] = int(parts[code])
-    return out
+def _split_by_group(leaf_ns: Int64) -> dict[str, dict[str, int]]:
+    leaves_by_group: dict[str, dict[str, int]] = {}
+    for code in np.flatnonzero(leaf_ns).tolist():
+        leaves_by_group.setdefault(GROUPS[GROUP_CODE[code]], {})[LEAVES[code]] = int(leaf_ns[code])
+    return leaves_by_group

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gapless.accounting.intervals import empty
+from gapless.accounting.intervals import empty_column
 from gapless.accounting.threads import Threads
 from gapless.model import category
 from gapless.model.trace import Int64, Trace
@@ -38,37 +38,37 @@ class Activities:
         """Count the activities."""
         return len(self.event)
 
-    def of(self, device: int) -> "Activities":
-        """Give the activities of one device."""
+    def of_device(self, device: int) -> "Activities":
+        """Return the activities of one device."""
         rows = slice(*np.searchsorted(self.device, [device, device + 1]).tolist())
         return replace(self, **{name: column[rows] for name, column in vars(self).items()})
 
 
-def activities(trace: Trace, threads: Threads) -> Activities:
+def collect_activities(trace: Trace, threads: Threads) -> Activities:
     """Collect a trace's activities and join each with its launch record and operator."""
     events, gpu = trace.events, trace.gpu
     rows = np.flatnonzero(
         np.isin(events.category, category.ACTIVITIES) & (events.end > events.start)
     )
-    rows = rows[_sorted_and_distinct(trace, rows)]
+    rows = rows[_sort_distinct(trace, rows)]
     start, end = events.start[rows], events.end[rows]
     detail = events.detail[rows]
-    call = _calls(trace, events.correlation[rows])
-    has = call >= 0
-    call_start = np.where(has, events.start[call], start)
-    call_end = np.where(has, events.end[call], start)
-    thread = np.where(has, events.track[call], -1).astype(np.int64)
-    copies = has & (events.category[rows] == category.MEMCPY)
+    call = _find_calls(trace, events.correlation[rows])
+    has_call = call >= 0
+    call_start = np.where(has_call, events.start[call], start)
+    call_end = np.where(has_call, events.end[call], start)
+    thread = np.where(has_call, events.track[call], -1).astype(np.int64)
+    copies = has_call & (events.category[rows] == category.MEMCPY)
     blocking = copies & (call_end >= end - BLOCK_SLACK) & (call_end - call_start > BLOCK_MIN)
     launches_graph = np.array([name.endswith("GraphLaunch") for name in trace.names], bool)
-    graph = np.where(has & launches_graph[events.name[call]], call, -1) if len(rows) else empty()
+    graph = np.where(has_call & launches_graph[events.name[call]], call, -1) if len(rows) else empty_column()
     return Activities(
         event=rows,
         start=start,
         end=end,
         device=gpu.device[detail].astype(np.int64),
         stream=gpu.stream[detail],
-        kind=_kinds(trace, rows),
+        kind=_classify_kinds(trace, rows),
         call=call,
         call_start=call_start,
         call_end=call_end,
@@ -80,12 +80,12 @@ def activities(trace: Trace, threads: Threads) -> Activities:
 
 
 def clock_error(acts: Activities) -> int:
-    """Give ε: by how much an activity at most seems to start before its launch, in ns."""
-    has = acts.call >= 0
-    return max(0, -int((acts.start - acts.call_start)[has].min(initial=0)))
+    """Return ε: by how much an activity at most seems to start before its launch, in ns."""
+    has_call = acts.call >= 0
+    return max(0, -int((acts.start - acts.call_start)[has_call].min(initial=0)))
 
 
-def _sorted_and_distinct(trace: Trace, rows: Int64) -> Int64:
+def _sort_distinct(trace: Trace, rows: Int64) -> Int64:
     """Sort by (device, start, stream, correlation, graph node), without duplicates of that key."""
     events, gpu = trace.events, trace.gpu
     detail = events.detail[rows]
@@ -97,14 +97,14 @@ def _sorted_and_distinct(trace: Trace, rows: Int64) -> Int64:
         gpu.device[detail].astype(np.int64),
     )
     order = np.lexsort(key)
-    new = np.zeros(len(rows), bool)
-    new[:1] = True
+    is_new = np.zeros(len(rows), bool)
+    is_new[:1] = True
     for column in key:
-        new[1:] |= column[order][1:] != column[order][:-1]
-    return order[new]
+        is_new[1:] |= column[order][1:] != column[order][:-1]
+    return order[is_new]
 
 
-def _calls(trace: Trace, correlation: Int64) -> Int64:
+def _find_calls(trace: Trace, correlation: Int64) -> Int64:
     """Find the runtime or driver event of each correlation id: smallest start, then largest end."""
     events = trace.events
     calls = np.flatnonzero(np.isin(events.category, category.CALLS) & (events.correlation > 0))
@@ -113,20 +113,20 @@ def _calls(trace: Trace, correlation: Int64) -> Int64:
     ids = events.correlation[calls]
     order = np.lexsort((-events.end[calls], events.start[calls], ids))
     ids = ids[order]
-    found = np.minimum(np.searchsorted(ids, correlation), len(ids) - 1)
-    return np.where((correlation > 0) & (ids[found] == correlation), calls[order][found], -1)
+    position = np.minimum(np.searchsorted(ids, correlation), len(ids) - 1)
+    return np.where((correlation > 0) & (ids[position] == correlation), calls[order][position], -1)
 
 
-def _kinds(trace: Trace, rows: Int64) -> Int64:
-    """Give the kind of each activity: communication by name, copies by direction, else compute."""
+def _classify_kinds(trace: Trace, rows: Int64) -> Int64:
+    """Return the kind of each activity: communication by name, copies by direction, else compute."""
     names = trace.events.name[rows]
     comm = np.array([_COMM.search(name) is not None for name in trace.names], bool)
-    direction = np.array([_direction(name) for name in trace.names], np.int64)
+    direction = np.array([_copy_kind(name) for name in trace.names], np.int64)
     is_copy = trace.events.category[rows] == category.MEMCPY
     return np.where(comm[names], COMM, np.where(is_copy, direction[names], COMPUTE))
 
 
-def _direction(name: str) -> int:
+def _copy_kind(name: str) -> int:
     for kind, text in ((H2D, "HtoD"), (D2H, "DtoH"), (P2P, "PtoP")):
         if text in name:
             return kind

@@ -8,7 +8,7 @@ import numpy as np
 
 from gapless.accounting.activities import Activities
 from gapless.accounting.charges import Bool
-from gapless.accounting.inputs import Inputs, inputs
+from gapless.accounting.inputs import OperatorInputs, operator_inputs
 from gapless.accounting.threads import Threads
 from gapless.model import category
 from gapless.model.leaf import LEAF
@@ -51,86 +51,86 @@ _MATH_KERNEL = re.compile(r"gemm|gemv|splitKreduce|conv")
 _TENSOR_CORES_SINCE = (7, 0)
 
 
-def busy(threads: Threads, acts: Activities) -> tuple[Int64, Int64]:
-    """Give the busy leaf of each compute activity.
+def classify_activities(threads: Threads, acts: Activities) -> tuple[Int64, Int64]:
+    """Return the busy leaf of each compute activity.
 
     Also give why tensor cores were not used (→ WHYS) where they could have been.
     """
     events = threads.trace.events
-    given = inputs(threads.trace)
+    op_inputs = operator_inputs(threads.trace)
     detail = np.where(acts.operator >= 0, events.detail[acts.operator], -1)
     leaf = np.full(len(acts), LEAF["busy.other"])
-    for name, found in reversed(
-        _tests(threads, acts, given, detail)
+    for name, is_match in reversed(
+        _leaf_tests(threads, acts, op_inputs, detail)
     ):  # the first that matches wins
-        leaf[found] = LEAF[name]
+        leaf[is_match] = LEAF[name]
     eligible = leaf == LEAF["busy.tc_eligible_not_used"]
-    able = _has_tensor_cores(threads.trace, acts)
-    leaf[eligible & ~able] = LEAF["busy.math"]
-    return leaf, np.where(eligible & able, given.why[detail], 0)
+    has_cores = _has_tensor_cores(threads.trace, acts)
+    leaf[eligible & ~has_cores] = LEAF["busy.math"]
+    return leaf, np.where(eligible & has_cores, op_inputs.why[detail], 0)
 
 
-def _tests(
-    threads: Threads, acts: Activities, given: Inputs, detail: Int64
+def _leaf_tests(
+    threads: Threads, acts: Activities, op_inputs: OperatorInputs, detail: Int64
 ) -> list[tuple[str, Bool]]:
-    """Give the tests in the order of the table of the account's section 4."""
+    """Return the tests in the order of the table of the account's section 4."""
     kinds = threads.trace.events.category[acts.event]
-    kernel, operator = Named(threads.trace, acts.event), Named(threads.trace, acts.operator)
-    in_optimizer = threads.stepping(acts.thread, acts.call_start)
-    moved = np.isin(kinds, (category.MEMSET, category.MEMCPY))
+    kernel, operator = EventNames(threads.trace, acts.event), EventNames(threads.trace, acts.operator)
+    in_optimizer = threads.is_stepping(acts.thread, acts.call_start)
+    is_move = np.isin(kinds, (category.MEMSET, category.MEMCPY))
     clips = operator.is_in({NORM_OPERATOR}) & ~in_optimizer
     tensor_core = kernel.matches(_TENSOR_CORE)
     tensor_core &= ~kernel.matches(_FP32) | kernel.matches(_YET_TENSOR_CORE)
     math = operator.matches(MATH_OPERATOR) | ((acts.operator < 0) & kernel.matches(_MATH_KERNEL))
-    restrided = operator.is_in(LAYOUT_OPERATORS) & given.restrided[detail]
+    restrided = operator.is_in(LAYOUT_OPERATORS) & op_inputs.restrided[detail]
     return [
-        ("busy.profiler", _within(threads, acts, _PROBE)),
-        ("busy.gradclip_scaler", clips | _within(threads, acts, CLIPS)),
+        ("busy.profiler", _is_within(threads, acts, _PROBE)),
+        ("busy.gradclip_scaler", clips | _is_within(threads, acts, CLIPS)),
         ("busy.optimizer", in_optimizer | kernel.matches(_OPTIMIZER)),
-        ("busy.zero_grad", _within(threads, acts, ZERO_GRAD)),
-        ("busy.mem", moved | kernel.matches(_MEMORY)),
+        ("busy.zero_grad", _is_within(threads, acts, ZERO_GRAD)),
+        ("busy.mem", is_move | kernel.matches(_MEMORY)),
         ("busy.layout", restrided | kernel.matches(_LAYOUT)),
-        ("busy.cast", operator.is_in(CAST_OPERATORS) & given.recast[detail]),
+        ("busy.cast", operator.is_in(CAST_OPERATORS) & op_inputs.recast[detail]),
         ("busy.tc_math", tensor_core),
         ("busy.tc_eligible_not_used", math),
         *((leaf, kernel.matches(pattern)) for leaf, pattern in BY_NAME),
     ]
 
 
-def _within(threads: Threads, acts: Activities, pattern: re.Pattern[str]) -> Bool:
-    """Tell whether an activity was launched inside a frame or range whose name matches."""
-    return threads.within(pattern, acts.thread, acts.call_start)
+def _is_within(threads: Threads, acts: Activities, pattern: re.Pattern[str]) -> Bool:
+    """Return whether an activity was launched inside a frame or range whose name matches."""
+    return threads.is_within(pattern, acts.thread, acts.call_start)
 
 
 @dataclass(frozen=True)
-class Named:
+class EventNames:
     """Events (−1: none) to be tested by name; each distinct name is looked at once."""
 
     trace: Trace
     event: Int64
 
     def matches(self, pattern: re.Pattern[str]) -> Bool:
-        """Tell whether the name of each event matches."""
-        return self._where([pattern.search(name) is not None for name in self.trace.names])
+        """Return whether the name of each event matches."""
+        return self._select_events([pattern.search(name) is not None for name in self.trace.names])
 
-    def is_in(self, wanted: AbstractSet[str]) -> Bool:
-        """Tell whether the name of each event is one of some."""
-        return self._where([name in wanted for name in self.trace.names])
+    def is_in(self, names: AbstractSet[str]) -> Bool:
+        """Return whether the name of each event is one of some."""
+        return self._select_events([name in names for name in self.trace.names])
 
-    def _where(self, chosen: list[bool]) -> Bool:
-        names = np.array([*chosen, False], bool)
+    def _select_events(self, name_flags: list[bool]) -> Bool:
+        names = np.array([*name_flags, False], bool)
         return names[np.where(self.event >= 0, self.trace.events.name[self.event], -1)]
 
 
 def _has_tensor_cores(trace: Trace, acts: Activities) -> Bool:
-    """Tell whether a device is known to have tensor cores that kernel names speak of.
+    """Return whether a device is known to have tensor cores that kernel names speak of.
 
     That is NVIDIA since Volta; names of other vendors' kernels do not tell.
     """
-    able = {
+    capable_devices = {
         device.index
         for device in trace.devices
         if (device.compute_capability or (0, 0)) >= _TENSOR_CORES_SINCE
         and not (device.name or "").startswith("AMD")
     }
-    return np.isin(acts.device, sorted(able))
+    return np.isin(acts.device, sorted(capable_devices))

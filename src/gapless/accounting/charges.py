@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from gapless.accounting.intervals import NO_LANE, Lane, cover, empty
+from gapless.accounting.intervals import NO_LANE, Lane, cover, empty_column
 from gapless.model.trace import Int8, Int64
 
 Bool = npt.NDArray[np.bool_]
@@ -20,7 +20,7 @@ class Charges:
     end: Int64
     leaf: Int64
     culprit: Int64  # event, −1
-    home: Bool  # loading in the training process: pays sync debt under its own name
+    is_loading: Bool  # loading in the training process: pays sync debt under its own name
     under: Int64  # leaf, −1
     refill: Int64  # event, −1
     peer: Int64  # rank, −1
@@ -37,17 +37,17 @@ class Charges:
         """Cut stretches along a lane and keep what lies in it; ``query`` becomes its owner."""
         cut = cover(lane, self.start, self.end)
         inside = np.flatnonzero(cut.piece >= 0)
-        asked, told = cut.query[inside], {"query", "start", "end"}
-        rest = {name: column[asked] for name, column in vars(self).items() if name not in told}
+        source_rows, set_fields = cut.query[inside], {"query", "start", "end"}
+        other_columns = {name: column[source_rows] for name, column in vars(self).items() if name not in set_fields}
         return Charges(
             query=lane.owner[cut.piece[inside]],
             start=cut.start[inside],
             end=cut.end[inside],
-            **rest,
+            **other_columns,
         )
 
 
-def charges(
+def make_charges(
     start: Int64,
     end: Int64,
     leaf: Int64 | int,
@@ -57,84 +57,84 @@ def charges(
 ) -> Charges:
     """Make stretches; leaf and culprit may be one for all."""
     count = len(start)
-    none = np.full(count, -1)
+    unknown = np.full(count, -1)
     return Charges(
         query=np.zeros(count, np.int64) if query is None else query,
         start=start,
         end=end,
         leaf=np.broadcast_to(leaf, count).astype(np.int64),
         culprit=np.broadcast_to(culprit, count).astype(np.int64),
-        home=np.zeros(count, bool),
-        under=none,
-        refill=none,
-        peer=none,
+        is_loading=np.zeros(count, bool),
+        under=unknown,
+        refill=unknown,
+        peer=unknown,
     )
 
 
-NO_CHARGES = charges(empty(), empty(), 0)
+NO_CHARGES = make_charges(empty_column(), empty_column(), 0)
 
 
-def stacked(parts: list[Charges]) -> Charges:
+def stack_charges(groups: list[Charges]) -> Charges:
     """Put stretches together as they come."""
     return Charges(
-        **{name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(NO_CHARGES)}
+        **{name: np.concatenate([vars(group)[name] for group in groups]) for name in vars(NO_CHARGES)}
     )
 
 
-def joined(parts: list[Charges]) -> Charges:
+def merge_charges(groups: list[Charges]) -> Charges:
     """Put stretches together, sorted by question and time."""
-    every = stacked(parts)
-    return every.take(np.lexsort((every.start, every.query)))
+    stack = stack_charges(groups)
+    return stack.take(np.lexsort((stack.start, stack.query)))
 
 
 @dataclass(frozen=True)
-class Told:
+class ChargedLane:
     """A lane of a host thread: what is open at an instant (owner: event), the leaf it charges."""
 
     lane: Lane
     leaf: Int8
-    home: Bool
+    is_loading: Bool
 
-    def take(self, rows: Bool) -> "Told":
+    def take(self, rows: Bool) -> "ChargedLane":
         """Select pieces."""
         lane = Lane(self.lane.start[rows], self.lane.end[rows], self.lane.owner[rows])
-        return Told(lane, self.leaf[rows], self.home[rows])
+        return ChargedLane(lane, self.leaf[rows], self.is_loading[rows])
 
-    def ask(self, asked: Charges) -> tuple[Charges, Charges]:
+    def answer(self, questions: Charges) -> tuple[Charges, Charges]:
         """Cut questions along the lane: what it says, and where it says nothing."""
-        cut = cover(self.lane, asked.start, asked.end)
-        query, inside = asked.query[cut.query], cut.piece >= 0
+        cut = cover(self.lane, questions.start, questions.end)
+        query, inside = questions.query[cut.query], cut.piece >= 0
         piece = cut.piece[inside]
-        said = charges(
+        answers = make_charges(
             cut.start[inside],
             cut.end[inside],
             self.leaf[piece].astype(np.int64),
             self.lane.owner[piece],
             query=query[inside],
         )
-        holes = charges(cut.start[~inside], cut.end[~inside], 0, query=query[~inside])
-        return replace(said, home=self.home[piece]), holes
+        holes = make_charges(cut.start[~inside], cut.end[~inside], 0, query=query[~inside])
+        return replace(answers, is_loading=self.is_loading[piece]), holes
 
 
-NOTHING_TOLD = Told(NO_LANE, np.empty(0, np.int8), np.empty(0, bool))
+NO_CHARGED_LANE = ChargedLane(NO_LANE, np.empty(0, np.int8), np.empty(0, bool))
 
 
-def told(lane: Lane, leaf: int | Int64, home: Bool | None = None) -> Told:
+def charge_lane(lane: Lane, leaf: int | Int64, is_loading: Bool | None = None) -> ChargedLane:
     """Make a host thread's lane; the leaf may be one for all."""
     count = len(lane)
     leaves = np.broadcast_to(leaf, count).astype(np.int8)
-    return Told(lane, leaves, np.zeros(count, bool) if home is None else home)
+    return ChargedLane(lane, leaves, np.zeros(count, bool) if is_loading is None else is_loading)
 
 
-def woven(parts: list[Told]) -> Told:
+def weave_lanes(segments: list[ChargedLane]) -> ChargedLane:
     """Put parts of a thread's lane that do not overlap in order of time."""
-    parts = [part for part in parts if len(part.lane)] or parts
-    if len(parts) == 1:
-        return parts[0]
-    start = np.concatenate([part.lane.start for part in parts])
+    segments = [segment for segment in segments if len(segment.lane)] or segments
+    if len(segments) == 1:
+        return segments[0]
+    start = np.concatenate([segment.lane.start for segment in segments])
     order = np.argsort(start, kind="stable")
-    end = np.concatenate([part.lane.end for part in parts])[order]
-    owner = np.concatenate([part.lane.owner for part in parts])[order]
-    leaf = np.concatenate([part.leaf for part in parts])[order]
-    home = np.concatenate([part.home for part in parts])[order]
-    return Told(Lane(start[order], end, owner), leaf, home)
+    end = np.concatenate([segment.lane.end for segment in segments])[order]
+    owner = np.concatenate([segment.lane.owner for segment in segments])[order]
+    leaf = np.concatenate([segment.leaf for segment in segments])[order]
+    is_loading = np.concatenate([segment.is_loading for segment in segments])[order]
+    return ChargedLane(Lane(start[order], end, owner), leaf, is_loading)

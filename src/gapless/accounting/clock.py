@@ -15,12 +15,12 @@ from gapless.model.trace import Int64, Trace
 
 CLOCK: Final = "gapless:clock"
 STEP: Final = "gapless:step"
-_MOST: Final = 10_000  # ranges of a name: more are not of a window of ours
+_MAX_RANGES: Final = 10_000  # ranges of a name: more are not of a window of ours
 Readings = Sequence[Sequence[tuple[int, int]]]  # of each edge: (before, after) of each range, in ns
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClockRanges:
     """Our ranges as a window shows them, in ns on Kineto's clock, in the order of time."""
 
     clock: tuple[tuple[int, int], ...]  # start and end
@@ -28,21 +28,21 @@ class Seen:
     resolution_ns: int
 
 
-def seen(trace: Trace) -> Seen | None:
-    """Give the ranges that a window of ours has; ``None`` where there are none.
+def clock_ranges(trace: Trace) -> ClockRanges | None:
+    """Return the ranges that a window of ours has; ``None`` where there are none.
 
     Kineto's clock is the trace's axis and ``origin_ns``.
     """
-    start, end = _ranges(trace, CLOCK)
-    if not 0 < len(start) < _MOST:
+    start, end = _find_ranges(trace, CLOCK)
+    if not 0 < len(start) < _MAX_RANGES:
         return None
-    steps, _ = _ranges(trace, STEP)
+    steps, _ = _find_ranges(trace, STEP)
     pairs = zip(start.tolist(), end.tolist(), strict=True)
-    return Seen(tuple(pairs), tuple(steps[:_MOST].tolist()), trace.health.resolution_ns)
+    return ClockRanges(tuple(pairs), tuple(steps[:_MAX_RANGES].tolist()), trace.health.resolution_ns)
 
 
-def match(ranges: Seen, readings: Readings) -> tuple[int, int] | None:
-    """Give (offset_ns, error_ns): Kineto's clock less the recorder's in the middle of the window.
+def match_clocks(ranges: ClockRanges, readings: Readings) -> tuple[int, int] | None:
+    """Return (offset_ns, error_ns): Kineto's clock less the recorder's in the middle of the window.
 
     The error is half the tightest bracket at either edge (the file's resolution included) and half
     the drift between them, rounded up. ``None`` where the trace does not show the ranges that the
@@ -51,12 +51,12 @@ def match(ranges: Seen, readings: Readings) -> tuple[int, int] | None:
     if len(ranges.clock) != sum(len(edge) for edge in readings):
         return None
     spans = np.array(ranges.clock, np.int64)
-    edges, at = list[tuple[int, int]](), 0
+    edges, position = list[tuple[int, int]](), 0
     for edge in readings:
         if len(edge):
-            part = spans[at : at + len(edge)]
-            edges.append(_bracket(part[:, 0], part[:, 1], np.array(edge, np.int64)))
-            at += len(edge)
+            edge_spans = spans[position : position + len(edge)]
+            edges.append(_bracket(edge_spans[:, 0], edge_spans[:, 1], np.array(edge, np.int64)))
+            position += len(edge)
     middles = [low + high for low, high in edges]  # doubled: times stay integers
     drift = max(middles) - min(middles)
     widest = max(abs(high - low) for low, high in edges)
@@ -64,17 +64,17 @@ def match(ranges: Seen, readings: Readings) -> tuple[int, int] | None:
     return offset, -(-widest // 2) + ranges.resolution_ns - 1 + -(-drift // 4)
 
 
-def _ranges(trace: Trace, called: str) -> tuple[Int64, Int64]:
-    """Give start and end of the ranges of a name, in the order of time."""
+def _find_ranges(trace: Trace, range_name: str) -> tuple[Int64, Int64]:
+    """Return start and end of the ranges of a name, in the order of time."""
     events = trace.events
-    name = trace.names.index(called) if called in trace.names else -1
-    found = np.flatnonzero((events.name == name) & (events.end >= events.start))
-    found = found[np.argsort(events.start[found], kind="stable")]
-    return events.start[found] + trace.origin_ns, events.end[found] + trace.origin_ns
+    name_index = trace.names.index(range_name) if range_name in trace.names else -1
+    rows = np.flatnonzero((events.name == name_index) & (events.end >= events.start))
+    rows = rows[np.argsort(events.start[rows], kind="stable")]
+    return events.start[rows] + trace.origin_ns, events.end[rows] + trace.origin_ns
 
 
 def _bracket(start: Int64, end: Int64, readings: Int64) -> tuple[int, int]:
-    """Give the bounds of the offset that all ranges of an edge allow.
+    """Return the bounds of the offset that all ranges of an edge allow.
 
     Where they contradict one another (a clock was set meanwhile), the bounds of the tightest.
     """

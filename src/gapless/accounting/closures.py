@@ -15,49 +15,49 @@ _ZERO_GRAD = "Optimizer.zero_grad#"
 _NODE = "autograd::engine::evaluate_function"
 
 
-def closures(trace: Trace) -> dict[int, Lane]:
-    """Give for each thread the time in which its optimizers' steps ran a closure.
+def closure_lanes(trace: Trace) -> dict[int, Lane]:
+    """Return for each thread the time in which its optimizers' steps ran a closure.
 
     A step in which a backward pass runs has one: torch's optimizers call it before all else, so it
     lasts from the step's begin to the end of the last node of the graph. ``LBFGS`` calls it again:
     each further one begins where the gradients are cleared.
     """
     events = trace.events
-    steps, nodes = _named(trace, _STEP), _named(trace, _NODE)
+    steps, nodes = _find_events(trace, _STEP), _find_events(trace, _NODE)
     if not len(steps) or not len(nodes):
         return {}
     order = np.argsort(events.start[nodes], kind="stable")
     start, end = events.start[nodes][order], events.end[nodes][order]
-    cleared = _named(trace, _ZERO_GRAD)
-    found: dict[int, list[tuple[int, int]]] = {}
+    zero_grads = _find_events(trace, _ZERO_GRAD)
+    spans_by_track: dict[int, list[tuple[int, int]]] = {}
     for step in steps.tolist():
         track, lo, hi = int(events.track[step]), int(events.start[step]), int(events.end[step])
-        inside = slice(*np.searchsorted(start, (lo, hi)).tolist())
-        if inside.start == inside.stop:
+        node_slice = slice(*np.searchsorted(start, (lo, hi)).tolist())
+        if node_slice.start == node_slice.stop:
             continue
-        mine = cleared[(events.track[cleared] == track)]
-        again = events.start[mine]
-        begins = np.sort(again[(again > lo) & (again < hi)])
-        found.setdefault(track, []).extend(_each(start[inside], end[inside], begins, lo))
-    return {track: _lane(spans) for track, spans in found.items()}
+        own_zero_grads = zero_grads[(events.track[zero_grads] == track)]
+        clear_starts = events.start[own_zero_grads]
+        begins = np.sort(clear_starts[(clear_starts > lo) & (clear_starts < hi)])
+        spans_by_track.setdefault(track, []).extend(_step_closures(start[node_slice], end[node_slice], begins, lo))
+    return {track: _union_lane(spans) for track, spans in spans_by_track.items()}
 
 
-def _each(start: Int64, end: Int64, cleared: Int64, lo: int) -> list[tuple[int, int]]:
-    """Give the closures of one step: from where each began to the last node before the next."""
-    which = np.searchsorted(cleared, start, side="right")  # how often gradients were cleared before
-    first = np.flatnonzero(np.diff(which, prepend=-1))
-    last = np.maximum.reduceat(end, first).tolist()
-    begins = [lo, *(int(cleared[one - 1]) for one in which[first[1:]])]
-    return list(zip(begins, last, strict=True))
+def _step_closures(start: Int64, end: Int64, cleared_ns: Int64, lo: int) -> list[tuple[int, int]]:
+    """Return the closures of one step: from where each began to the last node before the next."""
+    n_cleared = np.searchsorted(cleared_ns, start, side="right")  # how often gradients were cleared before
+    first_rows = np.flatnonzero(np.diff(n_cleared, prepend=-1))
+    ends = np.maximum.reduceat(end, first_rows).tolist()
+    begins = [lo, *(int(cleared_ns[count - 1]) for count in n_cleared[first_rows[1:]])]
+    return list(zip(begins, ends, strict=True))
 
 
-def _lane(spans: list[tuple[int, int]]) -> Lane:
+def _union_lane(spans: list[tuple[int, int]]) -> Lane:
     bounds = np.array(spans, np.int64)
     return union(bounds[:, 0], bounds[:, 1]) if len(spans) else NO_LANE
 
 
-def _named(trace: Trace, prefix: str) -> Int64:
-    """Give host events whose name begins so, and which take time."""
+def _find_events(trace: Trace, prefix: str) -> Int64:
+    """Return host events whose name begins so, and which take time."""
     events = trace.events
     names = np.array([name.startswith(prefix) for name in trace.names], bool)
     if not names.any():

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gapless.accounting.activities import COMM, activities
-from gapless.accounting.gloo import carried
-from gapless.accounting.intervals import empty
+from gapless.accounting.activities import COMM, collect_activities
+from gapless.accounting.gloo import host_collectives
+from gapless.accounting.intervals import empty_column
 from gapless.accounting.steps import find_steps
-from gapless.accounting.threads import Threads, threads
+from gapless.accounting.threads import Threads, sort_threads
 from gapless.model.trace import Collective, Int64, Trace
 
 
@@ -33,7 +33,7 @@ class Collectives:
     event: Int64
     start: Int64
     end: Int64
-    what: tuple[Collective, ...]
+    calls: tuple[Collective, ...]
     step: Int64  # of the run, in which it was launched; −1: not known
 
 
@@ -42,173 +42,173 @@ class Arrivals:
     """For communication kernels of one rank: when and which rank came last, on its own axis."""
 
     event: Int64
-    last: Int64
+    last_start: Int64
     rank: Int64
-    matched: int  # collectives that all ranks of their group are known for
-    unmatched: int
+    n_matched: int  # collectives that all ranks of their group are known for
+    n_unmatched: int
     by_order: bool  # matched without sequence numbers
 
 
-NO_ARRIVALS = Arrivals(empty(), empty(), empty(), 0, 0, by_order=False)
+NO_ARRIVALS = Arrivals(empty_column(), empty_column(), empty_column(), 0, 0, by_order=False)
 
 
-def collectives(trace: Trace, first_step: int | None = None) -> Collectives:
+def gather_collectives(trace: Trace, first_step: int | None = None) -> Collectives:
     """Collect what ``match`` needs of one rank: small, so that many ranks fit in memory.
 
     ``first_step`` is the number that the first step of the capture has in its run.
     """
-    side = threads(trace)
-    acts = activities(trace, side)
+    host_threads = sort_threads(trace)
+    acts = collect_activities(trace, host_threads)
     if not len(acts):
-        own = carried(side)
+        on_host = host_collectives(host_threads)
         return Collectives(
             trace.rank,
             trace.origin_ns,
-            own.event,
-            own.start,
-            own.end,
-            own.what,
-            _steps(side, own.start, first_step),
+            on_host.event,
+            on_host.start,
+            on_host.end,
+            on_host.calls,
+            _run_steps(host_threads, on_host.start, first_step),
         )
     detail = trace.gpu.collective[trace.events.detail[acts.event]]
     rows = np.flatnonzero((acts.kind == COMM) & (detail >= 0))
     rows = rows[np.argsort(acts.start[rows], kind="stable")]
-    which: list[int] = detail[rows].tolist()
+    indices: list[int] = detail[rows].tolist()
     return Collectives(
         trace.rank,
         trace.origin_ns,
         acts.event[rows],
         acts.start[rows],
         acts.end[rows],
-        tuple(trace.collectives[at] for at in which),
-        _steps(side, acts.call_start[rows], first_step),
+        tuple(trace.collectives[index] for index in indices),
+        _run_steps(host_threads, acts.call_start[rows], first_step),
     )
 
 
-def _steps(side: Threads, at: Int64, first: int | None) -> Int64:
-    """Give the step of the run that each instant lies in, −1 where that is not known."""
-    steps = None if first is None else find_steps(side)
-    if first is None or steps is None or steps.numbers is None:
-        return np.full(len(at), -1)
-    place = np.searchsorted(steps.boundaries, at, side="right") - 1
-    return np.where((place >= 0) & (place < len(steps.numbers)), first + place, -1)
+def _run_steps(host_threads: Threads, instants: Int64, first_step: int | None) -> Int64:
+    """Return the step of the run that each instant lies in, −1 where that is not known."""
+    steps = None if first_step is None else find_steps(host_threads)
+    if first_step is None or steps is None or steps.numbers is None:
+        return np.full(len(instants), -1)
+    position = np.searchsorted(steps.boundaries, instants, side="right") - 1
+    return np.where((position >= 0) & (position < len(steps.numbers)), first_step + position, -1)
 
 
-_Group = tuple[str | None, str | None]  # a process group: its name and its ranks, as written
+_GroupKey = tuple[str | None, str | None]  # a process group: its name and its ranks, as written
 
 
 @dataclass(frozen=True)
 class _Member:
     """A rank's collectives in one process group: which rank (position), and which of its own."""
 
-    at: int
+    rank_index: int
     rows: list[int]
 
 
-def match(ranks: Sequence[Collectives]) -> tuple[Arrivals, ...]:
+def match_collectives(captures: Sequence[Collectives]) -> tuple[Arrivals, ...]:
     """Find for each rank's collectives when the last rank of their process group came."""
-    groups: dict[_Group, list[_Member]] = {}
-    for at, one in enumerate(ranks):
-        for group, rows in _by_group(one).items():
-            groups.setdefault(group, []).append(_Member(at, rows))
-    found: list[list[Arrivals]] = [[] for _ in ranks]
+    groups: dict[_GroupKey, list[_Member]] = {}
+    for rank_index, capture in enumerate(captures):
+        for group, rows in _rows_by_group(capture).items():
+            groups.setdefault(group, []).append(_Member(rank_index, rows))
+    arrivals_by_rank: list[list[Arrivals]] = [[] for _ in captures]
     for members in groups.values():
-        for member, arrivals in zip(members, _matched(members, ranks), strict=True):
-            found[member.at].append(arrivals)
-    return tuple(_put_together(parts) for parts in found)
+        for member, arrivals in zip(members, _match_group(members, captures), strict=True):
+            arrivals_by_rank[member.rank_index].append(arrivals)
+    return tuple(_concatenate(pieces) for pieces in arrivals_by_rank)
 
 
-def _by_group(one: Collectives) -> dict[_Group, list[int]]:
-    found: dict[_Group, list[int]] = {}
-    for row, what in enumerate(one.what):
-        found.setdefault((what.group, what.ranks), []).append(row)
-    return found
+def _rows_by_group(capture: Collectives) -> dict[_GroupKey, list[int]]:
+    rows_by_group: dict[_GroupKey, list[int]] = {}
+    for row, call in enumerate(capture.calls):
+        rows_by_group.setdefault((call.group, call.ranks), []).append(row)
+    return rows_by_group
 
 
-def _put_together(parts: Sequence[Arrivals]) -> Arrivals:
-    every = [NO_ARRIVALS, *parts]
+def _concatenate(pieces: Sequence[Arrivals]) -> Arrivals:
+    all_pieces = [NO_ARRIVALS, *pieces]
     return Arrivals(
-        np.concatenate([part.event for part in every]),
-        np.concatenate([part.last for part in every]),
-        np.concatenate([part.rank for part in every]),
-        sum(part.matched for part in every),
-        sum(part.unmatched for part in every),
-        any(part.by_order for part in every),
+        np.concatenate([piece.event for piece in all_pieces]),
+        np.concatenate([piece.last_start for piece in all_pieces]),
+        np.concatenate([piece.rank for piece in all_pieces]),
+        sum(piece.n_matched for piece in all_pieces),
+        sum(piece.n_unmatched for piece in all_pieces),
+        any(piece.by_order for piece in all_pieces),
     )
 
 
-def _matched(members: Sequence[_Member], ranks: Sequence[Collectives]) -> list[Arrivals]:
+def _match_group(members: Sequence[_Member], captures: Sequence[Collectives]) -> list[Arrivals]:
     """Match the collectives of one process group, if all of its ranks are there."""
-    own = [ranks[member.at] for member in members]
-    pairs = list(zip(own, members, strict=True))
-    numbered = all(one.what[row].seq is not None for one, member in pairs for row in member.rows)
-    stepped = not numbered and all((one.step[member.rows] >= 0).any() for one, member in pairs)
-    tables = [_keyed(member.rows, _heads(one, numbered, stepped)) for one, member in pairs]
-    alike = numbered or stepped or _same_order(members, ranks)
-    common = _common(tables, stepped=stepped) if _is_whole(members, ranks) and alike else []
+    group_captures = [captures[member.rank_index] for member in members]
+    pairs = list(zip(group_captures, members, strict=True))
+    numbered = all(capture.calls[row].seq is not None for capture, member in pairs for row in member.rows)
+    stepped = not numbered and all((capture.step[member.rows] >= 0).any() for capture, member in pairs)
+    tables = [_key_rows(member.rows, _match_heads(capture, numbered, stepped)) for capture, member in pairs]
+    is_alike = numbered or stepped or _has_same_order(members, captures)
+    common = _common_keys(tables, stepped=stepped) if _is_complete(members, captures) and is_alike else []
     rows = np.array([[table[key] for key in common] for table in tables], np.int64)
     if not common:
-        return [replace(NO_ARRIVALS, unmatched=len(member.rows)) for member in members]
-    start = np.stack([one.start[row] for one, row in zip(own, rows, strict=True)])
-    end = np.stack([one.end[row] for one, row in zip(own, rows, strict=True)])
-    apart = end - end[0]  # own axis less the first rank's: may be too large for exact floats
-    near = apart[:, :1]
-    offset = near[:, 0] + np.median(apart - near, axis=1).round().astype(np.int64)
+        return [replace(NO_ARRIVALS, n_unmatched=len(member.rows)) for member in members]
+    start = np.stack([capture.start[row] for capture, row in zip(group_captures, rows, strict=True)])
+    end = np.stack([capture.end[row] for capture, row in zip(group_captures, rows, strict=True)])
+    end_shifts = end - end[0]  # own axis less the first rank's: may be too large for exact floats
+    first_shift = end_shifts[:, :1]
+    offset = first_shift[:, 0] + np.median(end_shifts - first_shift, axis=1).round().astype(np.int64)
     aligned = start - offset[:, None]
-    last, late = aligned.max(axis=0), aligned.argmax(axis=0)
-    met = last < (end - offset[:, None]).min(axis=0)
-    met |= _is_named(members, ranks)  # else they may be of two groups, which never meet
-    numbers = np.array(
+    last_start, latest = aligned.max(axis=0), aligned.argmax(axis=0)
+    is_met = last_start < (end - offset[:, None]).min(axis=0)
+    is_met |= _is_named_group(members, captures)  # else they may be of two groups, which never meet
+    rank_numbers = np.array(
         [
-            member.at if one.rank is None else one.rank
-            for one, member in zip(own, members, strict=True)
+            member.rank_index if capture.rank is None else capture.rank
+            for capture, member in zip(group_captures, members, strict=True)
         ]
     )
     return [
         Arrivals(
-            one.event[row[met]],
-            last[met] + offset[at],
-            numbers[late[met]],
-            int(met.sum()),
-            len(members[at].rows) - int(met.sum()),
+            capture.event[row[is_met]],
+            last_start[is_met] + offset[index],
+            rank_numbers[latest[is_met]],
+            int(is_met.sum()),
+            len(members[index].rows) - int(is_met.sum()),
             not numbered and not stepped,
         )
-        for at, (one, row) in enumerate(zip(own, rows, strict=True))
+        for index, (capture, row) in enumerate(zip(group_captures, rows, strict=True))
     ]
 
 
 _Key = tuple[Hashable, int]  # what tells a collective from others, and which of those alike
 
 
-def _heads(one: Collectives, numbered: bool, stepped: bool) -> list[Hashable]:  # noqa: FBT001
-    """Give what a collective is known by on all ranks: its number, its step and kind, or nothing.
+def _match_heads(capture: Collectives, numbered: bool, stepped: bool) -> list[Hashable]:  # noqa: FBT001
+    """Return what a collective is known by on all ranks: its number, its step and kind, or nothing.
 
     ``None``: it cannot be matched.
     """
     if numbered:
-        return [what.seq for what in one.what]
+        return [call.seq for call in capture.calls]
     if not stepped:
-        return [0] * len(one.what)
-    steps: list[int] = one.step.tolist()
+        return [0] * len(capture.calls)
+    steps: list[int] = capture.step.tolist()
     return [
-        (step, replace(what, seq=None)) if step >= 0 else None
-        for step, what in zip(steps, one.what, strict=True)
+        (step, replace(call, seq=None)) if step >= 0 else None
+        for step, call in zip(steps, capture.calls, strict=True)
     ]
 
 
-def _keyed(rows: Sequence[int], heads: Sequence[Hashable]) -> dict[_Key, int]:
-    seen = Counter[Hashable]()
-    found: dict[_Key, int] = {}
+def _key_rows(rows: Sequence[int], heads: Sequence[Hashable]) -> dict[_Key, int]:
+    counts = Counter[Hashable]()
+    rows_by_key: dict[_Key, int] = {}
     for row in rows:
         head = heads[row]
         if head is not None:
-            found[head, seen[head]] = row
-            seen[head] += 1
-    return found
+            rows_by_key[head, counts[head]] = row
+            counts[head] += 1
+    return rows_by_key
 
 
-def _common(tables: Sequence[dict[_Key, int]], *, stepped: bool) -> list[_Key]:
-    """Give what all ranks have; of a step only what they have equally often."""
+def _common_keys(tables: Sequence[dict[_Key, int]], *, stepped: bool) -> list[_Key]:
+    """Return what all ranks have; of a step only what they have equally often."""
     common = [key for key in tables[0] if all(key in table for table in tables)]
     if not stepped:
         return common
@@ -216,22 +216,22 @@ def _common(tables: Sequence[dict[_Key, int]], *, stepped: bool) -> list[_Key]:
     return [key for key in common if len({count[key[0]] for count in counts}) == 1]
 
 
-def _is_named(members: Sequence[_Member], ranks: Sequence[Collectives]) -> bool:
-    first = members[0]
-    what = ranks[first.at].what[first.rows[0]]
-    return what.group is not None or what.ranks is not None
+def _is_named_group(members: Sequence[_Member], captures: Sequence[Collectives]) -> bool:
+    member = members[0]
+    call = captures[member.rank_index].calls[member.rows[0]]
+    return call.group is not None or call.ranks is not None
 
 
-def _is_whole(members: Sequence[_Member], ranks: Sequence[Collectives]) -> bool:
-    """Tell whether these are all ranks of a group; of one of unknown size, all that are known."""
-    first = members[0]
-    size = ranks[first.at].what[first.rows[0]].group_size
-    return len(members) > 1 and len(members) == (len(ranks) if size is None else size)
+def _is_complete(members: Sequence[_Member], captures: Sequence[Collectives]) -> bool:
+    """Return whether these are all ranks of a group; of one of unknown size, all that are known."""
+    member = members[0]
+    size = captures[member.rank_index].calls[member.rows[0]].group_size
+    return len(members) > 1 and len(members) == (len(captures) if size is None else size)
 
 
-def _same_order(members: Sequence[_Member], ranks: Sequence[Collectives]) -> bool:
-    def sequence(member: _Member) -> list[Collective]:
-        return [replace(ranks[member.at].what[row], seq=None) for row in member.rows]
+def _has_same_order(members: Sequence[_Member], captures: Sequence[Collectives]) -> bool:
+    def call_sequence(member: _Member) -> list[Collective]:
+        return [replace(captures[member.rank_index].calls[row], seq=None) for row in member.rows]
 
-    first = sequence(members[0])
-    return all(sequence(member) == first for member in members[1:])
+    reference = call_sequence(members[0])
+    return all(call_sequence(member) == reference for member in members[1:])

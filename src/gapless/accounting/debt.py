@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.accounting.activities import Activities
-from gapless.accounting.charges import Charges, stacked
-from gapless.accounting.host import Host
+from gapless.accounting.charges import Charges, stack_charges
+from gapless.accounting.host import HostSide
 from gapless.accounting.intervals import NO_LANE, Lane, cover, union
 from gapless.accounting.tags import ALLOC, SYNC
 from gapless.model import category
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64, Trace
 
-_RELABELLED = tuple(
+_RELABELLED_LEAVES = tuple(
     LEAF[leaf]
     for leaf in (
         "idle.host.python",
@@ -33,7 +33,7 @@ _PREFIXES = (
     "idle.io_main",
     "idle.host.unframed",
 )
-_KEPT = tuple(code for leaf, code in LEAF.items() if leaf.startswith(_PREFIXES))
+_KEEPING_LEAVES = tuple(code for leaf, code in LEAF.items() if leaf.startswith(_PREFIXES))
 _REFILL = LEAF["idle.sync.refill"]
 _NO_NAME, _ELSEWHERE = -1, -2  # in place of the stream that a synchronisation names
 
@@ -48,8 +48,8 @@ class Debt:
     expires: int
 
 
-def debts(host: Host, acts: Activities, bounds: Int64) -> list[Debt]:
-    """Give the debts of a device in order of time.
+def find_debts(host: HostSide, acts: Activities, bounds: Int64) -> list[Debt]:
+    """Return the debts of a device in order of time.
 
     Each expires at the second window boundary after its sync.
     """
@@ -58,89 +58,89 @@ def debts(host: Host, acts: Activities, bounds: Int64) -> list[Debt]:
     frames = host.threads.frames
     syncs = frames[np.isin(order[frames], (SYNC, ALLOC)) & (events.start[frames] >= bounds[0])]
     syncs = syncs[np.lexsort((syncs, events.start[syncs], events.end[syncs]))]
-    streams = _streams(acts)
-    named = _named_streams(trace, syncs, acts)
-    counted, found, limits = int(bounds[0]), list[Debt](), bounds.tolist()
+    streams = _collect_streams(acts)
+    stream_by_sync = _find_named_streams(trace, syncs, acts)
+    counted_until, debts, limits = int(bounds[0]), list[Debt](), bounds.tolist()
     rows = zip(
         syncs.tolist(),
         events.start[syncs].tolist(),
         events.end[syncs].tolist(),
-        named.tolist(),
+        stream_by_sync.tolist(),
         (order[syncs] == ALLOC).tolist(),
         strict=True,
     )
-    for sync, start, end, name, is_alloc in rows:
+    for sync, start, end, named_stream, is_alloc in rows:
         bound = [
-            (stream, last)
-            for stream, last in ((s, s.last_before(start)) for s in streams)
-            if last >= 0 and _is_bound(stream, last, end, name)
+            (stream, last_row)
+            for stream, last_row in ((stream, stream.last_before(start)) for stream in streams)
+            if last_row >= 0 and _is_bound(stream, last_row, end, named_stream)
         ]
-        if is_alloc and not any(stream.ends[last] > start for stream, last in bound):
+        if is_alloc and not any(stream.ends[last_row] > start for stream, last_row in bound):
             continue
-        amount = _running(bound, max(start, counted), end)
-        counted = max(counted, end)
+        amount = _measure_running(bound, max(start, counted_until), end)
+        counted_until = max(counted_until, end)
         if amount:
-            after = bisect_right(limits, end) + 1
-            expires = limits[after] if after < len(limits) else limits[-1] + 1
-            found.append(Debt(end, amount, sync, expires))
-    return found
+            boundary = bisect_right(limits, end) + 1
+            expires = limits[boundary] if boundary < len(limits) else limits[-1] + 1
+            debts.append(Debt(end, amount, sync, expires))
+    return debts
 
 
-def pay(free: Charges, owed: list[Debt]) -> tuple[Charges, list[Debt]]:
+def pay_debts(idle_charges: Charges, debts: list[Debt]) -> tuple[Charges, list[Debt]]:
     """Let the work of the training process in idle time pay what is owed, oldest debt first.
 
     Time is measured in payable nanoseconds: in that coordinate every debt is one interval, since
     debts are paid in the order in which they arise and expire in that order too. What is left is
     given back, for the idle time that follows.
     """
-    payable = np.isin(free.leaf, _RELABELLED) | np.isin(free.leaf, _KEPT) | free.home
+    payable = np.isin(idle_charges.leaf, _RELABELLED_LEAVES) | np.isin(idle_charges.leaf, _KEEPING_LEAVES) | idle_charges.is_loading
     rows = np.flatnonzero(payable)
-    upto = np.concatenate(([0], np.cumsum(free.end[rows] - free.start[rows])))
-    lane, left = _payments(owed, free.take(rows), upto)
+    payable_ns = np.concatenate(([0], np.cumsum(idle_charges.end[rows] - idle_charges.start[rows])))
+    lane, unpaid = _find_payments(debts, idle_charges.take(rows), payable_ns)
     if not len(lane):
-        return free, left
-    cut = cover(lane, upto[:-1], upto[1:])
+        return idle_charges, unpaid
+    cut = cover(lane, payable_ns[:-1], payable_ns[1:])
     source = rows[cut.query]
-    shift = free.start[source] - upto[cut.query]
-    paid = replace(free.take(source), start=cut.start + shift, end=cut.end + shift)
+    shift = idle_charges.start[source] - payable_ns[cut.query]
+    paying = replace(idle_charges.take(source), start=cut.start + shift, end=cut.end + shift)
     sync = np.where(cut.piece >= 0, lane.owner[cut.piece], -1)
-    relabelled = (sync >= 0) & np.isin(paid.leaf, _RELABELLED)
-    paid = replace(
-        paid,
-        leaf=np.where(relabelled, _REFILL, paid.leaf),
-        under=np.where(relabelled, paid.leaf, paid.under),
-        culprit=np.where(relabelled, sync, paid.culprit),
+    is_relabelled = (sync >= 0) & np.isin(paying.leaf, _RELABELLED_LEAVES)
+    paying = replace(
+        paying,
+        leaf=np.where(is_relabelled, _REFILL, paying.leaf),
+        under=np.where(is_relabelled, paying.leaf, paying.under),
+        culprit=np.where(is_relabelled, sync, paying.culprit),
         refill=sync,
     )
-    every = stacked([free.take(~payable), paid])
-    return every.take(np.argsort(every.start, kind="stable")), left
+    charges = stack_charges([idle_charges.take(~payable), paying])
+    return charges.take(np.argsort(charges.start, kind="stable")), unpaid
 
 
-def _payments(owed: list[Debt], work: Charges, upto: Int64) -> tuple[Lane, list[Debt]]:
-    """Give the stretches of payable time that pay, each owned by its sync, and what is left."""
-    if not owed or not len(work):
-        return NO_LANE, owed
+def _find_payments(debts: list[Debt], work: Charges, payable_ns: Int64) -> tuple[Lane, list[Debt]]:
+    """Return the stretches of payable time that pay, each owned by its sync, and what is left."""
+    if not debts or not len(work):
+        return NO_LANE, debts
 
-    def clock(at: Int64) -> list[int]:
-        piece = np.searchsorted(work.start, at, side="right") - 1
-        inside = np.minimum(at, work.end[piece]) - work.start[piece]
-        return np.where(piece >= 0, upto[piece] + inside, 0).tolist()
+    def to_payable(instants: Int64) -> list[int]:
+        piece = np.searchsorted(work.start, instants, side="right") - 1
+        inside = np.minimum(instants, work.end[piece]) - work.start[piece]
+        return np.where(piece >= 0, payable_ns[piece] + inside, 0).tolist()
 
-    begins = clock(np.array([debt.since for debt in owed], np.int64))
-    expires = clock(np.array([debt.expires for debt in owed], np.int64))
-    until = int(work.end[-1])
-    out, left, done = list[tuple[int, int, int]](), list[Debt](), 0
-    for debt, arises, limit in zip(owed, begins, expires, strict=True):
-        begin = max(arises, done)
+    begins = to_payable(np.array([debt.since for debt in debts], np.int64))
+    expires = to_payable(np.array([debt.expires for debt in debts], np.int64))
+    work_end = int(work.end[-1])
+    payments, unpaid, paid_until = list[tuple[int, int, int]](), list[Debt](), 0
+    for debt, arises, limit in zip(debts, begins, expires, strict=True):
+        begin = max(arises, paid_until)
         stop = max(begin, min(begin + debt.amount, limit))
         if stop > begin:
-            out.append((begin, stop, debt.sync))
-            done = stop
-        rest = debt.amount - (stop - begin)
-        if rest and debt.expires > until:
-            left.append(replace(debt, amount=rest))
-    columns = np.array(out, np.int64).reshape(-1, 3)
-    return Lane(columns[:, 0], columns[:, 1], columns[:, 2]), left
+            payments.append((begin, stop, debt.sync))
+            paid_until = stop
+        remaining_ns = debt.amount - (stop - begin)
+        if remaining_ns and debt.expires > work_end:
+            unpaid.append(replace(debt, amount=remaining_ns))
+    columns = np.array(payments, np.int64).reshape(-1, 3)
+    return Lane(columns[:, 0], columns[:, 1], columns[:, 2]), unpaid
 
 
 @dataclass(frozen=True)
@@ -148,64 +148,64 @@ class _Stream:
     """The activities of one stream in the order of their launches."""
 
     number: int
-    launched: Int64
+    launches: Int64
     starts: Int64
     ends: Int64
     reach: Int64  # the latest end so far
 
-    def last_before(self, at: int) -> int:
-        """Give the last activity that was enqueued before an instant, −1 without one."""
-        return int(np.searchsorted(self.launched, at)) - 1
+    def last_before(self, now_ns: int) -> int:
+        """Return the last activity that was enqueued before an instant, −1 without one."""
+        return int(np.searchsorted(self.launches, now_ns)) - 1
 
 
-def _streams(acts: Activities) -> list[_Stream]:
-    found: list[_Stream] = []
+def _collect_streams(acts: Activities) -> list[_Stream]:
+    streams: list[_Stream] = []
     for number in np.unique(acts.stream).tolist():
         rows = np.flatnonzero(acts.stream == number)
         rows = rows[np.lexsort((acts.start[rows], acts.call_start[rows]))]
         ends = acts.end[rows]
         reach = np.maximum.accumulate(ends)
-        found.append(_Stream(number, acts.call_start[rows], acts.start[rows], ends, reach))
-    return found
+        streams.append(_Stream(number, acts.call_start[rows], acts.start[rows], ends, reach))
+    return streams
 
 
-def _is_bound(stream: _Stream, last: int, end: int, named: int) -> bool:
-    return stream.number == named if named != _NO_NAME else bool(stream.ends[last] <= end)
+def _is_bound(stream: _Stream, last_row: int, end: int, named_stream: int) -> bool:
+    return stream.number == named_stream if named_stream != _NO_NAME else bool(stream.ends[last_row] <= end)
 
 
-def _running(bound: list[tuple[_Stream, int]], lo: int, hi: int) -> int:
+def _measure_running(bound: list[tuple[_Stream, int]], lo: int, hi: int) -> int:
     """Measure the time in ``[lo, hi)`` in which an enqueued activity of a bound stream runs."""
     starts, ends = list[Int64](), list[Int64]()
-    for stream, last in bound:
-        first = int(np.searchsorted(stream.reach, lo, side="right"))
-        s, e = stream.starts[first : last + 1], stream.ends[first : last + 1]
-        near = (e > lo) & (s < hi)
-        starts.append(np.maximum(s[near], lo))
-        ends.append(np.minimum(e[near], hi))
+    for stream, last_row in bound:
+        first_row = int(np.searchsorted(stream.reach, lo, side="right"))
+        s, e = stream.starts[first_row : last_row + 1], stream.ends[first_row : last_row + 1]
+        is_near = (e > lo) & (s < hi)
+        starts.append(np.maximum(s[is_near], lo))
+        ends.append(np.minimum(e[is_near], hi))
     if not starts:
         return 0
     lane = union(np.concatenate(starts), np.concatenate(ends))
     return int((lane.end - lane.start).sum())
 
 
-def _named_streams(trace: Trace, syncs: Int64, acts: Activities) -> Int64:
-    """Give the stream that a device's own record of a synchronisation names, or that it names none.
+def _find_named_streams(trace: Trace, syncs: Int64, acts: Activities) -> Int64:
+    """Return the stream that a device's own record of a synchronisation names, or that it names none.
 
     A record of another device than that of the activities names no stream of theirs.
     """
     events, gpu = trace.events, trace.gpu
     records = np.flatnonzero((events.category == category.SYNC) & (events.correlation > 0))
     detail = events.detail[records]
-    waited = gpu.wait_stream[detail]
-    stream = np.where(waited >= 0, waited, gpu.stream[detail])
-    whole = np.array(["Context" in name or "Device" in name for name in trace.names], bool)
-    stream = np.where(whole[events.name[records]] | (stream < 0), _NO_NAME, stream)
-    known = np.append(acts.device[:1], -1)
-    stream = np.where(np.isin(gpu.device[detail], known), stream, _ELSEWHERE)
+    wait_streams = gpu.wait_stream[detail]
+    stream = np.where(wait_streams >= 0, wait_streams, gpu.stream[detail])
+    is_device_wide = np.array(["Context" in name or "Device" in name for name in trace.names], bool)
+    stream = np.where(is_device_wide[events.name[records]] | (stream < 0), _NO_NAME, stream)
+    known_devices = np.append(acts.device[:1], -1)
+    stream = np.where(np.isin(gpu.device[detail], known_devices), stream, _ELSEWHERE)
     order = np.argsort(events.correlation[records], kind="stable")
     ids = events.correlation[records][order]
     if not len(ids):
         return np.full(len(syncs), _NO_NAME)
-    wanted = events.correlation[syncs]
-    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    return np.where((wanted > 0) & (ids[at] == wanted), stream[order][at], _NO_NAME)
+    sync_ids = events.correlation[syncs]
+    position = np.minimum(np.searchsorted(ids, sync_ids), len(ids) - 1)
+    return np.where((sync_ids > 0) & (ids[position] == sync_ids), stream[order][position], _NO_NAME)

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.accounting.activities import COMPUTE, D2H, H2D, P2P, Activities
-from gapless.accounting.ahead import ahead
-from gapless.accounting.charges import Charges, charges, stacked
+from gapless.accounting.ahead import map_ahead
+from gapless.accounting.charges import Charges, make_charges, stack_charges
 from gapless.accounting.collectives import Arrivals
-from gapless.accounting.debt import debts, pay
-from gapless.accounting.facets import Beneath
-from gapless.accounting.host import Host
-from gapless.accounting.idle import gaps, idle
-from gapless.accounting.intervals import Lane, part
+from gapless.accounting.debt import find_debts, pay_debts
+from gapless.accounting.facets import BackgroundLanes
+from gapless.accounting.host import HostSide
+from gapless.accounting.idle import idle_gaps, charge_idle
+from gapless.accounting.intervals import Lane, slice_lane
 from gapless.accounting.sweep import sweep_device
-from gapless.accounting.transfers import split, transfers
+from gapless.accounting.transfers import split_transfers, device_transfers
 from gapless.accounting.windows import as_lane
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64, Trace
@@ -33,8 +33,8 @@ class DevicePieces:
     hidden_copy: Int64
 
 
-def charged(
-    acts: Activities, classes: Int64, host: Host, bounds: Int64, arrivals: Arrivals
+def charge_device(
+    acts: Activities, classes: Int64, host: HostSide, bounds: Int64, arrivals: Arrivals
 ) -> Iterator[Charges]:
     """Charge a device's time, at least ``[G_0, G_K)``, batch by batch in order of time.
 
@@ -42,32 +42,32 @@ def charged(
     busy leaf of each activity. Batches keep the working memory of a long trace small.
     """
     owners = sweep_device(acts.start, acts.end, acts.kind)
-    free = gaps(owners, int(bounds[0]), int(bounds[-1]))
-    owed = debts(host, acts, bounds)
-    arrived = transfers(acts, host.threads.trace, arrivals)
-    heads = range(0, max(len(free), 1), _BATCH)
-    begins = [0, *np.searchsorted(owners.start, free.start[heads[1:]]).tolist(), len(owners)]
-    parts = (part(free, head, head + _BATCH) for head in heads)
-    charged_idle = ahead(lambda lane: idle(lane, acts, host), parts)
-    for one, first, last in zip(charged_idle, begins[:-1], begins[1:], strict=True):
-        idled, owed = pay(one, owed)
-        idled = replace(idled, query=np.full(len(idled), -1))
-        owned = _owned(part(owners, first, last), acts, classes, host.threads.trace)
-        every = stacked([split(owned, acts, arrived), idled])
-        yield every.take(np.argsort(every.start, kind="stable"))
+    idle_lane = idle_gaps(owners, int(bounds[0]), int(bounds[-1]))
+    debts = find_debts(host, acts, bounds)
+    comm_transfers = device_transfers(acts, host.threads.trace, arrivals)
+    heads = range(0, max(len(idle_lane), 1), _BATCH)
+    begins = [0, *np.searchsorted(owners.start, idle_lane.start[heads[1:]]).tolist(), len(owners)]
+    lanes = (slice_lane(idle_lane, head, head + _BATCH) for head in heads)
+    idle_batches = map_ahead(lambda lane: charge_idle(lane, acts, host), lanes)
+    for idle_batch, first_row, end_row in zip(idle_batches, begins[:-1], begins[1:], strict=True):
+        paid_idle, debts = pay_debts(idle_batch, debts)
+        paid_idle = replace(paid_idle, query=np.full(len(paid_idle), -1))
+        busy_charges = _charge_owners(slice_lane(owners, first_row, end_row), acts, classes, host.threads.trace)
+        charges = stack_charges([split_transfers(busy_charges, acts, comm_transfers), paid_idle])
+        yield charges.take(np.argsort(charges.start, kind="stable"))
 
 
-def tiled(acts: Activities, every: Charges, bounds: Int64, below: Beneath) -> DevicePieces:
+def tile_windows(acts: Activities, charges: Charges, bounds: Int64, background: BackgroundLanes) -> DevicePieces:
     """Cut what a device is charged with at its windows."""
-    pieces = every.cut_by(as_lane(bounds))
-    activity = every.query[np.searchsorted(every.start, pieces.start, side="right") - 1]
+    pieces = charges.cut_by(as_lane(bounds))
+    activity = charges.query[np.searchsorted(charges.start, pieces.start, side="right") - 1]
     kind = np.where(activity >= 0, acts.kind[activity], P2P)
-    comm, copy = below.hidden(kind, pieces.start, pieces.end)
+    comm, copy = background.measure_hidden(kind, pieces.start, pieces.end)
     return DevicePieces(pieces, activity, comm, copy)
 
 
-def leaves(acts: Activities, classes: Int64, trace: Trace, rows: Int64) -> Int64:
-    """Give the leaf of some activities while they own a device: ``classes`` for what computes."""
+def activity_leaves(acts: Activities, classes: Int64, trace: Trace, rows: Int64) -> Int64:
+    """Return the leaf of some activities while they own a device: ``classes`` for what computes."""
     kind = acts.kind[rows]
     names = trace.events.name[acts.event[rows]]
     pageable = np.array(["Pageable" in name for name in trace.names], bool)[names]
@@ -79,8 +79,8 @@ def leaves(acts: Activities, classes: Int64, trace: Trace, rows: Int64) -> Int64
     )
 
 
-def _owned(owners: Lane, acts: Activities, classes: Int64, trace: Trace) -> Charges:
+def _charge_owners(owners: Lane, acts: Activities, classes: Int64, trace: Trace) -> Charges:
     """Charge busy time to its owners (``query``: position in ``acts``), in order of time."""
-    leaf = leaves(acts, classes, trace, owners.owner)
+    leaf = activity_leaves(acts, classes, trace, owners.owner)
     culprit = acts.event[owners.owner]
-    return charges(owners.start, owners.end, leaf, culprit, query=owners.owner)
+    return make_charges(owners.start, owners.end, leaf, culprit, query=owners.owner)

@@ -23,19 +23,19 @@ _FORWARD = re.compile(  # operators that a model calls, and no formula of a grad
 _RECOMPUTE = re.compile(r"torch/utils/checkpoint\.py\(\d+\): (recompute_fn|unpack_hook)")
 
 
-def phases(threads: Threads, thread: Int64, at: Int64, operator: Int64) -> Int64:
-    """Give the phase (→ PHASES) of what a thread launched at an instant.
+def find_phases(threads: Threads, thread: Int64, instants: Int64, operator: Int64) -> Int64:
+    """Return the phase (→ PHASES) of what a thread launched at an instant.
 
     Without an operator (−1) around it the phase is unknown.
     """
-    phase = np.full(len(at), PHASES.index("unknown"))
+    phase = np.full(len(instants), PHASES.index("unknown"))
     phase[operator >= 0] = PHASES.index("forward")
-    phase[threads.within(_NODE, thread, at)] = PHASES.index("backward")
-    phase[threads.stepping(thread, at)] = PHASES.index("optimizer")
+    phase[threads.is_within(_NODE, thread, instants)] = PHASES.index("backward")
+    phase[threads.is_stepping(thread, instants)] = PHASES.index("optimizer")
     return phase
 
 
-def recomputes(threads: Threads, thread: Int64, at: Int64) -> Int64:
+def recompute_flags(threads: Threads, thread: Int64, instants: Int64) -> Int64:
     """Tell (1) what a forward launched again in the backward, because a checkpoint did not keep it.
 
     Re-entrant checkpoints run it inside their own node and outside any node that the inner backward
@@ -43,55 +43,55 @@ def recomputes(threads: Threads, thread: Int64, at: Int64) -> Int64:
     frames show it, else operators in that node which only a forward calls. What such a node
     computes itself counts with it: it is one operator beside all those of a checkpoint.
     """
-    hooked = threads.within(_RECOMPUTE, thread, at)
-    again = threads.within(_CHECKPOINT_NODE, thread, at)
-    reentrant = again & ~threads.within(_INNER_NODE, thread, at)
-    return (hooked | reentrant | (_unpacking(threads, thread, at) & ~again)).astype(np.int64)
+    in_hook = threads.is_within(_RECOMPUTE, thread, instants)
+    in_checkpoint = threads.is_within(_CHECKPOINT_NODE, thread, instants)
+    is_reentrant = in_checkpoint & ~threads.is_within(_INNER_NODE, thread, instants)
+    return (in_hook | is_reentrant | (_is_unpacking(threads, thread, instants) & ~in_checkpoint)).astype(np.int64)
 
 
-def _unpacking(threads: Threads, thread: Int64, at: Int64) -> Bool:
+def _is_unpacking(threads: Threads, thread: Int64, instants: Int64) -> Bool:
     """Tell what was launched inside a node in which operators of a forward run."""
     events = threads.trace.events
-    found = np.zeros(len(at), bool)
-    nodes, forward = _named(threads, _NODE_OF), _named(threads, _FORWARD)
+    unpacks = np.zeros(len(instants), bool)
+    nodes, forward = _find_operators(threads, _NODE_OF), _find_operators(threads, _FORWARD)
     for track in np.unique(events.track[nodes]).tolist():
-        mine = nodes[events.track[nodes] == track]
+        track_nodes = nodes[events.track[nodes] == track]
         inner = forward[events.track[forward] == track]
-        lane = union(events.start[mine], events.end[mine])
-        asked = piece_at(lane, events.start[inner])
+        lane = union(events.start[track_nodes], events.end[track_nodes])
+        pieces = piece_at(lane, events.start[inner])
         holds = np.zeros(len(lane) + 1, bool)  # the last: of what is in none
-        holds[asked[asked >= 0]] = True
+        holds[pieces[pieces >= 0]] = True
         rows = np.flatnonzero(thread == track)
-        found[rows] = holds[piece_at(lane, at[rows])]
-    return found
+        unpacks[rows] = holds[piece_at(lane, instants[rows])]
+    return unpacks
 
 
-def _named(threads: Threads, pattern: re.Pattern[str]) -> Int64:
-    """Give the operators whose name matches."""
+def _find_operators(threads: Threads, pattern: re.Pattern[str]) -> Int64:
+    """Return the operators whose name matches."""
     trace = threads.trace
     names = np.array([pattern.search(name) is not None for name in trace.names], bool)
     return np.flatnonzero(names[trace.events.name] & (trace.events.category == category.CPU_OP))
 
 
 @dataclass(frozen=True)
-class Beneath:
+class BackgroundLanes:
     """When a device communicates and copies, whoever owns its time."""
 
     comm: Lane
     copies: Lane
 
-    def hidden(self, kind: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64]:
+    def measure_hidden(self, kind: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64]:
         """Measure the communication and the copies beneath stretches owned by some kind, in ns."""
         below_comm = np.where(kind < COMM, overlap(self.comm, start, end), 0)
         below_copy = np.where(kind < H2D, overlap(self.copies, start, end), 0)
         return below_comm, below_copy
 
 
-def beneath(acts: Activities) -> Beneath:
+def background_lanes(acts: Activities) -> BackgroundLanes:
     """Find when the device of some activities communicates and copies."""
-    return Beneath(_running(acts, (COMM,)), _running(acts, (H2D, D2H, P2P)))
+    return BackgroundLanes(_running_lane(acts, (COMM,)), _running_lane(acts, (H2D, D2H, P2P)))
 
 
-def _running(acts: Activities, kinds: tuple[int, ...]) -> Lane:
+def _running_lane(acts: Activities, kinds: tuple[int, ...]) -> Lane:
     rows = np.isin(acts.kind, kinds)
     return union(acts.start[rows], acts.end[rows])

@@ -11,7 +11,7 @@ from typing import Final, cast
 import numpy as np
 
 from gapless.accounting.intervals import piece_at, union
-from gapless.accounting.nesting import parents
+from gapless.accounting.nesting import find_parents
 from gapless.accounting.steps import find_steps
 from gapless.accounting.threads import Bool, Threads
 from gapless.model import category
@@ -21,25 +21,25 @@ PLAIN, USED, SPARE = range(3)  # made no nodes; some that a backward pass needs;
 Sizes = tuple[int, ...]
 _NODE: Final = re.compile(r"^autograd::engine::evaluate_function")
 _GRADIENT: Final = re.compile(r"Backward\d*$")  # a node's own work: its inputs are gradients
-_STORED: Final = re.compile(r"AccumulateGrad$")  # its input is as large as the parameter
-_OWN: Final = re.compile(rf"{_NODE.pattern}|{_GRADIENT.pattern}|^torch::autograd::")
-_BESIDE: Final = re.compile(  # no part of a model's passes
+_ACCUMULATE: Final = re.compile(r"AccumulateGrad$")  # its input is as large as the parameter
+_ENGINE_OPERATOR: Final = re.compile(rf"{_NODE.pattern}|{_GRADIENT.pattern}|^torch::autograd::")
+_OUTSIDE_PASSES: Final = re.compile(  # no part of a model's passes
     r"^enumerate\(DataLoader\)|^Optimizer\.zero_grad#|^gapless:(iter|look|save|logging|eval)$"
 )
 _CAST: Final = re.compile(r"^aten::(to|_to_copy)$")
 _CAST_NODE: Final = re.compile(r"ToCopyBackward\d*$")  # autocast keeps weights for the next pass
-_SIZED: Final = re.compile(r"^aten::(\w+_like|new_\w+|broadcast_tensors)$")
+_SIZES_ONLY: Final = re.compile(r"^aten::(\w+_like|new_\w+|broadcast_tensors)$")
 _COMPILED: Final = re.compile(r"Compiled|^triton_|^graph_\d+_cpp_")  # inputs are not all told
-_OURS: Final = re.compile(r"^gapless:")
+_GAPLESS_RANGE: Final = re.compile(r"^gapless:")
 _NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList"})
-_LEAST: Final = 0.001  # of the steps: where less is spent nobody looks closer
-_FEWEST: Final = 0.01  # of the nodes that were made
-_MOST: Final = 300_000  # operators, each of which is looked at
+_MIN_SPARE_SHARE: Final = 0.001  # of the steps: where less is spent nobody looks closer
+_MIN_NODE_SHARE: Final = 0.01  # of the nodes that were made
+_MAX_OPERATORS: Final = 300_000  # operators, each of which is looked at
 _NEVER: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Calls:
+class GraphCalls:
     """The outermost operators of the training thread in whole steps, beside backward passes."""
 
     event: Int64
@@ -47,177 +47,177 @@ class Calls:
     end: Int64
     step: Int64
     steps: int
-    part: Int64  # how often the thread itself had evaluated nodes before
+    segment: Int64  # how often the thread itself had evaluated nodes before
     key: Int64  # the same for the same operator with inputs of the same sizes
     state: Int64
-    casts: Bool
-    sized: Bool  # it asks for the sizes of its inputs alone
-    opaque: Bool  # what it takes is not known
-    first: Int64  # the numbers of the nodes that it made: from here …
-    following: Int64  # … up to here
+    is_cast: Bool
+    sizes_only: Bool  # it asks for the sizes of its inputs alone
+    is_opaque: Bool  # what it takes is not known
+    first_node: Int64  # the numbers of the nodes that it made: from here …
+    next_node: Int64  # … up to here
     detail: Int64  # → sizes
     sizes: tuple[frozenset[Sizes], ...]  # of the tensors among the inputs, by shape
     gradients: dict[int, frozenset[Sizes]]  # of results, by the number of a node
     parameters: frozenset[Sizes]
 
-    def taken(self, at: int) -> frozenset[Sizes]:
-        """Give the sizes of the tensors that a call takes."""
-        detail = int(self.detail[at])
+    def input_sizes(self, index: int) -> frozenset[Sizes]:
+        """Return the sizes of the tensors that a call takes."""
+        detail = int(self.detail[index])
         return self.sizes[detail] if detail >= 0 else frozenset()
 
-    def given(self, at: int) -> frozenset[Sizes]:
-        """Give the sizes of what a call gives, as far as a backward pass needs its nodes."""
-        if self.state[at] != USED:
+    def output_sizes(self, index: int) -> frozenset[Sizes]:
+        """Return the sizes of what a call gives, as far as a backward pass needs its nodes."""
+        if self.state[index] != USED:
             return frozenset()
-        numbers = range(int(self.first[at]), max(int(self.first[at]) + 1, int(self.following[at])))
-        known = (self.gradients[one] for one in numbers if one in self.gradients)
-        return frozenset[Sizes]().union(*known)
+        numbers = range(int(self.first_node[index]), max(int(self.first_node[index]) + 1, int(self.next_node[index])))
+        gradients = (self.gradients[number] for number in numbers if number in self.gradients)
+        return frozenset[Sizes]().union(*gradients)
 
 
-def graphed(threads: Threads) -> Calls | None:
-    """Give the calls; ``None`` where all of them are needed, or which are cannot be told."""
+def graph_calls(threads: Threads) -> GraphCalls | None:
+    """Return the calls; ``None`` where all of them are needed, or which are cannot be told."""
     trace, steps = threads.trace, find_steps(threads)
     events = trace.events
-    nodes = _operators(trace, _NODE)
-    if steps is None or steps.numbers is None or not _leaves_some(threads, nodes):
+    nodes = _find_operators(trace, _NODE)
+    if steps is None or steps.numbers is None or not _has_unused_nodes(threads, nodes):
         return None
-    rows, part, first, following = _called(threads, nodes)
+    rows, segment, first_node, next_node = _outermost_calls(threads, nodes)
     step = np.searchsorted(steps.boundaries, events.start[rows], side="right") - 1
-    casts = _matches(trace, _CAST)[events.name[rows]]
-    kept = nodes[~_matches(trace, _CAST_NODE)[events.name[nodes]]]
-    by_all, by_kept = (_states(first, following, events.correlation[one]) for one in (nodes, kept))
-    state = np.where(casts, by_all, by_kept)
-    whole = (step >= 0) & (step < len(steps.numbers))
-    spent = (events.end[rows] - events.start[rows])[whole & (state == SPARE)].sum()
-    length = steps.boundaries[-1] - steps.boundaries[0]
-    if spent < _LEAST * length or np.count_nonzero(whole) > _MOST:
+    is_cast = _name_mask(trace, _CAST)[events.name[rows]]
+    kept_nodes = nodes[~_name_mask(trace, _CAST_NODE)[events.name[nodes]]]
+    by_all, by_kept = (_node_states(first_node, next_node, events.correlation[node_rows]) for node_rows in (nodes, kept_nodes))
+    state = np.where(is_cast, by_all, by_kept)
+    in_steps = (step >= 0) & (step < len(steps.numbers))
+    spare_ns = (events.end[rows] - events.start[rows])[in_steps & (state == SPARE)].sum()
+    steps_ns = steps.boundaries[-1] - steps.boundaries[0]
+    if spare_ns < _MIN_SPARE_SHARE * steps_ns or np.count_nonzero(in_steps) > _MAX_OPERATORS:
         return None
-    rows, sizes = rows[whole], tuple(map(_tensors, trace.shapes))
-    return Calls(
+    rows, sizes = rows[in_steps], tuple(map(_tensor_sizes, trace.shapes))
+    return GraphCalls(
         event=rows,
         start=events.start[rows],
         end=events.end[rows],
-        step=step[whole],
+        step=step[in_steps],
         steps=len(steps.numbers),
-        part=part[whole],
-        key=_keys(trace, rows),
-        state=state[whole],
-        casts=casts[whole],
-        sized=_matches(trace, _SIZED)[events.name[rows]],
-        opaque=_opaque(trace, rows),
-        first=first[whole],
-        following=following[whole],
+        segment=segment[in_steps],
+        key=_call_keys(trace, rows),
+        state=state[in_steps],
+        is_cast=is_cast[in_steps],
+        sizes_only=_name_mask(trace, _SIZES_ONLY)[events.name[rows]],
+        is_opaque=_is_opaque(trace, rows),
+        first_node=first_node[in_steps],
+        next_node=next_node[in_steps],
         detail=events.detail[rows].astype(np.int64),
         sizes=sizes,
-        gradients=_gradients(trace, sizes),
-        parameters=_parameters(trace, sizes),
+        gradients=_gradient_sizes(trace, sizes),
+        parameters=_parameter_sizes(trace, sizes),
     )
 
 
-def _leaves_some(threads: Threads, nodes: Int64) -> bool:
-    """Tell whether the nodes that the training thread made are more than backward passes used."""
+def _has_unused_nodes(threads: Threads, nodes: Int64) -> bool:
+    """Return whether the nodes that the training thread made are more than backward passes used."""
     events = threads.trace.events
-    mine = (events.category == category.CPU_OP) & (events.track == threads.main)
-    made, used = events.correlation[mine], np.unique(events.correlation[nodes])
-    made, used = made[made >= 0], used[used >= 0]
-    if not len(made) or not len(used):
+    on_main = (events.category == category.CPU_OP) & (events.track == threads.main)
+    node_numbers, used_numbers = events.correlation[on_main], np.unique(events.correlation[nodes])
+    node_numbers, used_numbers = node_numbers[node_numbers >= 0], used_numbers[used_numbers >= 0]
+    if not len(node_numbers) or not len(used_numbers):
         return False
-    first, last = int(made.min()), int(made.max())
-    count = np.count_nonzero((used >= first) & (used < last))
-    return bool(last - first - count >= _FEWEST * (last - first))
+    lowest, highest = int(node_numbers.min()), int(node_numbers.max())
+    count = np.count_nonzero((used_numbers >= lowest) & (used_numbers < highest))
+    return bool(highest - lowest - count >= _MIN_NODE_SHARE * (highest - lowest))
 
 
-def _called(threads: Threads, nodes: Int64) -> tuple[Int64, Int64, Int64, Int64]:
-    """Give the outermost operators in order, the part of each, and the numbers of its nodes."""
+def _outermost_calls(threads: Threads, nodes: Int64) -> tuple[Int64, Int64, Int64, Int64]:
+    """Return the outermost operators in order, the part of each, and the numbers of its nodes."""
     trace, events = threads.trace, threads.trace.events
-    mine = np.flatnonzero((events.category == category.CPU_OP) & (events.track == threads.main))
-    mine = mine[events.end[mine] > events.start[mine]]
-    mine = mine[np.argsort(events.start[mine], kind="stable")]
-    back = nodes[events.track[nodes] == threads.main]
-    engine = union(events.start[back], events.end[back])
-    inside = piece_at(engine, events.start[mine]) >= 0
-    numbered = events.correlation[mine] >= 0
+    operators = np.flatnonzero((events.category == category.CPU_OP) & (events.track == threads.main))
+    operators = operators[events.end[operators] > events.start[operators]]
+    operators = operators[np.argsort(events.start[operators], kind="stable")]
+    main_nodes = nodes[events.track[nodes] == threads.main]
+    engine = union(events.start[main_nodes], events.end[main_nodes])
+    in_engine = piece_at(engine, events.start[operators]) >= 0
+    has_number = events.correlation[operators] >= 0
     # A backward pass that makes a graph itself numbers nodes, too: those are no operator's before.
-    grown = mine[inside & numbered & ~_matches(trace, _OWN)[events.name[mine]]]
-    rows = mine[~inside]
-    rows = rows[parents(events.start[rows], events.end[rows]) < 0]
-    track, begun = events.track[rows].astype(np.int64), events.start[rows]
-    rows = rows[~threads.within(_BESIDE, track, begun) & ~threads.stepping(track, begun)]
-    part = np.searchsorted(engine.start, events.start[rows])
-    return rows, part, *_numbers(trace, rows, mine[~inside & numbered], grown)
+    graph_makers = operators[in_engine & has_number & ~_name_mask(trace, _ENGINE_OPERATOR)[events.name[operators]]]
+    rows = operators[~in_engine]
+    rows = rows[find_parents(events.start[rows], events.end[rows]) < 0]
+    track, starts = events.track[rows].astype(np.int64), events.start[rows]
+    rows = rows[~threads.is_within(_OUTSIDE_PASSES, track, starts) & ~threads.is_stepping(track, starts)]
+    segment = np.searchsorted(engine.start, events.start[rows])
+    return rows, segment, *_node_numbers(trace, rows, operators[~in_engine & has_number], graph_makers)
 
 
-def _numbers(trace: Trace, rows: Int64, numbered: Int64, grown: Int64) -> tuple[Int64, Int64]:
-    """Give the number that came next when each operator began, and when it had ended."""
+def _node_numbers(trace: Trace, rows: Int64, numbered: Int64, graph_makers: Int64) -> tuple[Int64, Int64]:
+    """Return the number that came next when each operator began, and when it had ended."""
     events = trace.events
-    first, end = events.correlation[rows], events.end[rows]
-    at = np.searchsorted(events.start[numbered], end)
-    following = np.append(events.correlation[numbered], -1)[at]
-    then = np.append(events.start[numbered], _NEVER)[at]
-    own = np.searchsorted(events.start[grown], end) == np.searchsorted(events.start[grown], then)
-    return first, np.where(own, following, -1)
+    first_node, end = events.correlation[rows], events.end[rows]
+    position = np.searchsorted(events.start[numbered], end)
+    next_node = np.append(events.correlation[numbered], -1)[position]
+    next_start = np.append(events.start[numbered], _NEVER)[position]
+    is_adjacent = np.searchsorted(events.start[graph_makers], end) == np.searchsorted(events.start[graph_makers], next_start)
+    return first_node, np.where(is_adjacent, next_node, -1)
 
 
-def _states(first: Int64, following: Int64, used: Int64) -> Int64:
+def _node_states(first_node: Int64, next_node: Int64, used_nodes: Int64) -> Int64:
     """Tell what operators made: of one that no other follows its first node alone can be told."""
-    upto, used = np.where(following < 0, first + 1, following), np.unique(used[used >= 0])
-    needed = np.append(used, _NEVER)[np.searchsorted(used, first)] < upto
-    spare = np.where(following > first, SPARE, PLAIN)
-    return np.where(first < 0, PLAIN, np.where(needed, USED, spare))
+    end_node, used_nodes = np.where(next_node < 0, first_node + 1, next_node), np.unique(used_nodes[used_nodes >= 0])
+    is_needed = np.append(used_nodes, _NEVER)[np.searchsorted(used_nodes, first_node)] < end_node
+    if_unneeded = np.where(next_node > first_node, SPARE, PLAIN)
+    return np.where(first_node < 0, PLAIN, np.where(is_needed, USED, if_unneeded))
 
 
 # ── Sizes ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _keys(trace: Trace, rows: Int64) -> Int64:
-    """Give a number for what was called: the operator, and the sizes of all of its inputs."""
+def _call_keys(trace: Trace, rows: Int64) -> Int64:
+    """Return a number for what was called: the operator, and the sizes of all of its inputs."""
     distinct: dict[tuple[object, ...], int] = {}
-    sizes = [distinct.setdefault(one.dims, len(distinct)) for one in trace.shapes]
+    sizes = [distinct.setdefault(shape.dims, len(distinct)) for shape in trace.shapes]
     by_shape = np.array([*sizes, len(distinct)], np.int64)  # the last: of what has no shape
     events = trace.events
     return events.name[rows].astype(np.int64) * (len(distinct) + 1) + by_shape[events.detail[rows]]
 
 
-def _opaque(trace: Trace, rows: Int64) -> Bool:
+def _is_opaque(trace: Trace, rows: Int64) -> Bool:
     """Tell which calls are of compiled code, or have no inputs that were recorded."""
     events = trace.events
-    told = np.array([*(bool(one.types) for one in trace.shapes), False], bool)
+    has_types = np.array([*(bool(shape.types) for shape in trace.shapes), False], bool)
     name = events.name[rows]
-    hidden = ~told[events.detail[rows]] & ~_matches(trace, _OURS)[name]
-    return hidden | _matches(trace, _COMPILED)[name]
+    is_untyped = ~has_types[events.detail[rows]] & ~_name_mask(trace, _GAPLESS_RANGE)[name]
+    return is_untyped | _name_mask(trace, _COMPILED)[name]
 
 
-def _tensors(shape: Shape) -> frozenset[Sizes]:
-    """Give the sizes of the tensors among some inputs; () is a tensor of one number."""
-    found: set[Sizes] = set()
+def _tensor_sizes(shape: Shape) -> frozenset[Sizes]:
+    """Return the sizes of the tensors among some inputs; () is a tensor of one number."""
+    sizes: set[Sizes] = set()
     for dims, kind in zip(shape.dims, shape.types, strict=False):
         if kind not in _NO_TENSOR and isinstance(dims, tuple):
-            parts = cast("tuple[object, ...]", dims)
-            several = any(isinstance(one, tuple) for one in parts) or kind == "TensorList"
-            found.update(cast("tuple[Sizes, ...]", parts if several else (parts,)))
-    return frozenset(found)
+            members = cast("tuple[object, ...]", dims)
+            is_list = any(isinstance(dim, tuple) for dim in members) or kind == "TensorList"
+            sizes.update(cast("tuple[Sizes, ...]", members if is_list else (members,)))
+    return frozenset(sizes)
 
 
-def _gradients(trace: Trace, sizes: tuple[frozenset[Sizes], ...]) -> dict[int, frozenset[Sizes]]:
-    """Give the sizes of what each evaluated node was given: those of what its operator gave."""
+def _gradient_sizes(trace: Trace, sizes: tuple[frozenset[Sizes], ...]) -> dict[int, frozenset[Sizes]]:
+    """Return the sizes of what each evaluated node was given: those of what its operator gave."""
     events = trace.events
-    rows = _operators(trace, _GRADIENT)
+    rows = _find_operators(trace, _GRADIENT)
     rows = rows[(events.detail[rows] >= 0) & (events.correlation[rows] >= 0)]
     numbers, details = events.correlation[rows].tolist(), events.detail[rows].tolist()
-    return {one: sizes[detail] for one, detail in zip(numbers, details, strict=True)}
+    return {number: sizes[detail] for number, detail in zip(numbers, details, strict=True)}
 
 
-def _parameters(trace: Trace, sizes: tuple[frozenset[Sizes], ...]) -> frozenset[Sizes]:
-    """Give the sizes of what gradients are stored for."""
-    details: list[int] = np.unique(trace.events.detail[_operators(trace, _STORED)]).tolist()
-    return frozenset[Sizes]().union(*(sizes[one] for one in details if one >= 0))
+def _parameter_sizes(trace: Trace, sizes: tuple[frozenset[Sizes], ...]) -> frozenset[Sizes]:
+    """Return the sizes of what gradients are stored for."""
+    details: list[int] = np.unique(trace.events.detail[_find_operators(trace, _ACCUMULATE)]).tolist()
+    return frozenset[Sizes]().union(*(sizes[detail] for detail in details if detail >= 0))
 
 
-def _operators(trace: Trace, pattern: re.Pattern[str]) -> Int64:
+def _find_operators(trace: Trace, pattern: re.Pattern[str]) -> Int64:
     events = trace.events
-    named = _matches(trace, pattern)[events.name]
-    return np.flatnonzero(named & (events.category == category.CPU_OP))
+    is_match = _name_mask(trace, pattern)[events.name]
+    return np.flatnonzero(is_match & (events.category == category.CPU_OP))
 
 
-def _matches(trace: Trace, pattern: re.Pattern[str]) -> Bool:
+def _name_mask(trace: Trace, pattern: re.Pattern[str]) -> Bool:
     return np.array([pattern.search(name) is not None for name in trace.names], bool)

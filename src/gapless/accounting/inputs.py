@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapless.accounting.charges import Bool
-from gapless.model.ledger import WHYS
+from gapless.model.ledger import TC_MISS_REASONS
 from gapless.model.trace import Int64, Shape, Trace
 
 _HALVES = frozenset({"c10::Half", "c10::BFloat16", "half", "bfloat16"})
@@ -15,7 +15,7 @@ _HALF_STEP, _SINGLE_STEP = 8, 4  # elements: tensor cores want multiples at 16 b
 
 
 @dataclass(frozen=True)
-class Inputs:
+class OperatorInputs:
     """One entry a set of shapes of the trace, and one more, at −1, for an operator without any."""
 
     restrided: Bool  # the first two tensors have equal dtypes and sizes, and different strides
@@ -23,25 +23,25 @@ class Inputs:
     why: Int64  # → WHYS: why an operator of this kind would not use tensor cores
 
 
-def inputs(trace: Trace) -> Inputs:
+def operator_inputs(trace: Trace) -> OperatorInputs:
     """Look at every distinct set of recorded inputs once."""
-    every = [*trace.shapes, Shape()]
-    return Inputs(
-        np.array([_restrided(shape) for shape in every], bool),
-        np.array([_recast(shape) for shape in every], bool),
-        np.array([WHYS.index(_why(shape)) for shape in every], np.int64),
+    shapes = [*trace.shapes, Shape()]
+    return OperatorInputs(
+        np.array([_is_restrided(shape) for shape in shapes], bool),
+        np.array([_is_recast(shape) for shape in shapes], bool),
+        np.array([TC_MISS_REASONS.index(_find_reason(shape)) for shape in shapes], np.int64),
     )
 
 
 def _tensors(shape: Shape) -> list[tuple[tuple[int, ...], object, str]]:
-    """Give sizes, strides and dtype of the arguments that are tensors."""
-    found: list[tuple[tuple[int, ...], object, str]] = []
-    for at, (dims, dtype) in enumerate(zip(shape.dims, shape.types, strict=False)):
+    """Return sizes, strides and dtype of the arguments that are tensors."""
+    tensors: list[tuple[tuple[int, ...], object, str]] = []
+    for position, (dims, dtype) in enumerate(zip(shape.dims, shape.types, strict=False)):
         sizes = _sizes(dims)
         if sizes is not None and dtype not in ("", "Scalar", "ScalarList", "TensorList"):
-            strides = shape.strides[at] if at < len(shape.strides) else None
-            found.append((sizes, strides, dtype))
-    return found
+            strides = shape.strides[position] if position < len(shape.strides) else None
+            tensors.append((sizes, strides, dtype))
+    return tensors
 
 
 def _sizes(dims: object) -> tuple[int, ...] | None:
@@ -51,16 +51,16 @@ def _sizes(dims: object) -> tuple[int, ...] | None:
     return tuple(sizes) if len(sizes) == len(dims) else None  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _restrided(shape: Shape) -> bool:
+def _is_restrided(shape: Shape) -> bool:
     match _tensors(shape)[:2]:
         case [(sizes, strides, dtype), (other_sizes, other_strides, other_dtype)]:
-            same = sizes == other_sizes and dtype == other_dtype
-            return same and strides is not None and strides != other_strides
+            is_same = sizes == other_sizes and dtype == other_dtype
+            return is_same and strides is not None and strides != other_strides
         case _:
             return False
 
 
-def _recast(shape: Shape) -> bool:
+def _is_recast(shape: Shape) -> bool:
     match _tensors(shape)[:2]:
         case [(_, _, dtype), (_, _, other)]:
             return dtype != other
@@ -68,8 +68,8 @@ def _recast(shape: Shape) -> bool:
             return False
 
 
-def _why(shape: Shape) -> str:
-    """Give the first reason that inputs can show; nothing where they were not recorded."""
+def _find_reason(shape: Shape) -> str:
+    """Return the first reason that inputs can show; nothing where they were not recorded."""
     tensors = _tensors(shape)
     if not tensors:
         return ""

@@ -34,12 +34,12 @@ class Cut:
     piece: Int64
 
 
-def empty() -> Int64:
-    """Give a column of no rows."""
+def empty_column() -> Int64:
+    """Return a column of no rows."""
     return np.empty(0, np.int64)
 
 
-NO_LANE = Lane(empty(), empty(), empty())
+NO_LANE = Lane(empty_column(), empty_column(), empty_column())
 
 
 def cover(lane: Lane, lo: Int64, hi: Int64) -> Cut:
@@ -47,32 +47,32 @@ def cover(lane: Lane, lo: Int64, hi: Int64) -> Cut:
     if not len(lane) or not len(lo):
         query = np.flatnonzero(lo < hi)
         return Cut(query, lo[query], hi[query], np.full(len(query), -1))
-    first = np.searchsorted(lane.end, lo, side="right")
-    met = np.maximum(np.searchsorted(lane.start, hi, side="left") - first, 0)
+    first_piece = np.searchsorted(lane.end, lo, side="right")
+    n_met = np.maximum(np.searchsorted(lane.start, hi, side="left") - first_piece, 0)
     # What a query meets has edges: its own start, those of the pieces, its own end.
-    count = 2 * met + 2
+    count = 2 * n_met + 2
     tail = np.cumsum(count) - 1
     head = tail - count + 1
     query = np.repeat(np.arange(len(lo)), count)
-    place = np.arange(len(query)) - (head + 1 - 2 * first)[query]  # among all edges of the lane
-    edge = _edges(lane, place)
+    edge_index = np.arange(len(query)) - (head + 1 - 2 * first_piece)[query]  # among all edges of the lane
+    edge = _look_up_edges(lane, edge_index)
     edge[head], edge[tail] = lo, hi
     np.clip(edge, lo[query], hi[query], out=edge)
     keep = edge[:-1] < edge[1:]
     keep[tail[:-1]] = False
-    kept = np.flatnonzero(keep)
-    at = place[kept]
-    return Cut(query[kept], edge[kept], edge[kept + 1], np.where(at & 1, -1, at >> 1))
+    rows = np.flatnonzero(keep)
+    kept_edges = edge_index[rows]
+    return Cut(query[rows], edge[rows], edge[rows + 1], np.where(kept_edges & 1, -1, kept_edges >> 1))
 
 
-def _edges(lane: Lane, place: Int64) -> Int64:
+def _look_up_edges(lane: Lane, edge_index: Int64) -> Int64:
     """Look up edges of a lane by place: start of its first piece, end of it, start of the next."""
-    piece = np.clip(place >> 1, 0, len(lane) - 1)
-    return np.where(place & 1, lane.end[piece], lane.start[piece])
+    piece = np.clip(edge_index >> 1, 0, len(lane) - 1)
+    return np.where(edge_index & 1, lane.end[piece], lane.start[piece])
 
 
 def union(start: Int64, end: Int64) -> Lane:
-    """Give the time that any interval covers, as maximal pieces owned by their first interval."""
+    """Return the time that any interval covers, as maximal pieces owned by their first interval."""
     keep = np.flatnonzero(end > start)
     order = keep[np.argsort(start[keep], kind="stable")]
     if not len(order):
@@ -83,18 +83,18 @@ def union(start: Int64, end: Int64) -> Lane:
     return Lane(s[head], reach[tail], order[head])
 
 
-def subtract(lane: Lane, taken: Lane) -> Lane:
-    """Give the parts of a lane that another leaves free."""
-    first = np.searchsorted(taken.end, lane.start, side="right")
-    touched = np.searchsorted(taken.start, lane.end, side="left") > first
-    del first
-    if not touched.any():
+def subtract(lane: Lane, removed: Lane) -> Lane:
+    """Return the parts of a lane that another leaves free."""
+    first_piece = np.searchsorted(removed.end, lane.start, side="right")
+    is_touched = np.searchsorted(removed.start, lane.end, side="left") > first_piece
+    del first_piece
+    if not is_touched.any():
         return lane
-    rows, rest = np.flatnonzero(touched), np.flatnonzero(~touched)  # few are cut, as a rule
-    cut = cover(taken, lane.start[rows], lane.end[rows])
-    free = cut.piece < 0
-    left = Lane(cut.start[free], cut.end[free], lane.owner[rows[cut.query[free]]])
-    return merge([Lane(lane.start[rest], lane.end[rest], lane.owner[rest]), left])
+    rows, untouched = np.flatnonzero(is_touched), np.flatnonzero(~is_touched)  # few are cut, as a rule
+    cut = cover(removed, lane.start[rows], lane.end[rows])
+    is_free = cut.piece < 0
+    remainder = Lane(cut.start[is_free], cut.end[is_free], lane.owner[rows[cut.query[is_free]]])
+    return merge([Lane(lane.start[untouched], lane.end[untouched], lane.owner[untouched]), remainder])
 
 
 def merge(lanes: list[Lane]) -> Lane:
@@ -106,39 +106,39 @@ def merge(lanes: list[Lane]) -> Lane:
     return Lane(start[order], end[order], owner[order])
 
 
-def part(lane: Lane, first: int, last: int) -> Lane:
-    """Give the pieces of a lane from one position to before another."""
-    return Lane(lane.start[first:last], lane.end[first:last], lane.owner[first:last])
+def slice_lane(lane: Lane, begin: int, stop: int) -> Lane:
+    """Return the pieces of a lane from one position to before another."""
+    return Lane(lane.start[begin:stop], lane.end[begin:stop], lane.owner[begin:stop])
 
 
-def concatenated(lanes: list[Lane]) -> Lane:
+def concatenate_lanes(lanes: list[Lane]) -> Lane:
     """Put lanes that follow each other in time into one."""
-    every = [NO_LANE, *lanes]
+    all_lanes = [NO_LANE, *lanes]
     return Lane(
-        np.concatenate([lane.start for lane in every]),
-        np.concatenate([lane.end for lane in every]),
-        np.concatenate([lane.owner for lane in every]),
+        np.concatenate([lane.start for lane in all_lanes]),
+        np.concatenate([lane.end for lane in all_lanes]),
+        np.concatenate([lane.owner for lane in all_lanes]),
     )
 
 
-def piece_at(lane: Lane, at: Int64) -> Int64:
-    """Give the piece of a lane that is open at each instant, −1 where none is."""
+def piece_at(lane: Lane, instants: Int64) -> Int64:
+    """Return the piece of a lane that is open at each instant, −1 where none is."""
     if not len(lane):
-        return np.full(len(at), -1)
-    piece = np.searchsorted(lane.start, at, side="right") - 1
-    return np.where((piece >= 0) & (at < lane.end[piece]), piece, -1)
+        return np.full(len(instants), -1)
+    piece = np.searchsorted(lane.start, instants, side="right") - 1
+    return np.where((piece >= 0) & (instants < lane.end[piece]), piece, -1)
 
 
-def covered(lane: Lane, at: Int64) -> Int64:
+def measure_before(lane: Lane, instants: Int64) -> Int64:
     """Measure how much of a lane lies before each instant, in ns."""
     if not len(lane):
-        return np.zeros(len(at), np.int64)
+        return np.zeros(len(instants), np.int64)
     before = np.concatenate(([0], np.cumsum(lane.end - lane.start)))
-    piece = np.searchsorted(lane.start, at, side="right") - 1
-    inside = np.minimum(at, lane.end[piece]) - lane.start[piece]
+    piece = np.searchsorted(lane.start, instants, side="right") - 1
+    inside = np.minimum(instants, lane.end[piece]) - lane.start[piece]
     return np.where(piece >= 0, before[piece] + inside, 0)
 
 
 def overlap(lane: Lane, lo: Int64, hi: Int64) -> Int64:
     """Measure how much of a lane lies within each ``[lo, hi)``, in ns."""
-    return covered(lane, hi) - covered(lane, lo)
+    return measure_before(lane, hi) - measure_before(lane, lo)

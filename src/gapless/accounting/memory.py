@@ -4,8 +4,8 @@ import ctypes
 import sys
 
 
-def give_back() -> None:
-    """Give freed memory back to the system, where the C library otherwise keeps it (glibc).
+def release_memory() -> None:
+    """Return freed memory back to the system, where the C library otherwise keeps it (glibc).
 
     NumPy's columns of some megabytes leave holes in the heap that add up to hundreds of megabytes
     between the stages of a long trace.

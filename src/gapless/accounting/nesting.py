@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.accounting.ahead import ahead
-from gapless.accounting.intervals import NO_LANE, Lane, concatenated, piece_at
+from gapless.accounting.ahead import map_ahead
+from gapless.accounting.intervals import NO_LANE, Lane, concatenate_lanes, piece_at
 from gapless.model.trace import Int64
 
 _BATCH = 1 << 17  # intervals nested at once: some ten megabytes of working memory
@@ -30,8 +30,8 @@ class Forest:
     parent: Int64  # position, −1 for a root
 
 
-def batches(start: Int64, end: Int64) -> Iterator[Int64]:
-    """Give intervals in batches, in order of time, such that none touches one of another batch.
+def split_batches(start: Int64, end: Int64) -> Iterator[Int64]:
+    """Return intervals in batches, in order of time, such that none touches one of another batch.
 
     What is nested in memory at once is then a batch, and not a trace. Points are left out.
     """
@@ -39,51 +39,51 @@ def batches(start: Int64, end: Int64) -> Iterator[Int64]:
     order = keep[np.argsort(start[keep], kind="stable")]
     del keep
     reach = np.maximum.accumulate(end[order])
-    apart = np.flatnonzero(start[order][1:] >= reach[:-1]) + 1
+    splits = np.flatnonzero(start[order][1:] >= reach[:-1]) + 1
     del reach
     begin = 0
     while begin < len(order):
-        at = np.searchsorted(apart, begin + _BATCH)
-        stop = int(apart[at]) if at < len(apart) else len(order)
+        position = np.searchsorted(splits, begin + _BATCH)
+        stop = int(splits[position]) if position < len(splits) else len(order)
         yield order[begin:stop]
         begin = stop
 
 
 def innermost_lane(start: Int64, end: Int64) -> Lane:
-    """Give each instant to the innermost interval that is open."""
+    """Return each instant to the innermost interval that is open."""
 
-    def nested(rows: Int64) -> Lane:
-        lane = lane_of(forest(start[rows], end[rows]))
+    def nest(rows: Int64) -> Lane:
+        lane = lane_of(build_forest(start[rows], end[rows]))
         return Lane(lane.start, lane.end, rows[lane.owner])
 
-    return concatenated(list(ahead(nested, batches(start, end))))
+    return concatenate_lanes(list(map_ahead(nest, split_batches(start, end))))
 
 
-def forest(start: Int64, end: Int64) -> Forest:
+def build_forest(start: Int64, end: Int64) -> Forest:
     """Nest intervals that may cross: see the head of this module. Points are left out."""
     keep = np.flatnonzero(end > start)
     order = keep[np.lexsort((-keep, -end[keep], start[keep]))]
     s, e = start[order], end[order]
-    parent, depth = _parents(s, e)
+    parent, depth = _find_parents(s, e)
     if not _is_nested(e, parent):
         e = _uncross(s, e)
-        parent, depth = _parents(s, e)
+        parent, depth = _find_parents(s, e)
     return Forest(order, s, e, depth, parent)
 
 
-def parents(start: Int64, end: Int64) -> Int64:
-    """Give the innermost interval that encloses each, −1 where none does and for points."""
-    tree = forest(start, end)
-    found = np.full(len(start), -1)
-    has = tree.parent >= 0
-    found[tree.index[has]] = tree.index[tree.parent[has]]
-    return found
+def find_parents(start: Int64, end: Int64) -> Int64:
+    """Return the innermost interval that encloses each, −1 where none does and for points."""
+    tree = build_forest(start, end)
+    enclosing = np.full(len(start), -1)
+    has_parent = tree.parent >= 0
+    enclosing[tree.index[has_parent]] = tree.index[tree.parent[has_parent]]
+    return enclosing
 
 
-def innermost(start: Int64, end: Int64, at: Int64) -> Int64:
-    """Give the innermost interval that is open at each instant, −1 where none is."""
+def find_innermost(start: Int64, end: Int64, instants: Int64) -> Int64:
+    """Return the innermost interval that is open at each instant, −1 where none is."""
     lane = innermost_lane(start, end)
-    piece = piece_at(lane, at)
+    piece = piece_at(lane, instants)
     return np.where(piece >= 0, lane.owner[piece], -1) if len(lane) else piece
 
 
@@ -96,7 +96,7 @@ def lane_of(tree: Forest, winner: Int64 | None = None) -> Lane:
     count = len(tree.index)
     if not count:
         return NO_LANE
-    wins = np.arange(count) if winner is None else winner
+    winners = np.arange(count) if winner is None else winner
     closing = (count - 1) - np.argsort(
         tree.end[::-1], kind="stable"
     )  # by end; the inner ones first
@@ -104,28 +104,28 @@ def lane_of(tree: Forest, winner: Int64 | None = None) -> Lane:
     at_open = np.arange(count) + np.searchsorted(ends, tree.start, side="right")
     at_close = np.arange(count) + np.searchsorted(tree.start, ends, side="left")
     time, state = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
-    time[at_open], state[at_open] = tree.start, wins
+    time[at_open], state[at_open] = tree.start, winners
     above = tree.parent[closing]
-    time[at_close], state[at_close] = ends, np.where(above >= 0, wins[above], -1)
-    last = np.flatnonzero(
+    time[at_close], state[at_close] = ends, np.where(above >= 0, winners[above], -1)
+    last_rows = np.flatnonzero(
         np.concatenate((time[1:] > time[:-1], [True]))
     )  # what holds after an instant
-    time, state = time[last], state[last]
-    new = np.flatnonzero(np.concatenate(([True], state[1:] != state[:-1])))
-    time, state = time[new], state[new]
-    held = np.flatnonzero(state[:-1] >= 0)
-    return Lane(time[held], time[held + 1], tree.index[state[held]])
+    time, state = time[last_rows], state[last_rows]
+    changes = np.flatnonzero(np.concatenate(([True], state[1:] != state[:-1])))
+    time, state = time[changes], state[changes]
+    owned_rows = np.flatnonzero(state[:-1] >= 0)
+    return Lane(time[owned_rows], time[owned_rows + 1], tree.index[state[owned_rows]])
 
 
-def _parents(start: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """Give parent and depth of intervals sorted outermost first; right wherever they nest."""
+def _find_parents(start: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """Return parent and depth of intervals sorted outermost first; right wherever they nest."""
     count = len(start)
-    here = np.arange(count)
-    depth = here - np.searchsorted(np.sort(end), start, side="right")
+    positions = np.arange(count)
+    depth = positions - np.searchsorted(np.sort(end), start, side="right")
     stride = max(count, 1)
-    key = np.sort(depth * stride + here)
-    found = np.searchsorted(key, (depth - 1) * stride + here) - 1
-    parent = np.where(depth > 0, key[found] % stride, -1) if count else here
+    key = np.sort(depth * stride + positions)
+    key_rows = np.searchsorted(key, (depth - 1) * stride + positions) - 1
+    parent = np.where(depth > 0, key[key_rows] % stride, -1) if count else positions
     return parent, depth
 
 
@@ -137,10 +137,10 @@ def _uncross(start: Int64, end: Int64) -> Int64:
     """Cut what a later interval crosses where that begins: the innermost stays the same."""
     starts, ends = start.tolist(), end.tolist()
     stack: list[int] = []
-    for here, begin in enumerate(starts):
+    for index, begin in enumerate(starts):
         while stack and ends[stack[-1]] <= begin:
             stack.pop()
-        while stack and ends[stack[-1]] < ends[here]:
+        while stack and ends[stack[-1]] < ends[index]:
             ends[stack.pop()] = begin
-        stack.append(here)
+        stack.append(index)
     return np.array(ends, np.int64)

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gapless.accounting.activities import Activities, activities, clock_error
-from gapless.accounting.ahead import ahead
-from gapless.accounting.busy import busy
-from gapless.accounting.charges import Charges, stacked
+from gapless.accounting.activities import Activities, collect_activities, clock_error
+from gapless.accounting.ahead import map_ahead
+from gapless.accounting.busy import classify_activities
+from gapless.accounting.charges import Charges, stack_charges
 from gapless.accounting.collectives import NO_ARRIVALS, Arrivals
-from gapless.accounting.devices import charged, tiled
-from gapless.accounting.facets import Beneath, beneath, phases, recomputes
-from gapless.accounting.host import Host, host
+from gapless.accounting.devices import charge_device, tile_windows
+from gapless.accounting.facets import BackgroundLanes, background_lanes, find_phases, recompute_flags
+from gapless.accounting.host import HostSide, prepare_host
 from gapless.accounting.hostrow import host_pieces
-from gapless.accounting.intervals import empty
-from gapless.accounting.memory import give_back
-from gapless.accounting.peers import explain, ties
+from gapless.accounting.intervals import empty_column
+from gapless.accounting.memory import release_memory
+from gapless.accounting.peers import explain_waits, find_ties
 from gapless.accounting.stages import NO_STAGES, Stages
-from gapless.accounting.steps import Steps, find_steps
-from gapless.accounting.threads import Threads, threads
-from gapless.accounting.windows import cut, left_out, windows
+from gapless.accounting.steps import StepBounds, find_steps
+from gapless.accounting.threads import Threads, sort_threads
+from gapless.accounting.windows import find_incomplete, irregular_windows, device_windows
 from gapless.model.ledger import Facets, Ledger, Row
 from gapless.model.trace import Count, Int64, Trace
 
@@ -52,26 +52,26 @@ _Slab = dict[str, npt.NDArray[Any]]  # a part of a ledger: its columns by name
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedTrace:
     """A trace's activities joined with its host side: what partition and tables both start from."""
 
     threads: Threads
     activities: Activities
 
     @cached_property
-    def known(self) -> dict[str, Int64]:
-        """Give what is known of each activity whatever the host did: its class, its facets."""
-        side, acts = self.threads, self.activities
-        classes, why = busy(side, acts)
-        phase = phases(side, acts.thread, acts.call_start, acts.operator)
-        again = recomputes(side, acts.thread, acts.call_start)
-        return {"class": classes, "phase": phase, "recompute": again, "why": why}
+    def activity_facets(self) -> dict[str, Int64]:
+        """Return what is known of each activity whatever the host did: its class, its facets."""
+        host_threads, acts = self.threads, self.activities
+        classes, why = classify_activities(host_threads, acts)
+        phase = find_phases(host_threads, acts.thread, acts.call_start, acts.operator)
+        recompute = recompute_flags(host_threads, acts.thread, acts.call_start)
+        return {"class": classes, "phase": phase, "recompute": recompute, "why": why}
 
 
-def join(trace: Trace) -> Joined:
+def join_trace(trace: Trace) -> JoinedTrace:
     """Join a trace's activities with their launches and operators."""
-    side = threads(trace)
-    return Joined(side, activities(trace, side))
+    host_threads = sort_threads(trace)
+    return JoinedTrace(host_threads, collect_activities(trace, host_threads))
 
 
 def partition(
@@ -79,7 +79,7 @@ def partition(
     arrivals: Arrivals = NO_ARRIVALS,
     stages: Stages = NO_STAGES,
     *,
-    joined: Joined | None = None,
+    joined_trace: JoinedTrace | None = None,
 ) -> Ledger:
     """Charge every nanosecond of every window of a trace to one leaf.
 
@@ -88,17 +88,17 @@ def partition(
     capture without devices is charged on its training thread; one without any interval gives a
     ledger without rows.
     """
-    joined = joined or join(trace)
-    steps = find_steps(joined.threads)
+    joined_trace = joined_trace or join_trace(trace)
+    steps = find_steps(joined_trace.threads)
     if steps is None:
-        return _ledger(joined, Steps(empty(), None, "none"), _Parts([], [], ()))
-    parts = _parts(joined, steps, arrivals, stages)
-    give_back()
-    return _ledger(joined, steps, parts)
+        return _build_ledger(joined_trace, StepBounds(empty_column(), None, "none"), _LedgerParts([], [], ()))
+    parts = _charge_trace(joined_trace, steps, arrivals, stages)
+    release_memory()
+    return _build_ledger(joined_trace, steps, parts)
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _LedgerParts:
     """A ledger in parts: its rows, batches of its columns, and notes."""
 
     rows: list[Row]
@@ -106,148 +106,148 @@ class _Parts:
     notes: tuple[Count, ...]
 
 
-def _parts(joined: Joined, steps: Steps, arrivals: Arrivals, stages: Stages) -> _Parts:
+def _charge_trace(joined_trace: JoinedTrace, steps: StepBounds, arrivals: Arrivals, stages: Stages) -> _LedgerParts:
     """Charge a trace device by device, batch by batch; what that needs is freed on return."""
-    trace, acts = joined.threads.trace, joined.activities
-    give_back()
+    trace, acts = joined_trace.threads.trace, joined_trace.activities
+    release_memory()
     with ThreadPoolExecutor(1) as pool:  # NumPy lets the other thread run meanwhile
-        known = pool.submit(lambda: joined.known)
-        asked = host(joined.threads, acts, stages)
-    joined.threads.forget()
-    give_back()
-    notes = _notes(asked, arrivals)
+        facets_job = pool.submit(lambda: joined_trace.activity_facets)
+        host_side = prepare_host(joined_trace.threads, acts, stages)
+    joined_trace.threads.forget_operators()
+    release_memory()
+    notes = _make_notes(host_side, arrivals)
     if not len(acts):
-        rows = _rows(trace, None, steps.boundaries, steps)
-        return _Parts(rows, [_on_host(asked, steps, arrivals)], notes)
+        rows = _make_rows(trace, None, steps.boundaries, steps)
+        return _LedgerParts(rows, [_charge_host(host_side, steps, arrivals)], notes)
     rows, slabs = list[Row](), list[_Slab]()
-    lost = cut(steps.boundaries, trace, acts)
-    for device, bounds, batches in _on_devices(asked, acts, steps, arrivals, known.result()):
+    lost_windows = find_incomplete(steps.boundaries, trace, acts)
+    for device, bounds, batches in _charge_devices(host_side, acts, steps, arrivals, facets_job.result()):
         for slab in batches:
             slab["row"] += len(rows)
             slabs.append(slab)
-        rows += _rows(trace, device, bounds, steps, lost)
-    return _Parts(rows, slabs, notes)
+        rows += _make_rows(trace, device, bounds, steps, lost_windows)
+    return _LedgerParts(rows, slabs, notes)
 
 
-def _on_devices(
-    asked: Host, acts: Activities, steps: Steps, arrivals: Arrivals, known: dict[str, Int64]
+def _charge_devices(
+    host_side: HostSide, acts: Activities, steps: StepBounds, arrivals: Arrivals, facets: dict[str, Int64]
 ) -> Iterator[tuple[int, Int64, Iterator[_Slab]]]:
-    """Give each device with its windows and the parts of its ledger."""
-    tied = ties(asked.threads.trace, acts)
-    own = {device: acts.of(device) for device in np.unique(acts.device).tolist()}
-    bounds = {device: windows(steps.boundaries, mine) for device, mine in own.items()}
+    """Return each device with its windows and the parts of its ledger."""
+    peer_ties = find_ties(host_side.threads.trace, acts)
+    acts_by_device = {device: acts.of_device(device) for device in np.unique(acts.device).tolist()}
+    bounds = {device: device_windows(steps.boundaries, device_acts) for device, device_acts in acts_by_device.items()}
 
     def batches(device: int) -> Iterator[Charges]:
-        here = known["class"][acts.device == device]
-        return charged(own[device], here, asked, bounds[device], arrivals)
+        classes = facets["class"][acts.device == device]
+        return charge_device(acts_by_device[device], classes, host_side, bounds[device], arrivals)
 
-    whole = {device: stacked(list(batches(device))) for device in own} if len(tied) else {}
-    for device, mine in own.items():
-        parts = iter([explain(whole[device], tied, whole)]) if whole else batches(device)
-        own_facets = {name: known[name][acts.device == device] for name in _OF_ACTIVITIES}
-        finish = partial(_slab, mine, bounds[device], own_facets, beneath(mine))
-        yield device, bounds[device], ahead(finish, parts)
+    charges_by_device = {device: stack_charges(list(batches(device))) for device in acts_by_device} if len(peer_ties) else {}
+    for device, device_acts in acts_by_device.items():
+        parts = iter([explain_waits(charges_by_device[device], peer_ties, charges_by_device)]) if charges_by_device else batches(device)
+        device_facets = {name: facets[name][acts.device == device] for name in _OF_ACTIVITIES}
+        finish = partial(_make_slab, device_acts, bounds[device], device_facets, background_lanes(device_acts))
+        yield device, bounds[device], map_ahead(finish, parts)
 
 
-def _slab(
-    acts: Activities, bounds: Int64, facets: dict[str, Int64], below: Beneath, every: Charges
+def _make_slab(
+    acts: Activities, bounds: Int64, facets: dict[str, Int64], background: BackgroundLanes, charges: Charges
 ) -> _Slab:
-    """Give the columns of what a device is charged with; facets are its activities'."""
-    made = tiled(acts, every, bounds, below)
-    owner = made.activity
-    known = {name: np.where(owner >= 0, column[owner], 0) for name, column in facets.items()}
-    hidden = {"hidden_comm": made.hidden_comm, "hidden_copy": made.hidden_copy}
-    return _columns(made.pieces, known | hidden)
+    """Return the columns of what a device is charged with; facets are its activities'."""
+    device_pieces = tile_windows(acts, charges, bounds, background)
+    owner = device_pieces.activity
+    piece_facets = {name: np.where(owner >= 0, column[owner], 0) for name, column in facets.items()}
+    hidden_ns = {"hidden_comm": device_pieces.hidden_comm, "hidden_copy": device_pieces.hidden_copy}
+    return _make_columns(device_pieces.pieces, piece_facets | hidden_ns)
 
 
-def _on_host(asked: Host, steps: Steps, arrivals: Arrivals) -> _Slab:
-    made = host_pieces(asked, steps.boundaries, arrivals)
-    start, nothing = made.pieces.start, np.zeros(len(made.pieces), np.int64)
-    known = {
-        "phase": phases(asked.threads, made.thread, start, made.pieces.culprit),
-        "recompute": recomputes(asked.threads, made.thread, start),
-        "why": nothing,
-        "hidden_comm": nothing,
-        "hidden_copy": nothing,
+def _charge_host(host_side: HostSide, steps: StepBounds, arrivals: Arrivals) -> _Slab:
+    tiles = host_pieces(host_side, steps.boundaries, arrivals)
+    start, zeros = tiles.pieces.start, np.zeros(len(tiles.pieces), np.int64)
+    facets = {
+        "phase": find_phases(host_side.threads, tiles.thread, start, tiles.pieces.culprit),
+        "recompute": recompute_flags(host_side.threads, tiles.thread, start),
+        "why": zeros,
+        "hidden_comm": zeros,
+        "hidden_copy": zeros,
     }
-    return _columns(made.pieces, known)
+    return _make_columns(tiles.pieces, facets)
 
 
-def _columns(pieces: Charges, facets: dict[str, Int64]) -> _Slab:
-    every = {**vars(pieces), **facets, "row": pieces.query}
-    hidden = {name for name in ("hidden_comm", "hidden_copy") if every[name].max(initial=0) > _WIDE}
-    kinds = _COLUMNS | _FACETS | dict.fromkeys(hidden, np.int64)
-    return {name: every[name].astype(dtype) for name, dtype in kinds.items()}
+def _make_columns(pieces: Charges, facets: dict[str, Int64]) -> _Slab:
+    columns = {**vars(pieces), **facets, "row": pieces.query}
+    wide_names = {name for name in ("hidden_comm", "hidden_copy") if columns[name].max(initial=0) > _WIDE}
+    dtypes = _COLUMNS | _FACETS | dict.fromkeys(wide_names, np.int64)
+    return {name: columns[name].astype(dtype) for name, dtype in dtypes.items()}
 
 
-def _notes(asked: Host, arrivals: Arrivals) -> tuple[Count, ...]:
-    found = (
-        ("profiler overhead events that held no thread", asked.context.overhead_not_held),
-        ("collectives matched over ranks", arrivals.matched),
+def _make_notes(host_side: HostSide, arrivals: Arrivals) -> tuple[Count, ...]:
+    counts = (
+        ("profiler overhead events that held no thread", host_side.context.n_overhead_loose),
+        ("collectives matched over ranks", arrivals.n_matched),
         (
             "collectives matched over ranks by order, without Seq",
-            arrivals.matched * arrivals.by_order,
+            arrivals.n_matched * arrivals.by_order,
         ),
-        ("collectives without their counterpart on other ranks", arrivals.unmatched),
+        ("collectives without their counterpart on other ranks", arrivals.n_unmatched),
     )
-    return tuple(Count(what, count) for what, count in found if count)
+    return tuple(Count(note, count) for note, count in counts if count)
 
 
-def _ledger(joined: Joined, steps: Steps, parts: _Parts) -> Ledger:
+def _build_ledger(joined_trace: JoinedTrace, steps: StepBounds, parts: _LedgerParts) -> Ledger:
     """Put the parts together; that they tile every row is checked here."""
 
-    def column(name: str, dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
+    def join_column(name: str, dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
         pieces = [slab.pop(name) for slab in parts.slabs]
-        whole = np.concatenate([np.empty(0, dtype), *pieces])
+        full_column = np.concatenate([np.empty(0, dtype), *pieces])
         del pieces
-        give_back()  # so that one column is in memory twice, not all of them
-        return whole
+        release_memory()  # so that one column is in memory twice, not all of them
+        return full_column
 
-    has = joined.activities.call >= 0
+    has_launch = joined_trace.activities.call >= 0
     ledger = Ledger(
         rows=tuple(parts.rows),
-        **{name: column(name, dtype) for name, dtype in _COLUMNS.items()},
-        facets=Facets(**{name: column(name, dtype) for name, dtype in _FACETS.items()}),
+        **{name: join_column(name, dtype) for name, dtype in _COLUMNS.items()},
+        facets=Facets(**{name: join_column(name, dtype) for name, dtype in _FACETS.items()}),
         step_rule=steps.rule,
-        main_track=joined.threads.main,
-        launches_recorded=float(has.mean()) if len(has) else None,
-        clock_error_ns=clock_error(joined.activities),
+        main_track=joined_trace.threads.main,
+        launches_recorded=float(has_launch.mean()) if len(has_launch) else None,
+        clock_error_ns=clock_error(joined_trace.activities),
         notes=parts.notes,
     )
     _check(ledger)
     return ledger
 
 
-def _rows(
+def _make_rows(
     trace: Trace,
     device: int | None,
     bounds: Int64,
-    steps: Steps,
-    lost: frozenset[int] = frozenset(),
+    steps: StepBounds,
+    lost_windows: frozenset[int] = frozenset(),
 ) -> list[Row]:
-    """Give the rows of a device: one a window, marked where it is no regular step."""
+    """Return the rows of a device: one a window, marked where it is no regular step."""
     numbers = steps.numbers
-    aside = left_out(len(numbers)) | lost if numbers is not None else frozenset[int]()
+    irregular = irregular_windows(len(numbers)) | lost_windows if numbers is not None else frozenset[int]()
     return [
-        Row(trace.rank, device, None if numbers is None else numbers[at], lo, hi, at in aside)
-        for at, (lo, hi) in enumerate(itertools.pairwise(bounds.tolist()))
+        Row(trace.rank, device, None if numbers is None else numbers[index], lo, hi, index in irregular)
+        for index, (lo, hi) in enumerate(itertools.pairwise(bounds.tolist()))
     ]
 
 
 def _check(ledger: Ledger) -> None:
     """Assert that the pieces tile each row exactly: the sums of the account rest on it."""
     row, start, end = ledger.row, ledger.start, ledger.end
-    new = row[1:] != row[:-1]
-    head = np.flatnonzero(np.concatenate(([True], new)))[: len(row)]
+    is_new = row[1:] != row[:-1]
+    head = np.flatnonzero(np.concatenate(([True], is_new)))[: len(row)]
     tail = np.append(head[1:], len(row))[: len(head)] - 1
-    length = np.array([one.end - one.start for one in ledger.rows], np.int64)
-    begins = np.array([one.start for one in ledger.rows], np.int64)[row[head]]
-    tiles = (
+    length = np.array([window.end - window.start for window in ledger.rows], np.int64)
+    begins = np.array([window.start for window in ledger.rows], np.int64)[row[head]]
+    is_tiled = (
         np.array_equal(row[head], np.flatnonzero(length))
         and np.array_equal(start[head], begins)
         and np.array_equal(end[tail], begins + length[row[head]])
-        and bool(np.all(new | (start[1:] == end[:-1])))
+        and bool(np.all(is_new | (start[1:] == end[:-1])))
     )
-    if not tiles:
+    if not is_tiled:
         msg = "the ledger does not tile its rows"
         raise AssertionError(msg)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.accounting.activities import Activities
-from gapless.accounting.charges import Charges, stacked
+from gapless.accounting.charges import Charges, stack_charges
 from gapless.model import category
 from gapless.model.leaf import LEAF, LEAVES
 from gapless.model.trace import Int64, Trace
@@ -34,63 +34,63 @@ class Ties:
         return len(self.event)
 
 
-def ties(trace: Trace, acts: Activities) -> Ties:
+def find_ties(trace: Trace, acts: Activities) -> Ties:
     """Tie activities to what they waited for on another device, by the recorded waits."""
     events, gpu = trace.events, trace.gpu
     records = np.flatnonzero(events.category == category.SYNC)
     detail = events.detail[records]
-    told = (gpu.wait_event[detail] > 0) & (gpu.wait_stream[detail] >= 0)
-    told &= np.array(["Wait" in name for name in trace.names], bool)[events.name[records]]
-    found = list[tuple[int, int, int]]()
-    start_of = _call_starts(trace) if told.any() else {}
-    for record, row in zip(records[told].tolist(), detail[told].tolist(), strict=True):
-        waited = start_of.get(int(events.correlation[record]))
-        recorded = start_of.get(int(gpu.wait_event[row]))
-        if waited is None or recorded is None:
+    is_wait = (gpu.wait_event[detail] > 0) & (gpu.wait_stream[detail] >= 0)
+    is_wait &= np.array(["Wait" in name for name in trace.names], bool)[events.name[records]]
+    tie_rows = list[tuple[int, int, int]]()
+    start_of = _call_starts(trace) if is_wait.any() else {}
+    for record, row in zip(records[is_wait].tolist(), detail[is_wait].tolist(), strict=True):
+        wait_start = start_of.get(int(events.correlation[record]))
+        record_start = start_of.get(int(gpu.wait_event[row]))
+        if wait_start is None or record_start is None:
             continue
         device, stream = int(gpu.device[row]), int(gpu.stream[row])
-        after = _first_after(acts, device, stream, waited)
-        before = _last_before(acts, device, int(gpu.wait_stream[row]), recorded)
-        if after >= 0 and before >= 0:
-            found.append((int(acts.event[after]), int(acts.device[before]), int(acts.end[before])))
-    columns = np.array(found, np.int64).reshape(-1, 3)
+        later = _find_first_after(acts, device, stream, wait_start)
+        earlier = _find_last_before(acts, device, int(gpu.wait_stream[row]), record_start)
+        if later >= 0 and earlier >= 0:
+            tie_rows.append((int(acts.event[later]), int(acts.device[earlier]), int(acts.end[earlier])))
+    columns = np.array(tie_rows, np.int64).reshape(-1, 3)
     return Ties(columns[:, 0], columns[:, 1], columns[:, 2])
 
 
-def explain(pieces: Charges, tied: Ties, others: Mapping[int, Charges]) -> Charges:
+def explain_waits(pieces: Charges, ties: Ties, charges_by_device: Mapping[int, Charges]) -> Charges:
     """Charge the tied waits of one device as the other devices are charged meanwhile."""
-    rows = np.flatnonzero((pieces.leaf == _WAIT) & np.isin(pieces.culprit, tied.event))
-    rest = np.ones(len(pieces), bool)
-    rest[rows] = False
-    explained = [_one(pieces.take(rows[at : at + 1]), tied, others) for at in range(len(rows))]
-    every = stacked([pieces.take(rest), *explained])
-    return every.take(np.argsort(every.start, kind="stable"))
+    rows = np.flatnonzero((pieces.leaf == _WAIT) & np.isin(pieces.culprit, ties.event))
+    is_plain = np.ones(len(pieces), bool)
+    is_plain[rows] = False
+    explanations = [_explain_wait(pieces.take(rows[index : index + 1]), ties, charges_by_device) for index in range(len(rows))]
+    charges = stack_charges([pieces.take(is_plain), *explanations])
+    return charges.take(np.argsort(charges.start, kind="stable"))
 
 
-def _one(piece: Charges, tied: Ties, others: Mapping[int, Charges]) -> Charges:
+def _explain_wait(piece: Charges, ties: Ties, charges_by_device: Mapping[int, Charges]) -> Charges:
     """Replace the part of one wait in which the device that it waited for was still at work."""
-    mine = np.flatnonzero(tied.event == piece.culprit[0])
-    tie = mine[tied.until[mine].argmax()]
-    until = np.minimum(piece.end, np.maximum(tied.until[tie], piece.start))
-    other = others.get(int(tied.device[tie]))
-    if other is None or until[0] <= piece.start[0]:
+    tie_rows = np.flatnonzero(ties.event == piece.culprit[0])
+    tie = tie_rows[ties.until[tie_rows].argmax()]
+    until = np.minimum(piece.end, np.maximum(ties.until[tie], piece.start))
+    peer = charges_by_device.get(int(ties.device[tie]))
+    if peer is None or until[0] <= piece.start[0]:
         return piece
-    lo = int(np.searchsorted(other.end, int(piece.start[0]), side="right"))
-    hi = int(np.searchsorted(other.start, int(until[0])))
-    seen = other.take(np.arange(lo, hi))
-    seen = replace(
-        seen,
-        query=np.full(len(seen), piece.query[0]),
-        start=np.maximum(seen.start, piece.start[0]),
-        end=np.minimum(seen.end, until[0]),
-        leaf=np.where(np.isin(seen.leaf, _WORK), _PEER, seen.leaf),
-        refill=np.full(len(seen), -1),
+    lo = int(np.searchsorted(peer.end, int(piece.start[0]), side="right"))
+    hi = int(np.searchsorted(peer.start, int(until[0])))
+    peer_charges = peer.take(np.arange(lo, hi))
+    peer_charges = replace(
+        peer_charges,
+        query=np.full(len(peer_charges), piece.query[0]),
+        start=np.maximum(peer_charges.start, piece.start[0]),
+        end=np.minimum(peer_charges.end, until[0]),
+        leaf=np.where(np.isin(peer_charges.leaf, _WORK), _PEER, peer_charges.leaf),
+        refill=np.full(len(peer_charges), -1),
     )
-    gap = seen.start[0] if len(seen) else until[0]
+    gap = peer_charges.start[0] if len(peer_charges) else until[0]
     head = replace(piece, end=np.minimum(piece.end, gap))
-    tail = replace(piece, start=seen.end[-1:] if len(seen) else until)
-    parts = [part.take(part.end > part.start) for part in (head, tail)]
-    return stacked([parts[0], seen, parts[1]])
+    tail = replace(piece, start=peer_charges.end[-1:] if len(peer_charges) else until)
+    edges = [edge.take(edge.end > edge.start) for edge in (head, tail)]
+    return stack_charges([edges[0], peer_charges, edges[1]])
 
 
 def _call_starts(trace: Trace) -> dict[int, int]:
@@ -99,17 +99,17 @@ def _call_starts(trace: Trace) -> dict[int, int]:
     return dict(zip(events.correlation[calls].tolist(), events.start[calls].tolist(), strict=True))
 
 
-def _first_after(acts: Activities, device: int, stream: int, at: int) -> int:
-    """Give the first activity that was enqueued on a stream from an instant on, −1 without one."""
+def _find_first_after(acts: Activities, device: int, stream: int, now_ns: int) -> int:
+    """Return the first activity that was enqueued on a stream from an instant on, −1 without one."""
     rows = np.flatnonzero(
-        (acts.device == device) & (acts.stream == stream) & (acts.call_start >= at)
+        (acts.device == device) & (acts.stream == stream) & (acts.call_start >= now_ns)
     )
     return int(rows[acts.call_start[rows].argmin()]) if len(rows) else -1
 
 
-def _last_before(acts: Activities, device: int, stream: int, at: int) -> int:
-    """Give what was enqueued last on another device's stream before an instant, or −1."""
+def _find_last_before(acts: Activities, device: int, stream: int, now_ns: int) -> int:
+    """Return what was enqueued last on another device's stream before an instant, or −1."""
     rows = np.flatnonzero(
-        (acts.device != device) & (acts.stream == stream) & (acts.call_start < at)
+        (acts.device != device) & (acts.stream == stream) & (acts.call_start < now_ns)
     )
     return int(rows[acts.call_start[rows].argmax()]) if len(rows) else -1

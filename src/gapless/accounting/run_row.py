@@ -14,7 +14,7 @@ from gapless.accounting.sweep import sweep_host
 from gapless.model.leaf import DATA_STAGES
 from gapless.model.trace import Int64
 
-_ORDERED: Final = (  # the first that is open is charged
+_BY_PRIORITY: Final = (  # the first that is open is charged
     ("unknown",),
     ("observer",),
     ("collector",),
@@ -28,13 +28,13 @@ _ORDERED: Final = (  # the first that is open is charged
     ("step",),
     ("tear-down",),
 )
-RUN_LEAVES: Final[tuple[str, ...]] = tuple(leaf for leaves in _ORDERED for leaf in leaves)
+RUN_LEAVES: Final[tuple[str, ...]] = tuple(leaf for leaves in _BY_PRIORITY for leaf in leaves)
 RUN_LEAF: Final[dict[str, int]] = {leaf: code for code, leaf in enumerate(RUN_LEAVES)}
-_ORDER: Final = np.array([at for at, leaves in enumerate(_ORDERED) for _ in leaves], np.int64)
+_PRIORITY: Final = np.array([priority for priority, leaves in enumerate(_BY_PRIORITY) for _ in leaves], np.int64)
 
 
 @dataclass(frozen=True)
-class Marks:
+class ThreadMarks:
     """What the recorder noted on the training thread, and collections on any thread."""
 
     start: Int64
@@ -51,33 +51,33 @@ class RunRow:
     leaf: Int64  # → RUN_LEAVES
     culprit: Int64
 
-    def parts(self) -> dict[str, int]:
+    def sum_by_leaf(self) -> dict[str, int]:
         """Sum the pieces by leaf, in ns; together they are the wall time of the process."""
         sums = np.zeros(len(RUN_LEAVES), np.int64)
         np.add.at(sums, self.leaf, self.end - self.start)
         return {RUN_LEAVES[code]: int(sums[code]) for code in np.flatnonzero(sums).tolist()}
 
 
-def run_row(life: tuple[int, int], steps: tuple[int, int] | None, marks: Marks) -> RunRow:
+def charge_life(life: tuple[int, int], steps: tuple[int, int] | None, marks: ThreadMarks) -> RunRow:
     """Charge ``life``, [start, exit), to marks, and below them to set-up, steps and tear-down.
 
     ``steps`` are the ends of the first and of the last step; a process that never stepped was
     setting up all its life.
     """
     start, stop = life
-    first, last = (stop, stop) if steps is None else steps
-    below = np.array([RUN_LEAF["set-up"], RUN_LEAF["step"], RUN_LEAF["tear-down"]], np.int64)
-    leaf = np.concatenate((marks.leaf, below))
-    swept = sweep_host(marks.start, marks.end, _ORDER[marks.leaf])
-    under = np.array([start, first, last, stop])
-    phases = Lane(under[:-1], under[1:], len(marks.leaf) + np.arange(len(below)))
-    real = phases.end > phases.start
-    phases = Lane(phases.start[real], phases.end[real], phases.owner[real])
-    swept = merge(
-        [swept, subtract(phases, swept)]
+    first_end, last_end = (stop, stop) if steps is None else steps
+    phase_leaves = np.array([RUN_LEAF["set-up"], RUN_LEAF["step"], RUN_LEAF["tear-down"]], np.int64)
+    leaf = np.concatenate((marks.leaf, phase_leaves))
+    lane = sweep_host(marks.start, marks.end, _PRIORITY[marks.leaf])
+    bounds = np.array([start, first_end, last_end, stop])
+    phases = Lane(bounds[:-1], bounds[1:], len(marks.leaf) + np.arange(len(phase_leaves)))
+    has_time = phases.end > phases.start
+    phases = Lane(phases.start[has_time], phases.end[has_time], phases.owner[has_time])
+    lane = merge(
+        [lane, subtract(phases, lane)]
     )  # below all marks: swept apart, crossings stay few
-    cut = cover(Lane(np.array([start]), np.array([stop]), np.array([0])), swept.start, swept.end)
+    cut = cover(Lane(np.array([start]), np.array([stop]), np.array([0])), lane.start, lane.end)
     inside = cut.piece >= 0
-    owner = swept.owner[cut.query[inside]]
+    owner = lane.owner[cut.query[inside]]
     culprit = np.where(owner < len(marks.leaf), owner, -1)
     return RunRow(cut.start[inside], cut.end[inside], leaf[owner], culprit)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.accounting.recurring import by_loader, by_module, by_period, by_users_range
+from gapless.accounting.recurring import find_hand_overs, find_module_calls, find_period, find_user_range
 from gapless.accounting.threads import (
     OPTIMIZER_STEP,
     OWN_STEP,
@@ -17,7 +17,7 @@ from gapless.model.trace import Int64, Trace
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepBounds:
     """Boundaries S_0 … S_K, the number of each step, and the rule that found them."""
 
     boundaries: Int64
@@ -26,82 +26,82 @@ class Steps:
 
 
 def profiler_steps(trace: Trace) -> Int64:
-    """Give the ProfilerStep# ranges (events) in order of time."""
+    """Return the ProfilerStep# ranges (events) in order of time."""
     return user_ranges(trace, PROFILER_STEP)
 
 
-def find_steps(threads: Threads) -> Steps | None:
+def find_steps(threads: Threads) -> StepBounds | None:
     """Find the steps by the first rule that applies; ``None`` without any interval."""
-    for rule in (_by_own_marks, _by_profiler, _by_optimizer, _by_what_recurs, _whole):
+    for rule in (_steps_by_marks, _steps_by_profiler, _steps_by_optimizer, _steps_by_recurrence, _steps_by_capture):
         steps = rule(threads)
         if steps is not None:
             return steps
     return None
 
 
-def _by_own_marks(threads: Threads) -> Steps | None:
+def _steps_by_marks(threads: Threads) -> StepBounds | None:
     """Take the recorder's marks of own windows: it knows which optimizer makes a step."""
     events = threads.trace.events
-    found = user_ranges(threads.trace, OWN_STEP)
-    found = found[events.track[found] == threads.main]
-    if len(found) < 2:  # noqa: PLR2004 - one edge bounds nothing
+    marks = user_ranges(threads.trace, OWN_STEP)
+    marks = marks[events.track[marks] == threads.main]
+    if len(marks) < 2:  # noqa: PLR2004 - one edge bounds nothing
         return None
-    return Steps(events.end[found], tuple(range(1, len(found))), "gapless:step")
+    return StepBounds(events.end[marks], tuple(range(1, len(marks))), "gapless:step")
 
 
-def _by_profiler(threads: Threads) -> Steps | None:
+def _steps_by_profiler(threads: Threads) -> StepBounds | None:
     events = threads.trace.events
-    found = profiler_steps(threads.trace)
-    found = found[events.track[found] == threads.main]
-    if not len(found):
+    ranges = profiler_steps(threads.trace)
+    ranges = ranges[events.track[ranges] == threads.main]
+    if not len(ranges):
         return None
-    matches = [PROFILER_STEP.match(threads.trace.names[events.name[one]]) for one in found]
+    matches = [PROFILER_STEP.match(threads.trace.names[events.name[event]]) for event in ranges]
     numbers = tuple(int(match.group(1)) for match in matches if match)
-    ends = np.append(events.start[found], events.end[found[-1]])
-    return Steps(ends, numbers, "ProfilerStep#")
+    ends = np.append(events.start[ranges], events.end[ranges[-1]])
+    return StepBounds(ends, numbers, "ProfilerStep#")
 
 
-def _by_optimizer(threads: Threads) -> Steps | None:
+def _steps_by_optimizer(threads: Threads) -> StepBounds | None:
     """Take the optimizer with the fewest calls, at least two: the outer cycle of a GAN."""
     events = threads.trace.events
-    found = user_ranges(threads.trace, OPTIMIZER_STEP)
-    found = found[events.track[found] == threads.main]
-    name = _fewest(events.name[found].astype(np.int64))
+    calls = user_ranges(threads.trace, OPTIMIZER_STEP)
+    calls = calls[events.track[calls] == threads.main]
+    name = _rarest_name(events.name[calls].astype(np.int64))
     if name is None:
         return None
-    ends = np.sort(events.end[found[events.name[found] == name]])
+    ends = np.sort(events.end[calls[events.name[calls] == name]])
     numbers = tuple(range(1, len(ends)))
-    return Steps(ends, numbers, threads.trace.names[name])
+    return StepBounds(ends, numbers, threads.trace.names[name])
 
 
-def _by_what_recurs(threads: Threads) -> Steps | None:
+def _steps_by_recurrence(threads: Threads) -> StepBounds | None:
     """Take the user's own ranges, hand-overs of a loader, calls of a module, or a period."""
-    for rule in (by_users_range, by_loader, by_module, by_period):
-        found = rule(threads)
-        if found is not None:
-            boundaries, name = found
-            return Steps(boundaries, tuple(range(len(boundaries) - 1)), name)
+    for rule in (find_user_range, find_hand_overs, find_module_calls, find_period):
+        recurrence = rule(threads)
+        if recurrence is not None:
+            boundaries, name = recurrence
+            return StepBounds(boundaries, tuple(range(len(boundaries) - 1)), name)
     return None
 
 
-def _whole(threads: Threads) -> Steps | None:
+def _steps_by_capture(threads: Threads) -> StepBounds | None:
     """Take the capture from its first to its last event as one row."""
     events = threads.trace.events
     kinds = (*category.ACTIVITIES, *_HOST)
-    real = np.flatnonzero(np.isin(events.category, kinds) & (events.end > events.start))
-    if not len(real):
+    rows = np.flatnonzero(np.isin(events.category, kinds) & (events.end > events.start))
+    if not len(rows):
         return None
-    ends = np.array([events.start[real].min(), events.end[real].max()], np.int64)
-    return Steps(ends, None, "none")
+    ends = np.array([events.start[rows].min(), events.end[rows].max()], np.int64)
+    return StepBounds(ends, None, "none")
 
 
-def _fewest(names: Int64) -> int | None:
-    """Give the name with the fewest calls, at least two; the first seen of equals."""
-    distinct, first, counts = np.unique(names, return_index=True, return_counts=True)
-    often = np.flatnonzero(counts > 1)
-    if not len(often):
+def _rarest_name(names: Int64) -> int | None:
+    """Return the name with the fewest calls, at least two; the first seen of equals."""
+    distinct, first_rows, counts = np.unique(names, return_index=True, return_counts=True)
+    frequent = np.flatnonzero(counts > 1)
+    if not len(frequent):
         return None
-    return int(distinct[often[np.lexsort((first[often], counts[often]))[0]]])
+    return int(distinct[frequent[np.lexsort((first_rows[frequent], counts[frequent]))[0]]])
 
 
 _HOST = (category.CPU_OP, category.RUNTIME, category.DRIVER, category.PYTHON_FUNCTION)

@@ -12,45 +12,45 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from gapless.accounting.ahead import ahead
-from gapless.accounting.intervals import NO_LANE, Lane, concatenated, merge, subtract, union
-from gapless.accounting.nesting import Forest, batches, forest, lane_of
+from gapless.accounting.ahead import map_ahead
+from gapless.accounting.intervals import NO_LANE, Lane, concatenate_lanes, merge, subtract, union
+from gapless.accounting.nesting import Forest, split_batches, build_forest, lane_of
 from gapless.model.trace import Int8, Int64
 
 
 def sweep_host(start: Int64, end: Int64, order: Int64 | Int8) -> Lane:
-    """Give each instant to the open interval with the smallest (order; −start; end; position)."""
-    swept = ahead(lambda rows: _sweep_batch(rows, start, end, order), batches(start, end))
-    return concatenated(list(swept))
+    """Return each instant to the open interval with the smallest (order; −start; end; position)."""
+    lanes = map_ahead(lambda rows: _sweep_batch(rows, start, end, order), split_batches(start, end))
+    return concatenate_lanes(list(lanes))
 
 
 def _sweep_batch(rows: Int64, start: Int64, end: Int64, order: Int64 | Int8) -> Lane:
-    tree = forest(start[rows], end[rows])
+    tree = build_forest(start[rows], end[rows])
     if (tree.end != end[rows][tree.index]).any():
-        return _with_crossings(rows, start, end, order)
-    return renamed(lane_of(tree, _winners(tree, order[rows][tree.index])), rows)
+        return _sweep_crossings(rows, start, end, order)
+    return map_owners(lane_of(tree, _find_winners(tree, order[rows][tree.index])), rows)
 
 
 def sweep_device(start: Int64, end: Int64, kind: Int64) -> Lane:
-    """Give each instant to the open interval with the smallest key (kind; start; position).
+    """Return each instant to the open interval with the smallest key (kind; start; position).
 
     The intervals come sorted by (start, stream, correlation, graph node), so that position breaks
     ties.
     """
     lanes: list[Lane] = []
-    taken = NO_LANE
-    for one in np.unique(kind).tolist():
-        rows = np.flatnonzero((kind == one) & (end > start))
+    occupied = NO_LANE
+    for kind_code in np.unique(kind).tolist():
+        rows = np.flatnonzero((kind == kind_code) & (end > start))
         if not len(rows):
             continue
         s, e = start[rows], end[rows]
         reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(e)[:-1]))
-        first = np.maximum(s, reach)
-        owns = e > first
-        own = subtract(Lane(first[owns], e[owns], rows[owns]), taken)
-        lanes.append(own)
-        everything = merge(lanes)
-        taken = union(everything.start, everything.end)
+        begins = np.maximum(s, reach)
+        is_owner = e > begins
+        free_lane = subtract(Lane(begins[is_owner], e[is_owner], rows[is_owner]), occupied)
+        lanes.append(free_lane)
+        merged = merge(lanes)
+        occupied = union(merged.start, merged.end)
     return merge(lanes) if lanes else NO_LANE
 
 
@@ -59,57 +59,57 @@ def sweep_slowly(start: Int64, end: Int64, key: list[tuple[int, ...]]) -> Lane:
     starts: list[int] = start.tolist()
     ends: list[int] = end.tolist()
     by_start: list[int] = np.argsort(start, kind="stable").tolist()
-    todo = [i for i in by_start if ends[i] > starts[i]]
+    pending = [i for i in by_start if ends[i] > starts[i]]
     heap: list[tuple[tuple[int, ...], int]] = []
-    out: list[tuple[int, int, int]] = []
-    now, at = 0, 0
-    while at < len(todo) or heap:
-        now = now if heap else starts[todo[at]]
-        while at < len(todo) and starts[todo[at]] <= now:
-            heappush(heap, (key[todo[at]], todo[at]))
-            at += 1
+    pieces: list[tuple[int, int, int]] = []
+    now, position = 0, 0
+    while position < len(pending) or heap:
+        now = now if heap else starts[pending[position]]
+        while position < len(pending) and starts[pending[position]] <= now:
+            heappush(heap, (key[pending[position]], pending[position]))
+            position += 1
         while heap and ends[heap[0][1]] <= now:
             heappop(heap)
         if not heap:
             continue
         owner = heap[0][1]
-        stop = min(ends[owner], starts[todo[at]]) if at < len(todo) else ends[owner]
-        if out and out[-1][2] == owner and out[-1][1] == now:
-            out[-1] = (out[-1][0], stop, owner)
+        stop = min(ends[owner], starts[pending[position]]) if position < len(pending) else ends[owner]
+        if pieces and pieces[-1][2] == owner and pieces[-1][1] == now:
+            pieces[-1] = (pieces[-1][0], stop, owner)
         else:
-            out.append((now, stop, owner))
+            pieces.append((now, stop, owner))
         now = stop
-    columns = np.array(out, np.int64).reshape(-1, 3)
+    columns = np.array(pieces, np.int64).reshape(-1, 3)
     return Lane(columns[:, 0], columns[:, 1], columns[:, 2])
 
 
-def _winners(tree: Forest, order: Int64 | Int8) -> Int64:
-    """Give what is charged while a frame is innermost: the smallest order on its stack."""
-    wins = np.arange(len(order))
+def _find_winners(tree: Forest, order: Int64 | Int8) -> Int64:
+    """Return what is charged while a frame is innermost: the smallest order on its stack."""
+    winners = np.arange(len(order))
     by_depth = np.argsort(tree.depth, kind="stable")
     bounds = np.searchsorted(tree.depth[by_depth], np.arange(1, int(tree.depth.max(initial=0)) + 2))
     for lo, hi in itertools.pairwise(bounds):
         level = by_depth[lo:hi]
-        above = wins[tree.parent[level]]
-        wins[level] = np.where(order[level] <= order[above], level, above)
-    return wins
+        above = winners[tree.parent[level]]
+        winners[level] = np.where(order[level] <= order[above], level, above)
+    return winners
 
 
-def _with_crossings(keep: Int64, start: Int64, end: Int64, order: Int64 | Int8) -> Lane:
+def _sweep_crossings(keep: Int64, start: Int64, end: Int64, order: Int64 | Int8) -> Lane:
     """Sweep clusters in which frames cross slowly, by the definition, and the rest as a forest."""
     s, e = start[keep], end[keep]
-    tree = forest(s, e)
+    tree = build_forest(s, e)
     clusters = union(s, e)
     cluster = np.searchsorted(clusters.start, s, side="right") - 1
-    bad = np.zeros(len(clusters), bool)
-    bad[cluster[tree.index[tree.end != e[tree.index]]]] = True
-    slow, fast = keep[bad[cluster]], keep[~bad[cluster]]
-    key = [(int(order[i]), -int(start[i]), int(end[i]), int(i)) for i in slow]
-    crossed = sweep_slowly(start[slow], end[slow], key)
-    nested = sweep_host(start[fast], end[fast], order[fast])
-    return merge([renamed(crossed, slow), renamed(nested, fast)])
+    is_crossed = np.zeros(len(clusters), bool)
+    is_crossed[cluster[tree.index[tree.end != e[tree.index]]]] = True
+    slow_rows, fast_rows = keep[is_crossed[cluster]], keep[~is_crossed[cluster]]
+    key = [(int(order[i]), -int(start[i]), int(end[i]), int(i)) for i in slow_rows]
+    crossing_lane = sweep_slowly(start[slow_rows], end[slow_rows], key)
+    nested_lane = sweep_host(start[fast_rows], end[fast_rows], order[fast_rows])
+    return merge([map_owners(crossing_lane, slow_rows), map_owners(nested_lane, fast_rows)])
 
 
-def renamed(lane: Lane, names: Int64) -> Lane:
-    """Give a lane whose owners are looked up in a column."""
-    return Lane(lane.start, lane.end, names[lane.owner]) if len(lane) else NO_LANE
+def map_owners(lane: Lane, owners: Int64) -> Lane:
+    """Return a lane whose owners are looked up in a column."""
+    return Lane(lane.start, lane.end, owners[lane.owner]) if len(lane) else NO_LANE

@@ -70,7 +70,7 @@ _IN_PYTHON: Final = tuple(
         ("idle.io_main.logging", r"SummaryWriter|wandb|mlflow|tqdm.*refresh"),
     )
 )
-_LATER: Final = tuple(
+_LOW_PRIORITY: Final = tuple(
     (tag, LEAF[leaf], re.compile(pattern))
     for tag, leaf, pattern in (
         (COPY, "idle.h2d.host", r"^aten::pin_memory$"),
@@ -78,10 +78,10 @@ _LATER: Final = tuple(
         (OPTIMIZER, "idle.host.optimizer", r"^Optimizer\.(step|zero_grad)#"),
     )
 )
-_ANY = (*_NAMES, *_LATER)
-_PYTHON = (*_NAMES, *_IN_PYTHON, *_LATER)
+_ANYWHERE = (*_NAMES, *_LOW_PRIORITY)
+_PYTHON = (*_NAMES, *_IN_PYTHON, *_LOW_PRIORITY)
 _NO_TAG: Final = NOT_A_FRAME, LEAF["idle.unknown"]
-_SOME: Final = re.compile("|".join(pattern.pattern for _, _, pattern in _PYTHON))
+_ANY_PATTERN: Final = re.compile("|".join(pattern.pattern for _, _, pattern in _PYTHON))
 _HOST = (
     category.CPU_OP,
     category.RUNTIME,
@@ -101,38 +101,38 @@ class Tags:
     leaf: Int8
 
 
-def tag(trace: Trace) -> Tags:
+def tag_events(trace: Trace) -> Tags:
     """Tag every event by name and category; ``context`` refines by what a frame encloses."""
     events = trace.events
     is_python = events.category == category.PYTHON_FUNCTION
-    anywhere = _by_name(trace, ~is_python, python=False)
-    python = _by_name(trace, is_python, python=True)
-    order = np.where(is_python, python[events.name, 0], anywhere[events.name, 0])
-    leaf = np.where(is_python, python[events.name, 1], anywhere[events.name, 1])
-    operation = np.isin(events.category, _OPERATIONS) & (order == NOT_A_FRAME)
-    order = np.where(operation, OPERATOR, order)
-    leaf = np.where(operation, LEAF["idle.host.dispatch"], leaf)
+    general = _tag_names(trace, ~is_python, python=False)
+    python = _tag_names(trace, is_python, python=True)
+    order = np.where(is_python, python[events.name, 0], general[events.name, 0])
+    leaf = np.where(is_python, python[events.name, 1], general[events.name, 1])
+    is_operation = np.isin(events.category, _OPERATIONS) & (order == NOT_A_FRAME)
+    order = np.where(is_operation, OPERATOR, order)
+    leaf = np.where(is_operation, LEAF["idle.host.dispatch"], leaf)
     order = np.where(is_python & (order == NOT_A_FRAME), PYTHON, order)
-    other_gc = (events.category == category.OTHER) & (order == GC)
+    other_gc = (events.category == category.OTHER_KIND) & (order == GC)
     host = (np.isin(events.category, _HOST) | other_gc) & (events.end > events.start)
     return Tags(np.where(host, order, NOT_A_FRAME), leaf)
 
 
-def _by_name(trace: Trace, rows: npt.NDArray[np.bool_], *, python: bool) -> Int8:
-    """Give tag and leaf of each name, looked up for those that some events have."""
-    found = np.empty((len(trace.names), 2), np.int8)
-    found[:] = _NO_TAG
+def _tag_names(trace: Trace, rows: npt.NDArray[np.bool_], *, python: bool) -> Int8:
+    """Return tag and leaf of each name, looked up for those that some events have."""
+    tags = np.empty((len(trace.names), 2), np.int8)
+    tags[:] = _NO_TAG
     names: list[int] = np.unique(trace.events.name[rows]).tolist()
     for name in names:
-        found[name] = _first(trace.names[name], python=python)
-    return found
+        tags[name] = _look_up(trace.names[name], python=python)
+    return tags
 
 
 @lru_cache(maxsize=65536)
-def _first(name: str, *, python: bool) -> tuple[int, int]:
-    if not _SOME.search(name):
+def _look_up(name: str, *, python: bool) -> tuple[int, int]:
+    if not _ANY_PATTERN.search(name):
         return _NO_TAG
-    for order, leaf, pattern in _PYTHON if python else _ANY:
+    for order, leaf, pattern in _PYTHON if python else _ANYWHERE:
         if pattern.search(name):
             return order, leaf
     return _NO_TAG

@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from gapless.accounting.closures import closures
+from gapless.accounting.closures import closure_lanes
 from gapless.accounting.intervals import Lane, piece_at, union
 from gapless.accounting.nesting import innermost_lane
-from gapless.accounting.tags import NOT_A_FRAME, Tags, tag
+from gapless.accounting.tags import NOT_A_FRAME, Tags, tag_events
 from gapless.model import category
 from gapless.model.trace import Int64, Trace
 
@@ -30,63 +30,63 @@ class Threads:
     bounds: dict[int, slice]  # track → its part of ``frames``
     main: int  # the thread that steps; −1 without host events
 
-    def of(self, track: int) -> Int64:
-        """Give the frames of a thread, in the order of the file."""
+    def frames_of(self, track: int) -> Int64:
+        """Return the frames of a thread, in the order of the file."""
         return self.frames[self.bounds.get(track, slice(0, 0))]
 
     @cached_property
     def operators(self) -> dict[int, Lane]:
-        """Give for each thread its innermost operators (events)."""
+        """Return for each thread its innermost operators (events)."""
         events, lanes = self.trace.events, dict[int, Lane]()
         for track in self.bounds:
-            mine = self.of(track)
-            mine = mine[events.category[mine] == category.CPU_OP]
-            if len(mine):
-                lane = innermost_lane(events.start[mine], events.end[mine])
-                lanes[track] = Lane(lane.start, lane.end, mine[lane.owner])
+            frames = self.frames_of(track)
+            frames = frames[events.category[frames] == category.CPU_OP]
+            if len(frames):
+                lane = innermost_lane(events.start[frames], events.end[frames])
+                lanes[track] = Lane(lane.start, lane.end, frames[lane.owner])
         return lanes
 
     @cached_property
     def closures(self) -> dict[int, Lane]:
-        """Give for each thread when its optimizers' steps ran a forward and backward pass."""
-        return closures(self.trace)
+        """Return for each thread when its optimizers' steps ran a forward and backward pass."""
+        return closure_lanes(self.trace)
 
-    def stepping(self, thread: Int64, at: Int64) -> Bool:
-        """Tell whether an optimizer steps on a thread at an instant, beside what it calls back."""
-        found = self.within(OPTIMIZER_STEP, thread, at)
+    def is_stepping(self, thread: Int64, instants: Int64) -> Bool:
+        """Return whether an optimizer steps on a thread at an instant, beside what it calls back."""
+        inside = self.is_within(OPTIMIZER_STEP, thread, instants)
         for track, lane in self.closures.items():
-            mine = np.flatnonzero(thread == track)
-            found[mine] &= piece_at(lane, at[mine]) < 0
-        return found
+            rows = np.flatnonzero(thread == track)
+            inside[rows] &= piece_at(lane, instants[rows]) < 0
+        return inside
 
-    def forget(self) -> None:
+    def forget_operators(self) -> None:
         """Drop what was derived for ``operator_at``; it is derived again if it is asked for."""
         vars(self).pop("operators", None)
 
-    def operator_at(self, thread: Int64, at: Int64) -> Int64:
-        """Give the innermost operator (event) open on a thread at an instant, or −1."""
-        found = np.full(len(thread), -1)
+    def operator_at(self, thread: Int64, instants: Int64) -> Int64:
+        """Return the innermost operator (event) open on a thread at an instant, or −1."""
+        operators = np.full(len(thread), -1)
         for track, lane in self.operators.items():
-            mine = np.flatnonzero(thread == track)
-            piece = piece_at(lane, at[mine])
-            found[mine] = np.where(piece >= 0, lane.owner[piece], -1)
-        return found
+            rows = np.flatnonzero(thread == track)
+            piece = piece_at(lane, instants[rows])
+            operators[rows] = np.where(piece >= 0, lane.owner[piece], -1)
+        return operators
 
-    def within(self, pattern: re.Pattern[str], thread: Int64, at: Int64) -> Bool:
-        """Tell whether a frame or range whose name matches is open on a thread at an instant."""
+    def is_within(self, pattern: re.Pattern[str], thread: Int64, instants: Int64) -> Bool:
+        """Return whether a frame or range whose name matches is open on a thread at an instant."""
         names = np.array([pattern.search(name) is not None for name in self.trace.names], bool)
         events = self.trace.events
         if not names.any():
             return np.zeros(len(thread), bool)
-        chosen = np.flatnonzero(names[events.name])
-        ranges = np.isin(events.category[chosen], _RANGES)
-        chosen = chosen[ranges & (events.end[chosen] > events.start[chosen])]
-        found = np.zeros(len(thread), bool)
-        for track in np.unique(events.track[chosen]).tolist():
-            mine = chosen[events.track[chosen] == track]
+        named_rows = np.flatnonzero(names[events.name])
+        is_range = np.isin(events.category[named_rows], _RANGES)
+        named_rows = named_rows[is_range & (events.end[named_rows] > events.start[named_rows])]
+        is_open = np.zeros(len(thread), bool)
+        for track in np.unique(events.track[named_rows]).tolist():
+            track_rows = named_rows[events.track[named_rows] == track]
             rows = np.flatnonzero(thread == track)
-            found[rows] = piece_at(union(events.start[mine], events.end[mine]), at[rows]) >= 0
-        return found
+            is_open[rows] = piece_at(union(events.start[track_rows], events.end[track_rows]), instants[rows]) >= 0
+        return is_open
 
 
 _RANGES = (
@@ -99,9 +99,9 @@ _RANGES = (
 )
 
 
-def threads(trace: Trace) -> Threads:
+def sort_threads(trace: Trace) -> Threads:
     """Sort the host side of a trace by thread and find the thread that steps."""
-    tags = tag(trace)
+    tags = tag_events(trace)
     frames = np.flatnonzero(tags.order != NOT_A_FRAME)
     track = trace.events.track[frames]
     order = np.argsort(track, kind="stable")
@@ -109,26 +109,26 @@ def threads(trace: Trace) -> Threads:
     tracks, heads = np.unique(track, return_index=True)
     begins: list[int] = heads.tolist()
     ends = [*begins[1:], len(track)][: len(begins)]
-    bounds = {int(one): slice(lo, hi) for one, lo, hi in zip(tracks, begins, ends, strict=True)}
-    return Threads(trace, tags, frames, bounds, _main(trace))
+    bounds = {int(number): slice(lo, hi) for number, lo, hi in zip(tracks, begins, ends, strict=True)}
+    return Threads(trace, tags, frames, bounds, _find_main(trace))
 
 
 def user_ranges(trace: Trace, pattern: re.Pattern[str]) -> Int64:
-    """Give the user annotations on host threads whose name matches, sorted by start."""
+    """Return the user annotations on host threads whose name matches, sorted by start."""
     names = np.array([pattern.search(name) is not None for name in trace.names], bool)
     events = trace.events
-    annotation = (events.category == category.USER_ANNOTATION) & (events.end > events.start)
-    found = np.flatnonzero(annotation & names[events.name])
-    return found[np.argsort(events.start[found], kind="stable")]
+    is_range = (events.category == category.USER_ANNOTATION) & (events.end > events.start)
+    rows = np.flatnonzero(is_range & names[events.name])
+    return rows[np.argsort(events.start[rows], kind="stable")]
 
 
-def _main(trace: Trace) -> int:
+def _find_main(trace: Trace) -> int:
     """Find the training thread: of step marks, of Optimizer.step#, of the most operators."""
     track = trace.events.track
     for pattern in (OWN_STEP, PROFILER_STEP, OPTIMIZER_STEP):
-        found = user_ranges(trace, pattern)
-        if len(found):
-            return int(np.bincount(track[found]).argmax())
+        marks = user_ranges(trace, pattern)
+        if len(marks):
+            return int(np.bincount(track[marks]).argmax())
     for kind in (category.CPU_OP, category.RUNTIME, category.DRIVER, category.PYTHON_FUNCTION):
         rows = track[trace.events.category == kind]
         if len(rows):

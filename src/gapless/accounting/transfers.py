@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.accounting.activities import COMM, Activities
-from gapless.accounting.charges import Charges, stacked
+from gapless.accounting.charges import Charges, stack_charges
 from gapless.accounting.collectives import Arrivals
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Collective, Int64, Trace
@@ -25,30 +25,30 @@ class Transfers:
     peer: Int64
 
 
-def split(owned: Charges, acts: Activities, arrived: Transfers) -> Charges:
+def split_transfers(busy_charges: Charges, acts: Activities, transfers: Transfers) -> Charges:
     """Cut what communication owns (``query``: position in ``acts``) into waiting and transfer."""
-    comm = acts.kind[owned.query] == COMM
-    if not comm.any():
-        return owned
-    return stacked([owned.take(~comm), parted(owned.take(comm), arrived)])
+    is_comm = acts.kind[busy_charges.query] == COMM
+    if not is_comm.any():
+        return busy_charges
+    return stack_charges([busy_charges.take(~is_comm), split_charges(busy_charges.take(is_comm), transfers)])
 
 
-def parted(mine: Charges, arrived: Transfers) -> Charges:
+def split_charges(charges: Charges, transfers: Transfers) -> Charges:
     """Cut communication (``query``: position in ``arrived``) into waiting and transfer."""
-    middle = np.clip(arrived.begins[mine.query], mine.start, mine.end)
-    leaf, peer = arrived.leaf[mine.query], arrived.peer[mine.query]
-    waiting = replace(mine, end=middle, leaf=leaf, peer=np.where(leaf == _STRAGGLER, peer, -1))
-    moving = replace(mine, start=middle, leaf=np.full(len(mine), _EXPOSED))
-    return stacked([one.take(one.end > one.start) for one in (waiting, moving)])
+    middle = np.clip(transfers.begins[charges.query], charges.start, charges.end)
+    leaf, peer = transfers.leaf[charges.query], transfers.peer[charges.query]
+    waits = replace(charges, end=middle, leaf=leaf, peer=np.where(leaf == _STRAGGLER, peer, -1))
+    moves = replace(charges, start=middle, leaf=np.full(len(charges), _EXPOSED))
+    return stack_charges([piece.take(piece.end > piece.start) for piece in (waits, moves)])
 
 
-def transfers(acts: Activities, trace: Trace, arrivals: Arrivals) -> Transfers:
+def device_transfers(acts: Activities, trace: Trace, arrivals: Arrivals) -> Transfers:
     """Tell waiting from transfer on a device."""
-    return begun((acts.event, acts.start, acts.end), _alike(acts, trace), arrivals)
+    return find_transfers((acts.event, acts.start, acts.end), _group_alike(acts, trace), arrivals)
 
 
-def begun(
-    spans: tuple[Int64, Int64, Int64], alike: Sequence[Int64], arrivals: Arrivals
+def find_transfers(
+    spans: tuple[Int64, Int64, Int64], alike_rows: Sequence[Int64], arrivals: Arrivals
 ) -> Transfers:
     """Tell waiting from transfer: by the last rank's arrival, else by the quickest of its like.
 
@@ -57,28 +57,28 @@ def begun(
     event, start, end = spans
     begins, leaf = start.copy(), np.full(len(event), _STRAGGLER)
     peer = np.full(len(event), -1)
-    for like in alike:
-        length = end[like] - start[like]
+    for group in alike_rows:
+        length = end[group] - start[group]
         transfer = np.quantile(length, _QUANTILE, method="lower").astype(np.int64)
-        begins[like] = np.maximum(end[like] - transfer, start[like])
-        leaf[like] = _ESTIMATED
+        begins[group] = np.maximum(end[group] - transfer, start[group])
+        leaf[group] = _ESTIMATED
     order = np.argsort(arrivals.event)
-    known = arrivals.event[order]
-    if len(known):
-        at = np.minimum(np.searchsorted(known, event), len(known) - 1)
-        rows = np.flatnonzero(known[at] == event)
-        last = arrivals.last[order][at[rows]]
-        begins[rows] = np.clip(last, start[rows], end[rows])
-        leaf[rows], peer[rows] = _STRAGGLER, arrivals.rank[order][at[rows]]
+    arrival_events = arrivals.event[order]
+    if len(arrival_events):
+        position = np.minimum(np.searchsorted(arrival_events, event), len(arrival_events) - 1)
+        rows = np.flatnonzero(arrival_events[position] == event)
+        last_starts = arrivals.last_start[order][position[rows]]
+        begins[rows] = np.clip(last_starts, start[rows], end[rows])
+        leaf[rows], peer[rows] = _STRAGGLER, arrivals.rank[order][position[rows]]
     return Transfers(begins, leaf, peer)
 
 
-def _alike(acts: Activities, trace: Trace) -> list[Int64]:
+def _group_alike(acts: Activities, trace: Trace) -> list[Int64]:
     """Group the communication kernels of the same collective, size and process group."""
     detail = trace.gpu.collective[trace.events.detail[acts.event]]
     groups: dict[Collective, list[int]] = {}
-    named = np.flatnonzero((acts.kind == COMM) & (detail >= 0))
-    which: list[int] = detail[named].tolist()
-    for row, at in zip(named.tolist(), which, strict=True):
-        groups.setdefault(replace(trace.collectives[at], seq=None), []).append(row)
+    named_rows = np.flatnonzero((acts.kind == COMM) & (detail >= 0))
+    indices: list[int] = detail[named_rows].tolist()
+    for row, index in zip(named_rows.tolist(), indices, strict=True):
+        groups.setdefault(replace(trace.collectives[index], seq=None), []).append(row)
     return [np.array(rows, np.int64) for rows in groups.values()]

@@ -19,18 +19,18 @@ from typing import Final
 
 import numpy as np
 
-from gapless.accounting.graphed import PLAIN, SPARE, USED, Calls, Sizes, graphed
-from gapless.accounting.intervals import Lane, empty, union
+from gapless.accounting.graphed import PLAIN, SPARE, USED, GraphCalls, Sizes, graph_calls
+from gapless.accounting.intervals import Lane, empty_column, union
 from gapless.accounting.threads import Threads
 from gapless.model.trace import Int64
 
-_HALF: Final = 0.5  # of the steps: what is done less often is no part of a step
+_MIN_STEP_SHARE: Final = 0.5  # of the steps: what is done less often is no part of a step
 _MODULE: Final = "nn.Module: "  # what the profiler calls the call of a module, with its number
-Span = tuple[int, int]  # positions among the calls, the last included
+CallSpan = tuple[int, int]  # positions among the calls, the last included
 
 
 @dataclass(frozen=True)
-class Passes:
+class UnusedPasses:
     """Passes that nothing uses, on the training thread, and for each the one that is used."""
 
     start: Int64
@@ -45,167 +45,167 @@ class Passes:
 
     @property
     def lane(self) -> Lane:
-        """Give when they ran."""
-        found = union(self.start, self.end)
-        return replace(found, owner=self.event[found.owner])
+        """Return when they ran."""
+        lane = union(self.start, self.end)
+        return replace(lane, owner=self.event[lane.owner])
 
 
-NO_PASSES: Final = Passes(empty(), empty(), empty(), empty(), empty())
+NO_PASSES: Final = UnusedPasses(empty_column(), empty_column(), empty_column(), empty_column(), empty_column())
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _UnusedPass:
     step: int
-    called: bytes  # what it called, in order
-    mine: Span
-    twin: Span
+    call_keys: bytes  # what it called, in order
+    span: CallSpan
+    twin: CallSpan
 
 
-def unused(threads: Threads, *, alone: bool = False) -> Passes:
+def find_unused_passes(threads: Threads, *, alone: bool = False) -> UnusedPasses:
     """Find the passes that nothing uses in the whole steps of a capture.
 
     What the last step leaves may be used in the one behind it: of it only those count that other
     steps have, too. ``alone``: those of a single step count all the same.
     """
-    calls = graphed(threads)
+    calls = graph_calls(threads)
     if calls is None:
         return NO_PASSES
-    found = [one for number in range(calls.steps) for one in _of_step(calls, number)]
-    spans = [span for one in found for span in (one.mine, one.twin)]
-    found = [
-        one
-        for one in found
-        if not _taken(calls, one, spans, _until(calls, one, found)) and _alike(threads, calls, one)
+    passes = [candidate for number in range(calls.steps) for candidate in _step_passes(calls, number)]
+    spans = [span for candidate in passes for span in (candidate.span, candidate.twin)]
+    passes = [
+        candidate
+        for candidate in passes
+        if not _may_be_taken(calls, candidate, spans, _find_limit(calls, candidate, passes)) and _is_same_network(threads, calls, candidate)
     ]
-    last = calls.steps - 1
-    proven = {one.called for one in found if one.step < last or (alone and not last)}
-    found = [one for one in found if one.called in proven]
-    if len({one.step for one in found}) < max(1, _HALF * calls.steps):
+    last_step = calls.steps - 1
+    proven_keys = {candidate.call_keys for candidate in passes if candidate.step < last_step or (alone and not last_step)}
+    passes = [candidate for candidate in passes if candidate.call_keys in proven_keys]
+    if len({candidate.step for candidate in passes}) < max(1, _MIN_STEP_SHARE * calls.steps):
         return NO_PASSES
-    at = np.array([(*one.mine, *one.twin) for one in found], np.int64)
+    positions = np.array([(*candidate.span, *candidate.twin) for candidate in passes], np.int64)
     start, end = calls.start, calls.end
-    return Passes(
-        start[at[:, 0]], end[at[:, 1]], start[at[:, 2]], end[at[:, 3]], calls.event[at[:, 0]]
+    return UnusedPasses(
+        start[positions[:, 0]], end[positions[:, 1]], start[positions[:, 2]], end[positions[:, 3]], calls.event[positions[:, 0]]
     )
 
 
-def _of_step(calls: Calls, number: int) -> list[_Pass]:
-    """Give the passes of a step that nothing uses."""
+def _step_passes(calls: GraphCalls, number: int) -> list[_UnusedPass]:
+    """Return the passes of a step that nothing uses."""
     lo, hi = np.searchsorted(calls.step, (number, number + 1)).tolist()
-    kept = (calls.state[lo:hi] != PLAIN) & ~calls.casts[lo:hi]
-    chain = lo + np.flatnonzero(kept)
-    found: list[_Pass] = []
-    for first, last in _spare(calls, chain):
-        twin = _twin(calls, chain, first, last)
+    in_chain = (calls.state[lo:hi] != PLAIN) & ~calls.is_cast[lo:hi]
+    chain = lo + np.flatnonzero(in_chain)
+    passes: list[_UnusedPass] = []
+    for head, tail in _spare_runs(calls, chain):
+        twin = _find_twin(calls, chain, head, tail)
         if twin is not None:
-            mine = int(chain[first]), int(chain[last])
-            called = calls.key[chain[first : last + 1]].tobytes()
-            found.append(_Pass(number, called, *_widened(calls, lo, mine, twin)))
-    return found
+            span = int(chain[head]), int(chain[tail])
+            call_keys = calls.key[chain[head : tail + 1]].tobytes()
+            passes.append(_UnusedPass(number, call_keys, *_extend_spans(calls, lo, span, twin)))
+    return passes
 
 
-def _spare(calls: Calls, chain: Int64) -> Iterator[Span]:
-    """Give each row of calls (positions in the chain) whose graph no backward pass needs.
+def _spare_runs(calls: GraphCalls, chain: Int64) -> Iterator[CallSpan]:
+    """Return each row of calls (positions in the chain) whose graph no backward pass needs.
 
     A call that one needs ends it, and a backward pass does.
     """
-    first = -1
-    for at, call in enumerate(chain.tolist()):
-        ends = first >= 0 and calls.part[call] != calls.part[chain[at - 1]]
-        if first >= 0 and (ends or calls.state[call] != SPARE):
-            yield first, at - 1
-            first = -1
-        if first < 0 and calls.state[call] == SPARE:
-            first = at
-    if first >= 0:
-        yield first, len(chain) - 1
+    head = -1
+    for position, call in enumerate(chain.tolist()):
+        ends = head >= 0 and calls.segment[call] != calls.segment[chain[position - 1]]
+        if head >= 0 and (ends or calls.state[call] != SPARE):
+            yield head, position - 1
+            head = -1
+        if head < 0 and calls.state[call] == SPARE:
+            head = position
+    if head >= 0:
+        yield head, len(chain) - 1
 
 
-def _twin(calls: Calls, chain: Int64, first: int, last: int) -> Span | None:
+def _find_twin(calls: GraphCalls, chain: Int64, head: int, tail: int) -> CallSpan | None:
     """Find the same calls once more in a step, with a result that a backward pass needs."""
     keys, states = calls.key[chain], calls.state[chain]
-    wanted, many = keys[first : last + 1], last + 1 - first
-    for at in np.flatnonzero(keys == wanted[0]).tolist():
-        end = at + many
-        apart = end <= first or at > last
-        if apart and np.array_equal(keys[at:end], wanted) and states[end - 1] == USED:
-            return int(chain[at]), int(chain[end - 1])
+    wanted_keys, count = keys[head : tail + 1], tail + 1 - head
+    for position in np.flatnonzero(keys == wanted_keys[0]).tolist():
+        end = position + count
+        is_apart = end <= head or position > tail
+        if is_apart and np.array_equal(keys[position:end], wanted_keys) and states[end - 1] == USED:
+            return int(chain[position]), int(chain[end - 1])
     return None
 
 
-def _widened(calls: Calls, lo: int, mine: Span, twin: Span) -> tuple[Span, Span]:
+def _extend_spans(calls: GraphCalls, lo: int, span: CallSpan, twin: CallSpan) -> tuple[CallSpan, CallSpan]:
     """Take in what both call before: views of their inputs, states of zeros."""
-    (first, last), (other, end) = mine, twin
+    (head, tail), (twin_head, twin_tail) = span, twin
     while (
-        min(first, other) > lo
-        and first - 1 != end
-        and other - 1 != last
-        and calls.key[first - 1] == calls.key[other - 1]
-        and calls.state[first - 1] == calls.state[other - 1] == PLAIN
-        and calls.part[first - 1] == calls.part[first]
-        and calls.part[other - 1] == calls.part[other]
+        min(head, twin_head) > lo
+        and head - 1 != twin_tail
+        and twin_head - 1 != tail
+        and calls.key[head - 1] == calls.key[twin_head - 1]
+        and calls.state[head - 1] == calls.state[twin_head - 1] == PLAIN
+        and calls.segment[head - 1] == calls.segment[head]
+        and calls.segment[twin_head - 1] == calls.segment[twin_head]
     ):
-        first, other = first - 1, other - 1
-    return (first, last), (other, end)
+        head, twin_head = head - 1, twin_head - 1
+    return (head, tail), (twin_head, twin_tail)
 
 
-def _until(calls: Calls, one: _Pass, every: Sequence[_Pass]) -> int:
-    """Give the position up to which a result may be taken: that of the same pass a step later."""
-    later = (min(each.mine[0], each.twin[0]) for each in every if each.step > one.step)
-    return min(later, default=len(calls.event))
+def _find_limit(calls: GraphCalls, candidate: _UnusedPass, passes: Sequence[_UnusedPass]) -> int:
+    """Return the position up to which a result may be taken: that of the same pass a step later."""
+    starts = (min(later_pass.span[0], later_pass.twin[0]) for later_pass in passes if later_pass.step > candidate.step)
+    return min(starts, default=len(calls.event))
 
 
-def _taken(calls: Calls, one: _Pass, spans: Sequence[Span], until: int) -> bool:
-    """Tell whether something may have taken what a pass gives before it runs once more.
+def _may_be_taken(calls: GraphCalls, candidate: _UnusedPass, spans: Sequence[CallSpan], limit: int) -> bool:
+    """Return whether something may have taken what a pass gives before it runs once more.
 
     Between both passes only the first one's result can be taken, and if it is the other's, what
     takes such a tensor behind them takes this one's. What does so first then may take either: the
     other's, if a backward pass needs it, since that would have run through this one, too; or if all
     losses are known, for it trains nothing then. But not where the same is done twice.
     """
-    given = _given(calls, one)
-    beside = ~calls.sized[:until]
-    for first, last in spans:
-        beside[first : last + 1] = False
-    rest = [at for at in np.flatnonzero(beside).tolist() if at > min(one.mine[1], one.twin[1])]
-    takes = [at for at in rest if calls.taken(at) & given]
-    behind = [at for at in takes if at >= max(one.mine[0], one.twin[0])]
-    early = len(behind) < len(takes)
-    if not given or calls.opaque[rest].any():
+    result_sizes = _result_sizes(calls, candidate)
+    is_outside = ~calls.sizes_only[:limit]
+    for head, tail in spans:
+        is_outside[head : tail + 1] = False
+    outside_calls = [index for index in np.flatnonzero(is_outside).tolist() if index > min(candidate.span[1], candidate.twin[1])]
+    takers = [index for index in outside_calls if calls.input_sizes(index) & result_sizes]
+    later_takers = [index for index in takers if index >= max(candidate.span[0], candidate.twin[0])]
+    has_early = len(later_takers) < len(takers)
+    if not result_sizes or calls.is_opaque[outside_calls].any():
         return True
-    if early and (bool(behind) or one.mine[0] < one.twin[0]):
+    if has_early and (bool(later_takers) or candidate.span[0] < candidate.twin[0]):
         return True
-    known = int(np.flatnonzero((calls.state == USED) & (calls.step == one.step))[-1])
-    keys = calls.key[behind].tolist()
-    return len(set(keys)) < len(keys) or any(at < known for at in behind if calls.state[at] != USED)
+    last_used = int(np.flatnonzero((calls.state == USED) & (calls.step == candidate.step))[-1])
+    keys = calls.key[later_takers].tolist()
+    return len(set(keys)) < len(keys) or any(index < last_used for index in later_takers if calls.state[index] != USED)
 
 
-def _alike(threads: Threads, calls: Calls, one: _Pass) -> bool:
-    """Tell whether both passes are of one network, as far as stacks tell.
+def _is_same_network(threads: Threads, calls: GraphCalls, candidate: _UnusedPass) -> bool:
+    """Return whether both passes are of one network, as far as stacks tell.
 
     Another one of the same make gives what is meant to differ: a teacher's, a target's.
     """
-    around = [_module(threads, calls, span) for span in (one.mine, one.twin)]
-    return None in around or around[0] == around[1]
+    modules = [_find_module(threads, calls, span) for span in (candidate.span, candidate.twin)]
+    return None in modules or modules[0] == modules[1]
 
 
-def _module(threads: Threads, calls: Calls, span: Span) -> int | None:
-    """Give the name of the innermost module ("nn.Module: Net_0") whose call holds a pass."""
+def _find_module(threads: Threads, calls: GraphCalls, span: CallSpan) -> int | None:
+    """Return the name of the innermost module ("nn.Module: Net_0") whose call holds a pass."""
     trace, events = threads.trace, threads.trace.events
-    named = np.array([name.startswith(_MODULE) for name in trace.names], bool)
-    if not named.any():
+    is_module = np.array([name.startswith(_MODULE) for name in trace.names], bool)
+    if not is_module.any():
         return None
-    holds = (events.start <= calls.start[span[0]]) & (events.end >= calls.end[span[1]])
-    rows = np.flatnonzero(holds & named[events.name] & (events.track == threads.main))
+    is_holder = (events.start <= calls.start[span[0]]) & (events.end >= calls.end[span[1]])
+    rows = np.flatnonzero(is_holder & is_module[events.name] & (events.track == threads.main))
     return int(events.name[rows[np.argmax(events.start[rows])]]) if len(rows) else None
 
 
-def _given(calls: Calls, one: _Pass) -> frozenset[Sizes]:
-    """Give the sizes of all that a pass gives, within it as well; none: they are not known."""
-    (first, last), (other, end) = one.mine, one.twin
-    results = [calls.given(at) for at in range(other, end + 1)]
+def _result_sizes(calls: GraphCalls, candidate: _UnusedPass) -> frozenset[Sizes]:
+    """Return the sizes of all that a pass gives, within it as well; none: they are not known."""
+    (head, tail), (twin_head, twin_tail) = candidate.span, candidate.twin
+    results = [calls.output_sizes(index) for index in range(twin_head, twin_tail + 1)]
     if not any(results):
         return frozenset()
-    within = [calls.taken(at) for at in range(first + 1, last + 1) if calls.state[at] == SPARE]
-    turned = {size[::-1] for size in calls.parameters}
-    return frozenset[Sizes]().union(*results, *within) - calls.parameters - turned
+    inner = [calls.input_sizes(index) for index in range(head + 1, tail + 1) if calls.state[index] == SPARE]
+    transposed = {size[::-1] for size in calls.parameters}
+    return frozenset[Sizes]().union(*results, *inner) - calls.parameters - transposed

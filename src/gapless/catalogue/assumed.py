@@ -5,45 +5,45 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from gapless.catalogue.choosing import public
-from gapless.catalogue.declare import is_nothing
-from gapless.catalogue.listing import asked, propose
+from gapless.catalogue.choosing import public_name
+from gapless.catalogue.declare import changes_nothing
+from gapless.catalogue.listing import parse_fix, propose_named
 from gapless.catalogue.targets import LOADER
-from gapless.catalogue.traps import PREFETCH
+from gapless.catalogue.traps import DEFAULT_PREFETCH
 from gapless.errors import UsageError
 from gapless.model.edit import Edit, Proposal, SetArgument, SetGlobal
 from gapless.model.facts import Facts, Loader, Optimizer
 
-_SETTINGS = {one.name for one in fields(Loader)}
+_LOADER_FIELDS = {field.name for field in fields(Loader)}
 
 
-def together(names: Sequence[str], facts: Facts, *, override: bool = False) -> tuple[Proposal, ...]:
-    """Give the proposals of named fixes that are tried together, each on top of those before it.
+def propose_together(names: Sequence[str], facts: Facts, *, override: bool = False) -> tuple[Proposal, ...]:
+    """Return the proposals of named fixes that are tried together, each on top of those before it.
 
     So that "more-workers=4+prefetch=8" finds workers to prefetch for. Raises ``UsageError``.
     """
-    found: list[Proposal] = []
-    twice = [
-        one for one, many in Counter(asked(each)[0].name for each in names).items() if many > 1
+    proposals: list[Proposal] = []
+    duplicates = [
+        fix_name for fix_name, count in Counter(parse_fix(name)[0].name for name in names).items() if count > 1
     ]
-    if twice:
-        raise UsageError(f"{'+'.join(names)}: {', '.join(twice)} is named twice")
+    if duplicates:
+        raise UsageError(f"{'+'.join(names)}: {', '.join(duplicates)} is named twice")
     for name in names:
-        some = propose(name, facts, override=override)
-        found += some
-        facts = after(facts, [edit for one in some if not is_nothing(one) for edit in one.edits])
-    return tuple(found)
+        fix_proposals = propose_named(name, facts, override=override)
+        proposals += fix_proposals
+        facts = assume_edits(facts, [edit for proposal in fix_proposals if not changes_nothing(proposal) for edit in proposal.edits])
+    return tuple(proposals)
 
 
-def after(facts: Facts, edits: Sequence[Edit]) -> Facts:
-    """Give the facts with what edits set of loaders, optimizers and threads, as observed else."""
+def assume_edits(facts: Facts, edits: Sequence[Edit]) -> Facts:
+    """Return the facts with what edits set of loaders, optimizers and threads, as observed else."""
     for edit in edits:
         match edit:
-            case SetArgument(target=target, name=name) if target == LOADER and name in _SETTINGS:
-                loaders = tuple(_set(one, edit) for one in facts.loaders)
+            case SetArgument(target=target, name=name) if target == LOADER and name in _LOADER_FIELDS:
+                loaders = tuple(_set_loader(loader, edit) for loader in facts.loaders)
                 facts = replace(facts, loaders=loaders)
             case SetArgument(name="foreach" | "fused"):
-                optimizers = tuple(_told(one, edit) for one in facts.optimizers)
+                optimizers = tuple(_set_optimizer(optimizer, edit) for optimizer in facts.optimizers)
                 facts = replace(facts, optimizers=optimizers)
             case SetGlobal(target="torch.set_num_threads", value=int() as threads):
                 machine = replace(facts.machine, intra_op_threads=threads)
@@ -53,17 +53,17 @@ def after(facts: Facts, edits: Sequence[Edit]) -> Facts:
     return facts
 
 
-def _told(optimizer: Optimizer, edit: SetArgument) -> Optimizer:
-    meant = edit.where is None or edit.where == optimizer.where
-    if not meant or edit.target != public(optimizer.name):
+def _set_optimizer(optimizer: Optimizer, edit: SetArgument) -> Optimizer:
+    is_same_line = edit.where is None or edit.where == optimizer.location
+    if not is_same_line or edit.target != public_name(optimizer.name):
         return optimizer
     return replace(optimizer, **{edit.name: edit.value})
 
 
-def _set(loader: Loader, edit: SetArgument) -> Loader:
-    if edit.where is not None and edit.where != loader.where:
+def _set_loader(loader: Loader, edit: SetArgument) -> Loader:
+    if edit.where is not None and edit.where != loader.location:
         return loader
     changes: dict[str, Any] = {edit.name: edit.value}
     if edit.name == "num_workers" and edit.value and loader.prefetch_factor is None:
-        changes["prefetch_factor"] = PREFETCH
+        changes["prefetch_factor"] = DEFAULT_PREFETCH
     return replace(loader, **changes)

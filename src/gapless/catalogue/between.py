@@ -4,83 +4,83 @@ from dataclasses import dataclass
 from typing import Final
 
 from gapless.catalogue import ranked, sampled, windowed
-from gapless.catalogue.filing import named_ns
+from gapless.catalogue.filing import measure_named_ns
 from gapless.model.host_code import HostCode
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
 PYTHON: Final = "idle.host.python"
 SILENT: Final = "idle.host.unframed"  # long, and no frame of any thread: told of Python too
-OWN: Final = (PYTHON, SILENT)
+PYTHON_LEAVES: Final = (PYTHON, SILENT)
 # Of Python for each operator, those within others and of the backward pass counted too: 0.1 to
 # 2.8 µs in 36 recorded trainings of all kinds.
 _USUAL_NS: Final = 4_000.0
-_MOSTLY, _MOST = 0.25, 0.7  # of these 4 µs: what operators of most trainings have, and of any
-_MADE: Final = "aten::lift_fresh"  # torch.tensor calls it once, and three others from C++
-_BESIDE: Final = 3
-_OTHERS: Final = 0.5  # processors that others took
-_CROWDED: Final = 0.1  # of a worker's life spent waiting for a processor
+_TYPICAL_SHARE, _MAX_SHARE = 0.25, 0.7  # of these 4 µs: what operators of most trainings have, and of any
+_TENSOR_CALL: Final = "aten::lift_fresh"  # torch.tensor calls it once, and three others from C++
+_NESTED_CALLS: Final = 3
+_MAX_OTHER_CORES: Final = 0.5  # processors that others took
+_MAX_QUEUE_SHARE: Final = 0.1  # of a worker's life spent waiting for a processor
 
 
 @dataclass(frozen=True)
 class Excess:
     """Python beside what calling operators takes, in ns of a step."""
 
-    python: float
-    silent: float
-    usual: float
-    named: float  # in calls that other rules name: files-in-step, chores-in-step
+    python_ns: float
+    silent_ns: float
+    usual_ns: float
+    named_ns: float  # in calls that other rules name: files-in-step, chores-in-step
 
     @property
-    def lost(self) -> float:
-        """Give what is neither usual nor named elsewhere: at least so much holds the step up."""
-        return self.python - self.usual + self.silent - self.named
+    def lost_ns(self) -> float:
+        """Return what is neither usual nor named elsewhere: at least so much holds the step up."""
+        return self.python_ns - self.usual_ns + self.silent_ns - self.named_ns
 
 
-def excess_of(seen: Seen) -> Excess:
-    """Give what lies between operators, and what of it is no excess. Raises ``NotSeenError``."""
-    python = ranked.least(seen, PYTHON)
-    silent = ranked.least(seen, SILENT)
-    if _crowded(seen):  # it may wait for a processor: what was sampled alone is sure
-        silent = min(silent, sampled.everything_ns(seen))
-    called = windowed.calls(seen, "aten::*").count - _BESIDE * windowed.calls(seen, _MADE).count
-    usual = min(python, _USUAL_NS * max(0.0, called))
-    return Excess(python, silent, usual, min(named_ns(seen), python + silent - usual))
+def measure_excess(evidence: Evidence) -> Excess:
+    """Return what lies between operators, and what of it is no excess. Raises ``NotSeenError``."""
+    python_ns = ranked.min_rank_ns(evidence, PYTHON)
+    silent_ns = ranked.min_rank_ns(evidence, SILENT)
+    if _is_crowded(evidence):  # it may wait for a processor: what was sampled alone is sure
+        silent_ns = min(silent_ns, sampled.sum_sampled_ns(evidence))
+    n_calls = windowed.sum_calls(evidence, "aten::*").count - _NESTED_CALLS * windowed.sum_calls(evidence, _TENSOR_CALL).count
+    usual_ns = min(python_ns, _USUAL_NS * max(0.0, n_calls))
+    return Excess(python_ns, silent_ns, usual_ns, min(measure_named_ns(evidence), python_ns + silent_ns - usual_ns))
 
 
-def held(seen: Seen, excess: Excess) -> tuple[HostCode | None, Interval]:
-    """Give what holds the thread up, and for how long; what was sampled in a function goes first.
+def find_hold_up(evidence: Evidence, excess: Excess) -> tuple[HostCode | None, Estimate]:
+    """Return what holds the thread up, and for how long; what was sampled in a function goes first.
 
     Samples tell how much of what lies between operators it is; what they leave open, windows do.
     """
-    whole, lost = excess.python + excess.silent, excess.lost
-    code = sampled.explaining(seen, lost)
-    known = None if code is None else sampled.held_ns(seen, code, direct(seen, excess))
-    left = 1 - lost / whole if whole else 1.0
-    usual = Interval(whole * (1 - min(1.0, 1.5 * left + 0.05)), lost, lost)
-    if known is None:
-        return code, usual
-    most = whole - excess.named - _MOSTLY * excess.usual
-    mid = max(lost, min(known.mid, most))
-    low = max(usual.low, min(known.low, mid))
-    return code, Interval(low, mid, max(mid, min(known.high, most)))
+    total_ns, lost_ns = excess.python_ns + excess.silent_ns, excess.lost_ns
+    code = sampled.find_explaining_code(evidence, lost_ns)
+    sampled_ns = None if code is None else sampled.estimate_held_ns(evidence, code, estimate_direct_calls(evidence, excess))
+    usual_share = 1 - lost_ns / total_ns if total_ns else 1.0
+    window_ns = Estimate(total_ns * (1 - min(1.0, 1.5 * usual_share + 0.05)), lost_ns, lost_ns)
+    if sampled_ns is None:
+        return code, window_ns
+    max_ns = total_ns - excess.named_ns - _TYPICAL_SHARE * excess.usual_ns
+    mid_ns = max(lost_ns, min(sampled_ns.mid, max_ns))
+    low_ns = max(window_ns.low, min(sampled_ns.low, mid_ns))
+    return code, Estimate(low_ns, mid_ns, max(mid_ns, min(sampled_ns.high, max_ns)))
 
 
-def direct(seen: Seen, excess: Excess) -> Interval:
-    """Give how long operators take that the user's functions call themselves, of samples there.
+def estimate_direct_calls(evidence: Evidence, excess: Excess) -> Estimate:
+    """Return how long operators take that the user's functions call themselves, of samples there.
 
     In these lines Python stands, and such operators; between operators Python stands, torch's too.
     """
-    more = sampled.everything_ns(seen) - excess.python - excess.silent
-    ends = (max(0.0, more + part * excess.usual) for part in (0.0, _MOSTLY, _MOST))
-    return Interval(*ends)
+    operators_ns = sampled.sum_sampled_ns(evidence) - excess.python_ns - excess.silent_ns
+    bounds = (max(0.0, operators_ns + share * excess.usual_ns) for share in (0.0, _TYPICAL_SHARE, _MAX_SHARE))
+    return Estimate(*bounds)
 
 
-def _crowded(seen: Seen) -> bool:
-    """Tell whether processes wait for processors: then a thread that does nothing may wait too."""
-    recorded = seen.study.recorded
+def _is_crowded(evidence: Evidence) -> bool:
+    """Return whether processes wait for processors: then a thread that does nothing may wait too."""
+    recorded = evidence.study.recorded
     if recorded is None:
         return False
-    workers = [one.workers for one in recorded.loaders if one.workers is not None]
-    others = recorded.others.cores if recorded.others is not None else 0.0
-    return others > _OTHERS or any((one.run_queue or 0.0) > _CROWDED for one in workers)
+    workers = [use.workers for use in recorded.loaders if use.workers is not None]
+    other_cores = recorded.contention.cores if recorded.contention is not None else 0.0
+    return other_cores > _MAX_OTHER_CORES or any((worker_use.run_queue or 0.0) > _MAX_QUEUE_SHARE for worker_use in workers)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.errors import UsageError
-from gapless.model.edit import Applicability, Edit, Proposal, Where
+from gapless.model.edit import Applicability, Edit, Proposal, Location
 from gapless.model.facts import Facts
 
-_ORDER: Final = tuple(Applicability)
+_CLASS_ORDER: Final = tuple(Applicability)
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,17 @@ class Option:
     """What was asked for beside the name: ``more-workers@train.py:41=8``, ``--override``."""
 
     value: str | None = None
-    where: str | None = None  # "train.py:41", or "train.py"
+    line_ref: str | None = None  # "train.py:41", or "train.py"
     override: bool = False  # settings that carry meaning may be changed
     name: str = ""  # of the fix: for what is said of a value that it cannot take
 
-    def number(self, usual: int, least: int = 1) -> int:
-        """Give the number behind "=", else what is usual. Raises ``UsageError``."""
+    def parse_number(self, default: int, minimum: int = 1) -> int:
+        """Return the number behind "=", else what is usual. Raises ``UsageError``."""
         if self.value is None:
-            return usual
-        if not self.value.isdecimal() or int(self.value) < least:
-            least_words = f"a whole number from {least} up is meant"
-            raise UsageError(f"{self.name}={self.value}: {least_words}")
+            return default
+        if not self.value.isdecimal() or int(self.value) < minimum:
+            requirement = f"a whole number from {minimum} up is meant"
+            raise UsageError(f"{self.name}={self.value}: {requirement}")
         return int(self.value)
 
 
@@ -37,12 +37,12 @@ class Case:
 
     title: str
     facts: Facts
-    says: str | tuple[str, ...]  # of each proposal, in order: ``spoken``
+    expected: str | tuple[str, ...]  # of each proposal, in order: ``spoken``
     option: Option = Option()
     edits: tuple[Edit, ...] | None = None  # of the first; None: not stated
 
 
-Make = Callable[[Facts, Option], tuple[Proposal, ...]]
+Proposer = Callable[[Facts, Option], tuple[Proposal, ...]]
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,21 @@ class Fix:
     cases: tuple[Case, ...]
     value: str | None  # what may stand behind "=": "WORKERS"; None: nothing
     doc: str
-    make: Make
+    propose: Proposer
 
     def __call__(self, facts: Facts, option: Option | None = None) -> tuple[Proposal, ...]:
-        """Give the proposals for a run. Raises ``UsageError`` for an option that it has not."""
-        asked = option or Option()
-        if asked.value is not None and self.value is None:
-            raise UsageError(f"{self.name} takes no value, and was given ={asked.value}")
-        found = distinct(self.make(facts, replace(asked, name=self.name)))
-        if asked.where is not None and any(one.edits and not placed(one) for one in found):
-            raise UsageError(f"{self.name} is about no single line; leave out @{asked.where}")
-        return found
+        """Return the proposals for a run. Raises ``UsageError`` for an option that it has not."""
+        given_option = option or Option()
+        if given_option.value is not None and self.value is None:
+            raise UsageError(f"{self.name} takes no value, and was given ={given_option.value}")
+        proposals = drop_duplicates(self.propose(facts, replace(given_option, name=self.name)))
+        if given_option.line_ref is not None and any(proposal.edits and not has_location(proposal) for proposal in proposals):
+            raise UsageError(f"{self.name} is about no single line; leave out @{given_option.line_ref}")
+        return proposals
 
     @property
     def summary(self) -> str:
-        """Give the first line of the page."""
+        """Return the first line of the page."""
         return self.doc.partition("\n")[0]
 
     def proposal(
@@ -77,60 +77,60 @@ class Fix:
         *edits: Edit,
         applicability: Applicability,
         risk: str | None = None,
-        where: Where | None = None,
+        location: Location | None = None,
     ) -> Proposal:
-        """Give what it would change."""
-        return Proposal(self.name, summary, edits, applicability, risk, None, where)
+        """Return what it would change."""
+        return Proposal(self.name, summary, edits, applicability, risk, None, location)
 
-    def refusal(self, why: str, where: Where | None = None) -> Proposal:
-        """Give why it must not be done here."""
-        return Proposal(self.name, self.summary, (), Applicability.RISKY, None, why, where)
+    def refusal(self, reason: str, location: Location | None = None) -> Proposal:
+        """Return why it must not be done here."""
+        return Proposal(self.name, self.summary, (), Applicability.RISKY, None, reason, location)
 
-    def nothing(self, why: str, where: Where | None = None) -> Proposal:
-        """Give that nothing is left to change: a proposal without edits."""
-        return Proposal(self.name, why, (), Applicability.SAME, None, None, where)
+    def no_change(self, reason: str, location: Location | None = None) -> Proposal:
+        """Return that nothing is left to change: a proposal without edits."""
+        return Proposal(self.name, reason, (), Applicability.IDENTICAL, None, None, location)
 
 
 def fix(
     name: str, *, since: str, cases: Sequence[Case], value: str | None = None
-) -> Callable[[Make], Fix]:
+) -> Callable[[Proposer], Fix]:
     """Declare a function as a fix; its docstring is the fix's page."""
 
-    def declare(make: Make) -> Fix:
-        return Fix(name, since, tuple(cases), value, inspect.getdoc(make) or "", make)
+    def declare(propose: Proposer) -> Fix:
+        return Fix(name, since, tuple(cases), value, inspect.getdoc(propose) or "", propose)
 
     return declare
 
 
-def is_nothing(proposal: Proposal) -> bool:
-    """Tell whether a proposal says that nothing is left to change."""
+def changes_nothing(proposal: Proposal) -> bool:
+    """Return whether a proposal says that nothing is left to change."""
     return proposal.refused is None and not proposal.edits
 
 
-def placed(proposal: Proposal) -> bool:
-    """Tell whether a proposal is about one line, or an edit of it is."""
-    return proposal.where is not None or any(
+def has_location(proposal: Proposal) -> bool:
+    """Return whether a proposal is about one line, or an edit of it is."""
+    return proposal.location is not None or any(
         getattr(edit, "where", None) is not None for edit in proposal.edits
     )
 
 
-def spoken(proposal: Proposal) -> str:
-    """Give a proposal in one line: its class and what would change, or why nothing will."""
+def describe_proposal(proposal: Proposal) -> str:
+    """Return a proposal in one line: its class and what would change, or why nothing will."""
     if proposal.refused is not None:
         return f"refused: {proposal.refused}"
-    if is_nothing(proposal):
+    if changes_nothing(proposal):
         return f"nothing to change: {proposal.summary}"
     return f"{proposal.applicability}: {proposal.summary}"
 
 
-def distinct(proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
+def drop_duplicates(proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
     """Leave out proposals of the same edits, and the same words of several places."""
-    kept: dict[object, Proposal] = {}
-    for one in proposals:
-        kept.setdefault(repr(one.edits) if one.edits else (one.refused, one.summary), one)
-    return tuple(kept.values())
+    proposals_by_key: dict[object, Proposal] = {}
+    for proposal in proposals:
+        proposals_by_key.setdefault(repr(proposal.edits) if proposal.edits else (proposal.refused, proposal.summary), proposal)
+    return tuple(proposals_by_key.values())
 
 
-def worst(*classes: Applicability) -> Applicability:
-    """Give the class of several edits together: that of the one which changes most."""
-    return max(classes, key=_ORDER.index)
+def worst_applicability(*applicabilities: Applicability) -> Applicability:
+    """Return the class of several edits together: that of the one which changes most."""
+    return max(applicabilities, key=_CLASS_ORDER.index)

@@ -23,12 +23,12 @@ from typing import Final
 
 import numpy as np
 
-from gapless.accounting import account, partition
+from gapless.accounting import sum_ledgers, partition
 from gapless.accounting.stages import NO_STAGES, Stages
-from gapless.catalogue.traced import traced
+from gapless.catalogue.traced import infer_facts
 from gapless.model import category as c
 from gapless.model.leaf import LEAF
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.model.trace import Device, Events, GpuColumns, Health, MemoryColumns, Trace, Track
@@ -87,12 +87,12 @@ WORKER: Final[Mapping[str, str]] = {
     "c": "collate",
     "o": "other",
 }
-_AROUND: Final = {"c": "aten::to", "i": "aten::item"}
+_ENCLOSING_CALLS: Final = {"c": "aten::to", "i": "aten::item"}
 _LAUNCHES: Final = ("lL", "ci")  # of kernels; of copies
-_DEVICES: Final = {"gpu": (GPU, c.KERNEL), "copy": (COPY, c.MEMCPY)}
+_DEVICE_LANES: Final = {"gpu": (GPU, c.KERNEL), "copy": (COPY, c.MEMCPY)}
 _DEVICE: Final = Device(0, "NVIDIA H200", (9, 0), 141 << 30, 132)
-_NOT_HOST: Final = ("step", "worker", *_DEVICES)
-_HEALTHY: Final = StudyHealth(
+_NON_HOST_LANES: Final = ("step", "worker", *_DEVICE_LANES)
+_HEALTH: Final = StudyHealth(
     source="drawing",
     events=0,
     dropped=0,
@@ -107,7 +107,7 @@ _HEALTHY: Final = StudyHealth(
 
 
 @dataclass(frozen=True)
-class Run:
+class LetterRun:
     """A letter, repeated: one event of a lane, in ns."""
 
     lane: str
@@ -127,156 +127,156 @@ class _Event:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnTrace:
     """A drawing as a trace, and what workers did while they were waited for."""
 
     trace: Trace
     stages: Stages
 
 
-def runs(drawing: str) -> tuple[Run, ...]:
+def parse_runs(drawing: str) -> tuple[LetterRun, ...]:
     """Read the runs of a drawing, by lane in its order. Raises ``ValueError`` for what is none."""
-    found: list[Run] = []
+    runs: list[LetterRun] = []
     for row in dedent(drawing).splitlines():
         if not row.strip():
             continue
         lane, *cells = row.split()
         if len(cells) != 1:
             raise ValueError(f"a row is the name of a lane and its cells, and not {row!r}")
-        at = 0
+        column = 0
         for letter, group in groupby(cells[0]):
-            start, at = at, at + len(list(group))
+            start, column = column, column + len(list(group))
             if letter != ".":
-                _check(lane, letter)
-                found.append(Run(lane, letter, start * MILLISECOND, at * MILLISECOND))
-    return tuple(found)
+                _check_letter(lane, letter)
+                runs.append(LetterRun(lane, letter, start * MILLISECOND, column * MILLISECOND))
+    return tuple(runs)
 
 
-def draw(drawing: str) -> Drawn:
-    """Give the trace of a drawing. Raises ``ValueError`` where it means none."""
-    every = runs(drawing)
-    events = [*_steps(every), *_host(every), *_activities(every)]
-    waits = [at for at, one in enumerate(events) if one.name == HOST["w"][1]]
-    return Drawn(_trace(events), _stages(every, waits))
+def draw_trace(drawing: str) -> DrawnTrace:
+    """Return the trace of a drawing. Raises ``ValueError`` where it means none."""
+    runs = parse_runs(drawing)
+    events = [*_draw_steps(runs), *_draw_host(runs), *_draw_activities(runs)]
+    waits = [index for index, event in enumerate(events) if event.name == HOST["w"][1]]
+    return DrawnTrace(_build_trace(events), _draw_stages(runs, waits))
 
 
-def seen(drawing: str) -> Seen:
-    """Give what a rule sees of a drawing that is a foreign trace: its account, and no tables."""
-    drawn = draw(drawing)
+def foreign_evidence(drawing: str) -> Evidence:
+    """Return what a rule sees of a drawing that is a foreign trace: its account, and no tables."""
+    drawn_trace = draw_trace(drawing)
     study = Study(
         run=RunInfo(("drawing.json",), (0,), 1, None, ()),
-        health=_HEALTHY,
+        health=_HEALTH,
         steps=None,
-        account=account([partition(drawn.trace, stages=drawn.stages)]),
+        account=sum_ledgers([partition(drawn_trace.trace, stages=drawn_trace.stages)]),
         tables=Tables((), (), (), (), (), (), ()),
     )
-    return Seen(study, traced(study))
+    return Evidence(study, infer_facts(study))
 
 
-def _check(lane: str, letter: str) -> None:
-    known = {"gpu": GPU, "copy": COPY, "worker": WORKER, "step": None}.get(lane, HOST)
-    if known is not None and letter not in known:
-        raise ValueError(f"{letter!r} is no letter of the lane {lane!r}: {''.join(known)}")
+def _check_letter(lane: str, letter: str) -> None:
+    letters = {"gpu": GPU, "copy": COPY, "worker": WORKER, "step": None}.get(lane, HOST)
+    if letters is not None and letter not in letters:
+        raise ValueError(f"{letter!r} is no letter of the lane {lane!r}: {''.join(letters)}")
 
 
-def _steps(every: Sequence[Run]) -> list[_Event]:
-    found = [one for one in every if one.lane == "step"]
+def _draw_steps(runs: Sequence[LetterRun]) -> list[_Event]:
+    step_runs = [run for run in runs if run.lane == "step"]
     return [
-        _Event(one.start, one.end, f"ProfilerStep#{number}", c.USER_ANNOTATION, "main")
-        for number, one in enumerate(found)
+        _Event(run.start, run.end, f"ProfilerStep#{number}", c.USER_ANNOTATION, "main")
+        for number, run in enumerate(step_runs)
     ]
 
 
-def _host(every: Sequence[Run]) -> list[_Event]:
+def _draw_host(runs: Sequence[LetterRun]) -> list[_Event]:
     """Draw the frames of threads; launches get the numbers of what they start."""
-    found: list[_Event] = []
-    counts = [0, 0]
-    for one in sorted(every, key=lambda run: run.start):
-        if one.lane in _NOT_HOST:
+    events: list[_Event] = []
+    launch_counts = [0, 0]
+    for run in sorted(runs, key=lambda run: run.start):
+        if run.lane in _NON_HOST_LANES:
             continue
-        kind, name = HOST[one.letter]
+        category, name = HOST[run.letter]
         correlation = -1
-        for at, letters in enumerate(_LAUNCHES):
-            if one.letter in letters:
-                counts[at] += 1
-                correlation = _number(at, counts[at])
-        if one.letter in _AROUND:
-            found.append(_Event(one.start, one.end, _AROUND[one.letter], c.CPU_OP, one.lane))
-        found.append(_Event(one.start, one.end, name, kind, one.lane, correlation))
-    return found
+        for kind, letters in enumerate(_LAUNCHES):
+            if run.letter in letters:
+                launch_counts[kind] += 1
+                correlation = _correlation_of(kind, launch_counts[kind])
+        if run.letter in _ENCLOSING_CALLS:
+            events.append(_Event(run.start, run.end, _ENCLOSING_CALLS[run.letter], c.CPU_OP, run.lane))
+        events.append(_Event(run.start, run.end, name, category, run.lane, correlation))
+    return events
 
 
-def _activities(every: Sequence[Run]) -> list[_Event]:
-    found: list[_Event] = []
-    hosts = [one for one in every if one.lane not in _NOT_HOST]
-    for at, (lane, (names, kind)) in enumerate(_DEVICES.items()):
-        mine = sorted((one for one in every if one.lane == lane), key=lambda run: run.start)
-        calls = sum(one.letter in _LAUNCHES[at] for one in hosts)
-        if len(mine) > calls:
-            raise ValueError(f"{len(mine)} runs of the lane {lane!r}, and {calls} calls for them")
-        found += [
-            _Event(one.start, one.end, names[one.letter], kind, lane, _number(at, number))
-            for number, one in enumerate(mine, 1)
+def _draw_activities(runs: Sequence[LetterRun]) -> list[_Event]:
+    events: list[_Event] = []
+    host_runs = [run for run in runs if run.lane not in _NON_HOST_LANES]
+    for kind, (lane, (names, category)) in enumerate(_DEVICE_LANES.items()):
+        lane_runs = sorted((run for run in runs if run.lane == lane), key=lambda run: run.start)
+        n_calls = sum(run.letter in _LAUNCHES[kind] for run in host_runs)
+        if len(lane_runs) > n_calls:
+            raise ValueError(f"{len(lane_runs)} runs of the lane {lane!r}, and {n_calls} calls for them")
+        events += [
+            _Event(run.start, run.end, names[run.letter], category, lane, _correlation_of(kind, number))
+            for number, run in enumerate(lane_runs, 1)
         ]
-    return found
+    return events
 
 
-def _number(at: int, count: int) -> int:
-    """Give the correlation of the n-th launch of a kind: odd of kernels, even of copies."""
-    return 2 * count + at
+def _correlation_of(kind: int, count: int) -> int:
+    """Return the correlation of the n-th launch of a kind: odd of kernels, even of copies."""
+    return 2 * count + kind
 
 
-def _stages(every: Sequence[Run], waits: Sequence[int]) -> Stages:
-    mine = [one for one in every if one.lane == "worker"]
-    if not mine:
+def _draw_stages(runs: Sequence[LetterRun], waits: Sequence[int]) -> Stages:
+    worker_runs = [run for run in runs if run.lane == "worker"]
+    if not worker_runs:
         return NO_STAGES
-    fetch = np.cumsum([0, *(b.start > a.end for a, b in pairwise(mine))])
-    if int(fetch[-1]) >= len(waits):
-        raise ValueError(f"{int(fetch[-1]) + 1} fetches, and {len(waits)} waits for them")
+    fetch_numbers = np.cumsum([0, *(following.start > previous.end for previous, following in pairwise(worker_runs))])
+    if int(fetch_numbers[-1]) >= len(waits):
+        raise ValueError(f"{int(fetch_numbers[-1]) + 1} fetches, and {len(waits)} waits for them")
     return Stages(
-        wait=np.array(waits, np.int64)[fetch],
-        start=np.array([one.start for one in mine], np.int64),
-        end=np.array([one.end for one in mine], np.int64),
-        leaf=np.array([LEAF[f"idle.data.{WORKER[one.letter]}"] for one in mine], np.int64),
-        culprit=np.full(len(mine), -1),
+        wait=np.array(waits, np.int64)[fetch_numbers],
+        start=np.array([run.start for run in worker_runs], np.int64),
+        end=np.array([run.end for run in worker_runs], np.int64),
+        leaf=np.array([LEAF[f"idle.data.{WORKER[run.letter]}"] for run in worker_runs], np.int64),
+        culprit=np.full(len(worker_runs), -1),
     )
 
 
-def _trace(events: Sequence[_Event]) -> Trace:
-    names = sorted({one.name for one in events})
-    lanes = sorted({one.lane for one in events})
-    on_device = [one.lane in _DEVICES for one in events]
+def _build_trace(events: Sequence[_Event]) -> Trace:
+    names = sorted({event.name for event in events})
+    lanes = sorted({event.lane for event in events})
+    on_device = [event.lane in _DEVICE_LANES for event in events]
     rows = np.cumsum(on_device) - 1
-    many = sum(on_device)
-    nothing, none = np.empty(0, np.int64), np.full(many, -1)
-    streams = [7 + list(_DEVICES).index(one.lane) for one in events if one.lane in _DEVICES]
+    n_activities = sum(on_device)
+    empty, absent = np.empty(0, np.int64), np.full(n_activities, -1)
+    streams = [7 + list(_DEVICE_LANES).index(event.lane) for event in events if event.lane in _DEVICE_LANES]
     return Trace(
         path="drawing.json",
         origin_ns=0,
         events=Events(
-            start=np.array([one.start for one in events], np.int64),
-            end=np.array([one.end for one in events], np.int64),
-            name=np.array([names.index(one.name) for one in events], np.int32),
-            category=np.array([one.category for one in events], np.uint8),
-            track=np.array([lanes.index(one.lane) for one in events], np.int32),
-            correlation=np.array([one.correlation for one in events], np.int64),
+            start=np.array([event.start for event in events], np.int64),
+            end=np.array([event.end for event in events], np.int64),
+            name=np.array([names.index(event.name) for event in events], np.int32),
+            category=np.array([event.category for event in events], np.uint8),
+            track=np.array([lanes.index(event.lane) for event in events], np.int32),
+            correlation=np.array([event.correlation for event in events], np.int64),
             detail=np.where(on_device, rows, -1).astype(np.int32),
         ),
         gpu=GpuColumns(
-            device=np.zeros(many, np.int32),
+            device=np.zeros(n_activities, np.int32),
             stream=np.array(streams, np.int64),
-            graph_node=none,
-            bytes=none,
-            geometry=none.astype(np.int32),
-            collective=none.astype(np.int32),
-            wait_event=none,
-            wait_stream=none,
+            graph_node=absent,
+            bytes=absent,
+            geometry=absent.astype(np.int32),
+            collective=absent.astype(np.int32),
+            wait_event=absent,
+            wait_stream=absent,
         ),
         memory=MemoryColumns(
-            nothing, nothing, nothing, nothing, nothing.astype(np.int32), nothing.astype(np.int32)
+            empty, empty, empty, empty, empty.astype(np.int32), empty.astype(np.int32)
         ),
         names=tuple(names),
-        tracks=tuple(Track(0 if one in _DEVICES else 1, one) for one in lanes),
+        tracks=tuple(Track(0 if lane in _DEVICE_LANES else 1, lane) for lane in lanes),
         shapes=(),
         geometries=(),
         collectives=(),

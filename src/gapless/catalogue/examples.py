@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from gapless.model.edit import Where
+from gapless.model.edit import Location
 from gapless.model.facts import (
-    Beside,
+    BackgroundThread,
     Evaluation,
     Facts,
     Loader,
@@ -18,10 +18,10 @@ from gapless.model.facts import (
     World,
 )
 
-LOADER_LINE: Final = Where("train.py", 41, "main")
-OPTIMIZER_LINE: Final = Where("train.py", 52, "main")
-MODEL_LINE: Final = Where("train.py", 48, "main")
-EVALUATION_LINE: Final = Where("train.py", 90, "evaluate")
+LOADER_LINE: Final = Location("train.py", 41, "main")
+OPTIMIZER_LINE: Final = Location("train.py", 52, "main")
+MODEL_LINE: Final = Location("train.py", 48, "main")
+EVALUATION_LINE: Final = Location("train.py", 90, "evaluate")
 
 _GIB: Final = 1 << 30
 _GPU: Final = Machine(
@@ -50,7 +50,7 @@ _CPU: Final = Machine(
 )
 _LOADER: Final = Loader(
     id=0,
-    where=LOADER_LINE,
+    location=LOADER_LINE,
     batch_size=64,
     num_workers=0,
     prefetch_factor=None,
@@ -76,7 +76,7 @@ _LOADER: Final = Loader(
 )
 _OPTIMIZER: Final = Optimizer(
     id=0,
-    where=OPTIMIZER_LINE,
+    location=OPTIMIZER_LINE,
     name="torch.optim.adamw.AdamW",
     foreach=None,
     fused=None,
@@ -86,7 +86,7 @@ _OPTIMIZER: Final = Optimizer(
 )
 _MODEL: Final = Model(
     id=0,
-    where=MODEL_LINE,
+    location=MODEL_LINE,
     name="torchvision.models.resnet.ResNet",
     parameters=25_557_032,
     dtype="torch.float32",
@@ -121,71 +121,71 @@ _WORLD: Final = World(
 
 
 def loader(**changes: Any) -> Loader:  # noqa: ANN401 - any field
-    """Give a loader of images in the training process, changed."""
+    """Return a loader of images in the training process, changed."""
     return replace(_LOADER, **changes)
 
 
-def fed(**changes: Any) -> Loader:  # noqa: ANN401
-    """Give the same with eight workers, changed."""
+def worker_loader(**changes: Any) -> Loader:  # noqa: ANN401
+    """Return the same with eight workers, changed."""
     return replace(_LOADER, num_workers=8, prefetch_factor=2, **changes)
 
 
 def optimizer(**changes: Any) -> Optimizer:  # noqa: ANN401
-    """Give an AdamW on the device, changed."""
+    """Return an AdamW on the device, changed."""
     return replace(_OPTIMIZER, **changes)
 
 
 def model(**changes: Any) -> Model:  # noqa: ANN401
-    """Give a ResNet in fp32 on the device, changed."""
+    """Return a ResNet in fp32 on the device, changed."""
     return replace(_MODEL, **changes)
 
 
 def ddp(**changes: Any) -> Parallel:  # noqa: ANN401
-    """Give a model wrapped in DDP with torch's own settings, changed."""
-    usual = {
+    """Return a model wrapped in DDP with torch's own settings, changed."""
+    defaults = {
         "bucket_cap_mb": 25.0,
         "find_unused_parameters": False,
         "gradient_as_bucket_view": False,
         "static_graph": False,
     }
-    return Parallel("ddp", MODEL_LINE, usual | changes)
+    return Parallel("ddp", MODEL_LINE, defaults | changes)
 
 
-def spread(kind: str) -> Parallel:
-    """Give a model that is spread in another way."""
+def parallel_model(kind: str) -> Parallel:
+    """Return a model that is spread in another way."""
     return Parallel(kind, MODEL_LINE, {})
 
 
-def evaluated(**changes: Any) -> Evaluation:  # noqa: ANN401
-    """Give eight evaluations of 20 batches without autograd, changed."""
+def evaluation(**changes: Any) -> Evaluation:  # noqa: ANN401
+    """Return eight evaluations of 20 batches without autograd, changed."""
     return replace(Evaluation(EVALUATION_LINE, 8, 0, 0, 161), **changes)
 
 
 def precision(**changes: Any) -> Precision:  # noqa: ANN401
-    """Give torch's settings as they are by default, changed."""
+    """Return torch's settings as they are by default, changed."""
     return Precision(_SETTINGS | changes)
 
 
 def world(**changes: Any) -> World:  # noqa: ANN401
-    """Give one process with 312 steps of 100 ms, changed."""
+    """Return one process with 312 steps of 100 ms, changed."""
     return replace(_WORLD, **changes)
 
 
 def machine(**changes: Any) -> Machine:  # noqa: ANN401
-    """Give a machine of one GPU and 16 processors, changed."""
+    """Return a machine of one GPU and 16 processors, changed."""
     return replace(_GPU, **changes)
 
 
-def gpu(*things: Any, **calls: int) -> Facts:  # noqa: ANN401
-    """Give the facts of a training on a GPU, with these instead of the ordinary ones."""
-    return _facts(
-        Facts(_WORLD, _GPU, precision(), (_LOADER,), (_OPTIMIZER,), (_MODEL,)), things, calls
+def gpu(*parts: Any, **calls: int) -> Facts:  # noqa: ANN401
+    """Return the facts of a training on a GPU, with these instead of the ordinary ones."""
+    return _replace_parts(
+        Facts(_WORLD, _GPU, precision(), (_LOADER,), (_OPTIMIZER,), (_MODEL,)), parts, calls
     )
 
 
-def cpu(*things: Any, **calls: int) -> Facts:  # noqa: ANN401
-    """Give the facts of a training on two processors, with these instead of the ordinary ones."""
-    here = Facts(
+def cpu(*parts: Any, **calls: int) -> Facts:  # noqa: ANN401
+    """Return the facts of a training on two processors, with these instead of the ordinary ones."""
+    facts = Facts(
         _WORLD,
         _CPU,
         precision(),
@@ -193,33 +193,33 @@ def cpu(*things: Any, **calls: int) -> Facts:  # noqa: ANN401
         (optimizer(device="cpu"),),
         (model(device="cpu"),),
     )
-    return _facts(here, things, calls)
+    return _replace_parts(facts, parts, calls)
 
 
-def bare(**calls: int) -> Facts:
-    """Give the facts of a run of which hardly anything was observed."""
+def bare_facts(**calls: int) -> Facts:
+    """Return the facts of a run of which hardly anything was observed."""
     machine = Machine(None, None, None, None, None, None, None, None, None)
     return Facts(World(1, None, None, None, 0, None), machine, calls=calls)
 
 
-def unfed(found: Facts) -> Facts:
-    """Give the same without any DataLoader."""
-    return replace(found, loaders=())
+def without_loaders(facts: Facts) -> Facts:
+    """Return the same without any DataLoader."""
+    return replace(facts, loaders=())
 
 
-def _facts(found: Facts, things: tuple[Any, ...], calls: dict[str, int]) -> Facts:
+def _replace_parts(facts: Facts, parts: tuple[Any, ...], calls: dict[str, int]) -> Facts:
     for kind, name in (
         (Loader, "loaders"),
         (Optimizer, "optimizers"),
         (Model, "models"),
         (Repeat, "repeats"),
-        (Beside, "beside"),
+        (BackgroundThread, "background_threads"),
         (Parallel, "parallel"),
         (Evaluation, "evaluations"),
     ):
-        own = tuple(one for one in things if isinstance(one, kind))
-        found = replace(found, **{name: own}) if own else found
+        matches = tuple(fact for fact in parts if isinstance(fact, kind))
+        facts = replace(facts, **{name: matches}) if matches else facts
     for kind, name in ((World, "world"), (Machine, "machine"), (Precision, "precision")):
-        for one in (one for one in things if isinstance(one, kind)):
-            found = replace(found, **{name: one})
-    return replace(found, calls=calls)
+        for fact in (candidate for candidate in parts if isinstance(candidate, kind)):
+            facts = replace(facts, **{name: fact})
+    return replace(facts, calls=calls)

@@ -30,8 +30,8 @@ _TRAINER: Final = {  # transformers.TrainingArguments, and what is derived from 
     "evaluate-every": "a larger eval_steps",
 }
 _HANDLER: Final = "kwargs_handlers=[DistributedDataParallelKwargs({})]"
-_EVERY: Final = "a larger N in the Events.ITERATION_COMPLETED(every=N) of the handler that {}"
-ADVICE: Final[Mapping[str, Terms]] = {
+_IGNITE_EVERY: Final = "a larger N in the Events.ITERATION_COMPLETED(every=N) of the handler that {}"
+FIX_ADVICE: Final[Mapping[str, Terms]] = {
     "transformers": _TRAINER,
     "sentence_transformers": _TRAINER,
     "lightning": {
@@ -69,9 +69,9 @@ ADVICE: Final[Mapping[str, Terms]] = {
     },
     "ignite": {
         "fp16": 'create_supervised_trainer(amp_mode="amp")',
-        "log-every": _EVERY.format("logs"),
-        "checkpoint-every": _EVERY.format("saves"),
-        "evaluate-every": _EVERY.format("runs the evaluator"),
+        "log-every": _IGNITE_EVERY.format("logs"),
+        "checkpoint-every": _IGNITE_EVERY.format("saves"),
+        "evaluate-every": _IGNITE_EVERY.format("runs the evaluator"),
     },
     "skorch": {
         "more-workers": "iterator_train__num_workers={}",
@@ -116,7 +116,7 @@ ADVICE: Final[Mapping[str, Terms]] = {
     },
 }
 # Causes that no fix is for, and that a framework has a switch for.
-CAUSES: Final[Mapping[str, Terms]] = {
+CAUSE_ADVICE: Final[Mapping[str, Terms]] = {
     "transformers": {
         "padded-batches": 'train_sampling_strategy="group_by_length" (before Transformers 5 '
         "group_by_length=True)"
@@ -134,7 +134,7 @@ CAUSES: Final[Mapping[str, Terms]] = {
         "deterministic-algorithms": "deterministic=False",
     },
 }
-IN: Final[Terms] = {
+FRAMEWORK_TITLES: Final[Terms] = {
     "transformers": "TrainingArguments",
     "sentence_transformers": "SentenceTransformerTrainingArguments",
     "lightning": "Lightning",
@@ -145,7 +145,7 @@ IN: Final[Terms] = {
     "ultralytics": "model.train of ultralytics",
     "accelerate": "Accelerator",
 }
-_ANEW: Final = (  # causes whose remedy is to make batches with less work
+_BATCH_CAUSES: Final = (  # causes whose remedy is to make batches with less work
     "augment-bound",
     "decode-bound",
     "loader-in-training-process",
@@ -155,21 +155,21 @@ _ANEW: Final = (  # causes whose remedy is to make batches with less work
     "too-few-workers",
 )
 # Libraries that make samples, by the package of the data set's or the collate function's class.
-DATA: Final[Mapping[str, Terms]] = {
+LIBRARY_ADVICE: Final[Mapping[str, Terms]] = {
     "monai": dict.fromkeys(
-        _ANEW,
+        _BATCH_CAUSES,
         "CacheDataset or PersistentDataset in place of Dataset keeps what the transforms before "
         "the first random one give",
     ),
     "torch_geometric": dict.fromkeys(
-        _ANEW, "what is the same in each epoch as pre_transform in place of transform"
+        _BATCH_CAUSES, "what is the same in each epoch as pre_transform in place of transform"
     ),
     "datasets": dict.fromkeys(
         ("slow-samples", "tokenise-bound"),
         "Dataset.map once beforehand, in place of set_transform or the collate function",
     ),
 }
-DATA_IN: Final[Terms] = {
+LIBRARY_TITLES: Final[Terms] = {
     "monai": "MONAI",
     "torch_geometric": "PyTorch Geometric",
     "datasets": "datasets",

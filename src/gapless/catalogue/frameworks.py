@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from gapless.catalogue.framework_terms import ADVICE, CAUSES, DATA, DATA_IN, IN
-from gapless.model.finding import Loss
-from gapless.model.seen import Seen
+from gapless.catalogue.framework_terms import FIX_ADVICE, CAUSE_ADVICE, LIBRARY_ADVICE, LIBRARY_TITLES, FRAMEWORK_TITLES
+from gapless.model.finding import Detection
+from gapless.model.seen import Evidence
 
 _LOOPS: Final = {  # modules whose functions run the loop of a training
     name: re.compile(rf"(^|/){path}")
@@ -30,58 +30,58 @@ _LOOPS: Final = {  # modules whose functions run the loop of a training
 _DERIVED: Final = {"transformers": "sentence_transformers"}  # what runs within whose loop
 
 
-def framework(seen: Seen) -> str | None:
-    """Give the framework whose functions run the loop; ``None``: none was seen to.
+def find_framework(evidence: Evidence) -> str | None:
+    """Return the framework whose functions run the loop; ``None``: none was seen to.
 
     By the window with stacks: the one whose module has the function that most time went through.
     Of those that call one another that is the outermost.
     """
-    lines = [(one.file.replace("\\", "/"), one.host_total_ns) for one in seen.study.tables.lines]
-    spent = {
+    lines = [(line.file.replace("\\", "/"), line.host_total_ns) for line in evidence.study.tables.lines]
+    ns_by_framework = {
         name: max((ns for file, ns in lines if path.search(file)), default=0)
         for name, path in _LOOPS.items()
     }
-    name = max(spent, key=lambda one: spent[one])
+    name = max(ns_by_framework, key=lambda candidate: ns_by_framework[candidate])
     derived = _DERIVED.get(name)
-    if derived is not None and spent[derived]:
+    if derived is not None and ns_by_framework[derived]:
         return derived
-    return name if spent[name] else None
+    return name if ns_by_framework[name] else None
 
 
-def advice(name: str, fix: str) -> str | None:
-    """Give how a framework is told of a fix ("more-workers=8"); ``None``: it has no word for it."""
+def find_advice(name: str, fix: str) -> str | None:
+    """Return how a framework is told of a fix ("more-workers=8"); ``None``: it has no word for it."""
     kind, _, value = fix.partition("=")
-    told = ADVICE[name].get(kind.partition("@")[0])
-    if told is None or "{}" not in told:
-        return told
-    return told.format(value) if value else None
+    term = FIX_ADVICE[name].get(kind.partition("@")[0])
+    if term is None or "{}" not in term:
+        return term
+    return term.format(value) if value else None
 
 
-def advised(seen: Seen, loss: Loss) -> Loss:
+def add_advice(evidence: Evidence, detection: Detection) -> Detection:
     """Add to what is to be done about a loss how its framework is told to: that comes first."""
-    told = " ".join((*_of_loop(seen, loss), *_of_data(seen, loss)))
-    if not told:
-        return loss
-    return replace(loss, told=told, no_remedy=f"{told} {loss.no_remedy or ''}".strip())
+    advice = " ".join((*_advise_loop(evidence, detection), *_advise_data(evidence, detection)))
+    if not advice:
+        return detection
+    return replace(detection, advice=advice, no_remedy=f"{advice} {detection.no_remedy or ''}".strip())
 
 
-def _of_loop(seen: Seen, loss: Loss) -> Iterator[str]:
-    name = framework(seen)
+def _advise_loop(evidence: Evidence, detection: Detection) -> Iterator[str]:
+    name = find_framework(evidence)
     if name is None:
         return
-    words = (CAUSES.get(name, {}).get(loss.name), *(advice(name, fix) for fix in loss.helps))
-    known = tuple(dict.fromkeys(one for one in words if one is not None))
-    if known:
-        yield f"With {IN[name]}: {'; '.join(known)}."
+    terms = (CAUSE_ADVICE.get(name, {}).get(detection.name), *(find_advice(name, fix) for fix in detection.helps))
+    known_terms = tuple(dict.fromkeys(term for term in terms if term is not None))
+    if known_terms:
+        yield f"With {FRAMEWORK_TITLES[name]}: {'; '.join(known_terms)}."
 
 
-def _of_data(seen: Seen, loss: Loss) -> Iterator[str]:
+def _advise_data(evidence: Evidence, detection: Detection) -> Iterator[str]:
     """Say what a library of data sets has against a cause: by the loader most waited for."""
-    uses = () if seen.study.recorded is None else seen.study.recorded.loaders
-    most = max(uses, key=lambda one: one.share or 0.0, default=None)
-    if most is None:
+    uses = () if evidence.study.recorded is None else evidence.study.recorded.loaders
+    top_use = max(uses, key=lambda use: use.share or 0.0, default=None)
+    if top_use is None:
         return
-    made_by = (str(most.settings.get(name)).partition(".")[0] for name in ("dataset", "collate"))
-    known = (package for package in made_by if loss.name in DATA.get(package, {}))
-    for package in tuple(known)[:1]:
-        yield f"With {DATA_IN[package]}: {DATA[package][loss.name]}."
+    packages = (str(top_use.settings.get(name)).partition(".")[0] for name in ("dataset", "collate"))
+    known_packages = (package for package in packages if detection.name in LIBRARY_ADVICE.get(package, {}))
+    for package in tuple(known_packages)[:1]:
+        yield f"With {LIBRARY_TITLES[package]}: {LIBRARY_ADVICE[package][detection.name]}."

@@ -8,62 +8,62 @@ from typing import Final
 
 from gapless.catalogue.loading import Loading
 
-_HALF: Final = 0.5
-_BUSY: Final = 0.9  # of their life: above, workers are never idle, and no order costs them time
-_UNLIKE: Final = 2.0  # times a usual fetch: the mean one, where single ones take most of the time
+_MIN_WAIT_SHARE: Final = 0.5
+_MAX_BUSY_SHARE: Final = 0.9  # of their life: above, workers are never idle, and no order costs them time
+_MIN_LATE_RATIO: Final = 2.0  # times a usual fetch: the mean one, where single ones take most of the time
 
 
-def behind(one: Loading) -> float:
-    """Give the share of the known waits in which later batches lay ready."""
-    use = one.use
+def head_of_line_share(loading: Loading) -> float:
+    """Return the share of the known waits in which later batches lay ready."""
+    use = loading.use
     return (use.hol_ns or 0) / use.known_ns if use.known_ns else 0.0
 
 
-def late_alone(one: Loading) -> bool:
-    """Tell whether single batches take so long that the mean says little of the others."""
-    usual = one.workers.fetch_median_ns
-    return usual is not None and _UNLIKE * usual < one.fetch_ns
+def has_late_batches(loading: Loading) -> bool:
+    """Return whether single batches take so long that the mean says little of the others."""
+    median_ns = loading.workers.fetch_median_ns
+    return median_ns is not None and _MIN_LATE_RATIO * median_ns < loading.fetch_ns
 
 
-def handed_over_late(one: Loading) -> bool:
-    """Tell whether most of the waits are for batches that were made already.
+def is_handed_over_late(loading: Loading) -> bool:
+    """Return whether most of the waits are for batches that were made already.
 
     No queue shortens those, however deep: each batch is handed over by one thread of the training.
     """
-    return one.use.hand_over_ns >= _HALF * one.use.wait_ns
+    return loading.use.hand_over_ns >= _MIN_WAIT_SHARE * loading.use.wait_ns
 
 
-def held_up(one: Loading) -> bool:
-    """Tell whether single batches are late, and finished ones wait behind them in order.
+def is_head_of_line_blocked(loading: Loading) -> bool:
+    """Return whether single batches are late, and finished ones wait behind them in order.
 
     Where workers are never idle and fetches are alike, batches that overtake one another are no
     more than jitter: no other order would make them sooner.
     """
-    if one.loader.num_workers < 2 or one.loader.in_order is False:  # noqa: PLR2004 - none overtakes
+    if loading.loader.num_workers < 2 or loading.loader.in_order is False:  # noqa: PLR2004 - none overtakes
         return False
-    busy = one.workers.busy
-    return behind(one) >= _HALF and (late_alone(one) or busy is None or busy <= _BUSY)
+    busy_share = loading.workers.busy
+    return head_of_line_share(loading) >= _MIN_WAIT_SHARE and (has_late_batches(loading) or busy_share is None or busy_share <= _MAX_BUSY_SHARE)
 
 
-def starting_ns(one: Loading) -> float:
-    """Give what starting workers anew takes of each iteration: its start, and their first batch.
+def restart_ns_per_iteration(loading: Loading) -> float:
+    """Return what starting workers anew takes of each iteration: its start, and their first batch.
 
     Of the first batch what is longer than a usual one: a data set that a worker opens when it is
     first asked, say. 0.0 where workers live on, or only one iteration was seen.
     """
-    use, loader = one.use, one.loader
+    use, loader = loading.use, loading.loader
     if not loader.num_workers or loader.persistent_workers or use.iterations < 2:  # noqa: PLR2004
         return 0.0
-    usual = one.workers.fetch_median_ns or 0
-    return use.restart_ns / use.iterations + max(0.0, (use.first_ns or 0) - usual)
+    median_ns = loading.workers.fetch_median_ns or 0
+    return use.restart_ns / use.iterations + max(0.0, (use.first_ns or 0) - median_ns)
 
 
-def starts_anew(one: Loading) -> bool:
-    """Tell whether most of the time that a loader costs lies where its workers start anew."""
-    whole = one.use.wait_ns + one.use.restart_ns
-    return bool(whole) and starting_ns(one) * one.use.iterations >= _HALF * whole
+def is_restart_bound(loading: Loading) -> bool:
+    """Return whether most of the time that a loader costs lies where its workers start anew."""
+    total_ns = loading.use.wait_ns + loading.use.restart_ns
+    return bool(total_ns) and restart_ns_per_iteration(loading) * loading.use.iterations >= _MIN_WAIT_SHARE * total_ns
 
 
-def lies_elsewhere(one: Loading) -> bool:
-    """Tell whether no stage of a fetch is the cause of the waits, however long it takes."""
-    return bool(one.loader.num_workers) and (held_up(one) or starts_anew(one))
+def waits_lie_elsewhere(loading: Loading) -> bool:
+    """Return whether no stage of a fetch is the cause of the waits, however long it takes."""
+    return bool(loading.loader.num_workers) and (is_head_of_line_blocked(loading) or is_restart_bound(loading))

@@ -19,43 +19,43 @@ CEILINGS: Final = (
 )
 
 
-def find(name: str, fixes: Sequence[Fix] = FIXES) -> Fix:
-    """Give the fix of this name. Raises ``UsageError`` with the names that are like it."""
-    for one in fixes:
-        if one.name == name:
-            return one
-    raise UsageError(f"there is no fix {name!r}{did_you_mean(name, [one.name for one in fixes])}")
+def find_fix(name: str, fixes: Sequence[Fix] = FIXES) -> Fix:
+    """Return the fix of this name. Raises ``UsageError`` with the names that are like it."""
+    for fix in fixes:
+        if fix.name == name:
+            return fix
+    raise UsageError(f"there is no fix {name!r}{did_you_mean(name, [fix.name for fix in fixes])}")
 
 
-def asked(text: str, *, override: bool = False) -> tuple[Fix, Option]:
-    """Give the fix and the option of ``NAME``, ``NAME=VALUE`` or ``NAME@FILE:LINE=VALUE``.
+def parse_fix(text: str, *, override: bool = False) -> tuple[Fix, Option]:
+    """Return the fix and the option of ``NAME``, ``NAME=VALUE`` or ``NAME@FILE:LINE=VALUE``.
 
     Raises ``UsageError``.
     """
     head, equals, value = text.partition("=")
-    name, at, where = head.partition("@")
-    for sign, given, rest in (("=", equals, value), ("@", at, where)):
-        if given and not rest:
+    name, at_sign, line_ref = head.partition("@")
+    for sign, separator, operand in (("=", equals, value), ("@", at_sign, line_ref)):
+        if separator and not operand:
             raise UsageError(f"{text}: nothing stands behind {sign}")
-    found = find(name)
-    if equals and found.value is None:
+    fix = find_fix(name)
+    if equals and fix.value is None:
         raise UsageError(f"{text}: {name} takes no value")
-    return found, Option(value or None, where or None, override)
+    return fix, Option(value or None, line_ref or None, override)
 
 
-def propose(text: str, facts: Facts, *, override: bool = False) -> tuple[Proposal, ...]:
-    """Give what a named fix would change of this run. Raises ``UsageError``."""
-    one, option = asked(text, override=override)
-    return one(facts, option)
+def propose_named(text: str, facts: Facts, *, override: bool = False) -> tuple[Proposal, ...]:
+    """Return what a named fix would change of this run. Raises ``UsageError``."""
+    fix, option = parse_fix(text, override=override)
+    return fix(facts, option)
 
 
-def ceilings(facts: Facts) -> tuple[Proposal, ...]:
-    """Give the ablations that say something about this run: what can be gained at the most."""
-    found = [one for name in CEILINGS for one in find(name)(facts)]
-    return tuple(one for one in found if one.edits)
+def propose_ceilings(facts: Facts) -> tuple[Proposal, ...]:
+    """Return the ablations that say something about this run: what can be gained at the most."""
+    proposals = [proposal for name in CEILINGS for proposal in find_fix(name)(facts)]
+    return tuple(proposal for proposal in proposals if proposal.edits)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Give the end of a sentence that names what is like a name; empty where nothing is."""
-    near = difflib.get_close_matches(name, list(known), n=3)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the end of a sentence that names what is like a name; empty where nothing is."""
+    matches = difflib.get_close_matches(name, list(names), n=3)
+    return f"; did you mean {' or '.join(matches)}?" if matches else ""

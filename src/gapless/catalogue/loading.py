@@ -7,22 +7,22 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from gapless.catalogue.choosing import named
-from gapless.catalogue.own_processors import Processors, own_processors
-from gapless.catalogue.ruling import NotSeenError
-from gapless.model.change import Feed
+from gapless.catalogue.choosing import name_line
+from gapless.catalogue.own_processors import Processors, find_processors
+from gapless.catalogue.ruling import NotObservedError
+from gapless.model.change import LoaderChange
 from gapless.model.facts import Facts, Loader
 from gapless.model.finding import Measure
 from gapless.model.run import LoaderUse, StageUse, WorkerUse
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.replay.service import HAND_OVER, TOUCH
 
-WAITED: Final = 0.01  # of the time of steps: below, a loader was hardly waited for
-QUEUED: Final = 0.2  # of a fetch: below, workers had a processor as a rule
-_MOST: Final = 16  # workers that are asked for, however little of a fetch needs a processor
+MIN_WAIT_SHARE: Final = 0.01  # of the time of steps: below, a loader was hardly waited for
+MIN_QUEUE_SHARE: Final = 0.2  # of a fetch: below, workers had a processor as a rule
+_MAX_WORKERS: Final = 16  # workers that are asked for, however little of a fetch needs a processor
 _CALLS_NS: Final = 200_000  # [G] a handful of operators, from Python
 _WRITE_NS: Final = 0.2  # [G] a byte, by one thread: 5 GB/s
-_BLOCKED: Final = 0.95  # as much of a fetch is taken to leave its processor to others
+_MAX_BLOCKED_SHARE: Final = 0.95  # as much of a fetch is taken to leave its processor to others
 
 
 @dataclass(frozen=True)
@@ -34,103 +34,103 @@ class Loading:
     share: float  # of the waits in the time of steps
     wait_ns: float  # mean, in regular steps
     work_ns: float  # what the training does from a batch to the next question
-    machine: Processors
+    processors: Processors
     facts: Facts
 
     @property
-    def place(self) -> str:
+    def line_ref(self) -> str:
         """Name the line of the loader."""
-        return named(self.loader.where)
+        return name_line(self.loader.location)
 
     @property
     def step_ns(self) -> float:
-        """Give the time from one batch to the next."""
+        """Return the time from one batch to the next."""
         return self.wait_ns + self.work_ns
 
     @property
     def workers(self) -> WorkerUse:
-        """Give who made the batches. Raises ``NotSeenError``."""
+        """Return who made the batches. Raises ``NotSeenError``."""
         if self.use.workers is None:
-            raise NotSeenError("fetches", f"no fetch of the loader at {self.place} was recorded")
+            raise NotObservedError("fetches", f"no fetch of the loader at {self.line_ref} was recorded")
         return self.use.workers
 
     @property
     def fetch_ns(self) -> float:
-        """Give how long one takes to make a batch, mean, waiting for a processor left out.
+        """Return how long one takes to make a batch, mean, waiting for a processor left out.
 
         Raises ``NotSeenError``.
         """
-        made = self.workers
-        on, queue, off = made.on_cpu or 0.0, made.run_queue or 0.0, made.blocked or 0.0
-        whole = on + queue + off
-        cpu = self.cpu_ns
-        if cpu and on:
-            return cpu * (on + off) / on
-        if made.fetch_median_ns is None:
-            raise NotSeenError("fetches", f"no fetch of the loader at {self.place} was timed")
-        return made.fetch_median_ns * (1 - queue / whole if whole else 1.0)
+        workers = self.workers
+        on_cpu, in_queue, blocked = workers.on_cpu or 0.0, workers.run_queue or 0.0, workers.blocked or 0.0
+        total = on_cpu + in_queue + blocked
+        cpu_ns = self.cpu_ns
+        if cpu_ns and on_cpu:
+            return cpu_ns * (on_cpu + blocked) / on_cpu
+        if workers.fetch_median_ns is None:
+            raise NotObservedError("fetches", f"no fetch of the loader at {self.line_ref} was timed")
+        return workers.fetch_median_ns * (1 - in_queue / total if total else 1.0)
 
     @property
     def cpu_ns(self) -> float | None:
-        """Give what of that needs a processor; ``None``: it was not observed."""
-        made = self.workers
-        batch = made.samples / made.fetches if made.samples and made.fetches else None
-        batch = batch or self.loader.batch_size
+        """Return what of that needs a processor; ``None``: it was not observed."""
+        workers = self.workers
+        batch_size = workers.samples / workers.fetches if workers.samples and workers.fetches else None
+        batch_size = batch_size or self.loader.batch_size
         return (
-            None if made.cpu_per_sample_ns is None or not batch else made.cpu_per_sample_ns * batch
+            None if workers.cpu_per_sample_ns is None or not batch_size else workers.cpu_per_sample_ns * batch_size
         )
 
     @property
     def sampler_ns(self) -> float:
-        """Give how long the training thread chooses samples, where that takes long."""
-        whole = self.use.wait_ns
-        return self.wait_ns * self.use.stages.get("data.sampler", 0) / whole if whole else 0.0
+        """Return how long the training thread chooses samples, where that takes long."""
+        total_ns = self.use.wait_ns
+        return self.wait_ns * self.use.stages.get("data.sampler", 0) / total_ns if total_ns else 0.0
 
-    def enough(self) -> int:
-        """Give how many workers make batches as fast as they are used up, and one more."""
+    def enough_workers(self) -> int:
+        """Return how many workers make batches as fast as they are used up, and one more."""
         return math.ceil(self.fetch_ns / max(self.work_ns + self.sampler_ns, 1.0)) + 1
 
-    def most(self) -> int:
-        """Give how many workers the processors feed. Raises ``NotSeenError``."""
-        fetch, cpu = self.fetch_ns, self.cpu_ns
-        share = 1.0 if cpu is None else min(1.0, max(1 - _BLOCKED, cpu / fetch if fetch else 1.0))
-        own = self.machine.own
-        return min(max(1, round(own / share)), max(_MOST, own))
+    def max_workers(self) -> int:
+        """Return how many workers the processors feed. Raises ``NotSeenError``."""
+        fetch_ns, cpu_ns = self.fetch_ns, self.cpu_ns
+        share = 1.0 if cpu_ns is None else min(1.0, max(1 - _MAX_BLOCKED_SHARE, cpu_ns / fetch_ns if fetch_ns else 1.0))
+        n_processors = self.processors.count
+        return min(max(1, round(n_processors / share)), max(_MAX_WORKERS, n_processors))
 
-    def kept_busy(self, workers: int) -> float:
-        """Give how many processors so many workers need at once. Raises ``NotSeenError``."""
-        cpu = self.fetch_ns if self.cpu_ns is None else self.cpu_ns
-        work = self.work_ns + self.sampler_ns
-        return cpu / max(work, self.fetch_ns / max(1, workers), 1.0)
+    def busy_processors(self, n_workers: int) -> float:
+        """Return how many processors so many workers need at once. Raises ``NotSeenError``."""
+        cpu_ns = self.fetch_ns if self.cpu_ns is None else self.cpu_ns
+        work_ns = self.work_ns + self.sampler_ns
+        return cpu_ns / max(work_ns, self.fetch_ns / max(1, n_workers), 1.0)
 
-    def target(self) -> int:
-        """Give how many workers to try: enough, or all that the processors feed."""
-        return min(self.enough(), self.most())
+    def target_workers(self) -> int:
+        """Return how many workers to try: enough, or all that the processors feed."""
+        return min(self.enough_workers(), self.max_workers())
 
     @property
     def hand_over_ns(self) -> float:
-        """Give what handing a batch over usually takes, by its size, on other machines."""
+        """Return what handing a batch over usually takes, by its size, on other machines."""
         return HAND_OVER.mid + TOUCH.mid * (self.loader.batch_bytes or 0)
 
     @property
-    def hand_over_most_ns(self) -> float:
-        """Give what it took at the most on other machines."""
+    def max_hand_over_ns(self) -> float:
+        """Return what it took at the most on other machines."""
         return HAND_OVER.high + TOUCH.high * (self.loader.batch_bytes or 0)
 
     @property
-    def moved_ns(self) -> float:
-        """Give what making a batch takes at the least: it is written once, by some calls."""
+    def min_batch_ns(self) -> float:
+        """Return what making a batch takes at the least: it is written once, by some calls."""
         return _CALLS_NS + _WRITE_NS * (self.loader.batch_bytes or 0)
 
     @property
-    def queued(self) -> float:
-        """Give the share of a fetch in which workers waited for a processor."""
-        made = self.workers
-        whole = (made.on_cpu or 0.0) + (made.run_queue or 0.0) + (made.blocked or 0.0)
-        return (made.run_queue or 0.0) / whole if whole else 0.0
+    def queue_share(self) -> float:
+        """Return the share of a fetch in which workers waited for a processor."""
+        workers = self.workers
+        total = (workers.on_cpu or 0.0) + (workers.run_queue or 0.0) + (workers.blocked or 0.0)
+        return (workers.run_queue or 0.0) / total if total else 0.0
 
-    def at_best(self, workers: int, kept: float = 1.0, on_cpu: float | None = None) -> float:
-        """Give what a step takes at the least, with so many workers and that share of a fetch.
+    def min_step_ns(self, n_workers: int, fetch_share: float = 1.0, cpu_share: float | None = None) -> float:
+        """Return what a step takes at the least, with so many workers and that share of a fetch.
 
         The training's own work with the hand-over, the workers together, all processors together
         (the training's own need of them included where it computes on them). ``on_cpu``: the share
@@ -139,137 +139,137 @@ class Loading:
         Where workers waited for processors that the training computes on, it waited for them, too:
         what is not done there any more is room for it.
         """
-        if not workers:
-            return self.work_ns + self.sampler_ns + (self.wait_ns - self.sampler_ns) * kept
-        fetch = self.fetch_ns * kept
-        cpu = fetch if self.cpu_ns is None else self.cpu_ns * (kept if on_cpu is None else on_cpu)
-        own = self.work_ns - self._eased((self.cpu_ns or 0.0) - cpu) + self.hand_over_ns
-        own += self.sampler_ns
-        every = cpu + own if self.machine.computes else cpu
-        return max(own, fetch / workers, every / self.machine.own)
+        if not n_workers:
+            return self.work_ns + self.sampler_ns + (self.wait_ns - self.sampler_ns) * fetch_share
+        fetch_ns = self.fetch_ns * fetch_share
+        cpu_ns = fetch_ns if self.cpu_ns is None else self.cpu_ns * (fetch_share if cpu_share is None else cpu_share)
+        training_ns = self.work_ns - self._saved_work_ns((self.cpu_ns or 0.0) - cpu_ns) + self.hand_over_ns
+        training_ns += self.sampler_ns
+        processors_ns = cpu_ns + training_ns if self.processors.computes else cpu_ns
+        return max(training_ns, fetch_ns / n_workers, processors_ns / self.processors.count)
 
-    def _eased(self, gone: float) -> float:
-        """Give what the training's work becomes shorter, at most, if so much CPU is not needed."""
-        if not self.machine.computes or self.queued < QUEUED or self._has_room():
+    def _saved_work_ns(self, freed_cpu_ns: float) -> float:
+        """Return what the training's work becomes shorter, at most, if so much CPU is not needed."""
+        if not self.processors.computes or self.queue_share < MIN_QUEUE_SHARE or self._has_free_processor():
             return 0.0
-        return min(max(0.0, gone) / self.machine.own, self.work_ns * self.queued)
+        return min(max(0.0, freed_cpu_ns) / self.processors.count, self.work_ns * self.queue_share)
 
-    def _has_room(self) -> bool:
-        """Tell whether each thread of training and workers has a processor, as far as known.
+    def _has_free_processor(self) -> bool:
+        """Return whether each thread of training and workers has a processor, as far as known.
 
         What workers waited for were others, then.
         """
-        threads = self.machine.threads
-        return threads is None or threads + self.loader.num_workers <= self.machine.own
+        threads = self.processors.threads
+        return threads is None or threads + self.loader.num_workers <= self.processors.count
 
-    def others(self) -> tuple[int, ...]:
-        """Give another number to compare that with: with room to spare, or with room for others."""
-        enough, most = self.enough(), self.most()
-        other = min(2 * enough, most) if enough < most else max(1, most // 2)
-        return () if other in (self.target(), self.loader.num_workers) else (other,)
+    def alternative_workers(self) -> tuple[int, ...]:
+        """Return another number to compare that with: with room to spare, or with room for others."""
+        n_enough, n_max = self.enough_workers(), self.max_workers()
+        alternative = min(2 * n_enough, n_max) if n_enough < n_max else max(1, n_max // 2)
+        return () if alternative in (self.target_workers(), self.loader.num_workers) else (alternative,)
 
     @property
     def blocked_ns(self) -> float:
-        """Give how long making a batch is neither on a processor nor in want of one.
+        """Return how long making a batch is neither on a processor nor in want of one.
 
         In the data set's code: collating is left out. 0.0 where fetches wait for processors: what
         they are blocked for may be a thread that does. Raises ``NotSeenError``.
         """
-        if self.cpu_ns is None or self.queued >= QUEUED:
+        if self.cpu_ns is None or self.queue_share >= MIN_QUEUE_SHARE:
             return 0.0
-        off = {one.name: max(0.0, one.wall_ns - one.cpu_ns) for one in self.stages()}
-        own = sum(ns for name, ns in off.items() if name != "collate")
-        return max(0.0, self.fetch_ns - self.cpu_ns) * own / (sum(off.values()) or 1.0)
+        blocked_by_stage = {stage.name: max(0.0, stage.wall_ns - stage.cpu_ns) for stage in self.stages()}
+        dataset_ns = sum(ns for name, ns in blocked_by_stage.items() if name != "collate")
+        return max(0.0, self.fetch_ns - self.cpu_ns) * dataset_ns / (sum(blocked_by_stage.values()) or 1.0)
 
     @property
-    def blocks(self) -> bool:
-        """Tell whether a fetch is usually blocked for longer than any stage needs a processor."""
-        stages, cpu = self.stages(), self.cpu_ns or 0.0
-        most, every = max(one.cpu_ns for one in stages), sum(one.cpu_ns for one in stages)
-        median = self.workers.fetch_median_ns
-        usual = self.fetch_ns if median is None else median * (1 - self.queued)
-        return min(self.blocked_ns, usual - cpu) > cpu * most / (every or 1.0)
+    def is_blocked(self) -> bool:
+        """Return whether a fetch is usually blocked for longer than any stage needs a processor."""
+        stages, cpu_ns = self.stages(), self.cpu_ns or 0.0
+        max_stage_ns, stages_ns = max(stage.cpu_ns for stage in stages), sum(stage.cpu_ns for stage in stages)
+        median_ns = self.workers.fetch_median_ns
+        usual_ns = self.fetch_ns if median_ns is None else median_ns * (1 - self.queue_share)
+        return min(self.blocked_ns, usual_ns - cpu_ns) > cpu_ns * max_stage_ns / (stages_ns or 1.0)
 
     def stages(self) -> tuple[StageUse, ...]:
-        """Give the stages of a fetch, the most expensive first. Raises ``NotSeenError``."""
+        """Return the stages of a fetch, the most expensive first. Raises ``NotSeenError``."""
         stages = self.workers.stages
         if not stages:
-            raise NotSeenError(
-                "stages", f"no fetch of the loader at {self.place} showed its stages"
+            raise NotObservedError(
+                "stages", f"no fetch of the loader at {self.line_ref} showed its stages"
             )
         return stages
 
-    def asked(self, fix: str, value: int | None = None) -> str:
+    def name_fix(self, fix: str, value: int | None = None) -> str:
         """Name a fix of this loader as ``gapless try --fix`` takes it."""
-        where = self.loader.where
-        at = "" if where is None or not self.machine.several else f"@{named(where)}"
-        return f"{fix}{at}" + ("" if value is None else f"={value}")
+        location = self.loader.location
+        suffix = "" if location is None or not self.processors.has_several_loaders else f"@{name_line(location)}"
+        return f"{fix}{suffix}" + ("" if value is None else f"={value}")
 
 
-def loading(seen: Seen, loader: Loader) -> Loading | None:
-    """Give how a loader feeds the training; ``None``: it does not, or nobody waited for it."""
-    if seen.foreign:
-        raise NotSeenError("fetches", "a trace does not show how a loader's batches are made")
-    use = seen.use(loader)
-    recorded = seen.study.recorded
+def find_loading(evidence: Evidence, loader: Loader) -> Loading | None:
+    """Return how a loader feeds the training; ``None``: it does not, or nobody waited for it."""
+    if evidence.is_trace_only:
+        raise NotObservedError("fetches", "a trace does not show how a loader's batches are made")
+    use = evidence.loader_use(loader)
+    recorded = evidence.study.recorded
     steps = recorded.steps if recorded is not None else None
-    if seen.facts is None or loader.trains is False or use is None or steps is None:
+    if evidence.facts is None or loader.trains is False or use is None or steps is None:
         return None
     if not use.share or not use.waits:
         return None
     share = min(use.share, 1.0)  # of the regular steps: the first wait of all is none of theirs
-    batch = steps.mean_ns * steps.count * seen.facts.world.ranks / use.waits
-    processors = own_processors(seen.facts)
-    return Loading(loader, use, share, share * batch, (1 - share) * batch, processors, seen.facts)
+    batch_ns = steps.mean_ns * steps.count * evidence.facts.world.ranks / use.waits
+    processors = find_processors(evidence.facts)
+    return Loading(loader, use, share, share * batch_ns, (1 - share) * batch_ns, processors, evidence.facts)
 
 
-def waited(seen: Seen, loader: Loader) -> Loading | None:
-    """Give the same of a loader that was waited for at all."""
-    found = loading(seen, loader)
-    return found if found is not None and found.share >= WAITED else None
+def find_waited_loading(evidence: Evidence, loader: Loader) -> Loading | None:
+    """Return the same of a loader that was waited for at all."""
+    loading = find_loading(evidence, loader)
+    return loading if loading is not None and loading.share >= MIN_WAIT_SHARE else None
 
 
-def evidence(one: Loading) -> tuple[Measure, ...]:
-    """Give the figures that all rules of input rest on."""
+def measure_loading(loading: Loading) -> tuple[Measure, ...]:
+    """Return the figures that all rules of input rest on."""
     return (
-        Measure("waited for", one.share, "share"),
-        Measure("wait for a batch", one.wait_ns, "ns"),
-        Measure("work between batches", one.work_ns, "ns"),
-        Measure("workers", one.loader.num_workers, ""),
+        Measure("waited for", loading.share, "share"),
+        Measure("wait for a batch", loading.wait_ns, "ns"),
+        Measure("work between batches", loading.work_ns, "ns"),
+        Measure("workers", loading.loader.num_workers, ""),
     )
 
 
-def more_workers(one: Loading, only: int | None = None) -> tuple[str, ...]:
+def name_worker_fixes(loading: Loading, fixed_count: int | None = None) -> tuple[str, ...]:
     """Name the fixes that set as many workers as are to be tried, the likeliest first.
 
     Where the training computes on the same processors its own threads stand in the way of workers.
     ``only``: this number and no other.
     """
-    numbers = (one.target(), *one.others()) if only is None else (only,)
-    return tuple(text for many in numbers for text in _setting(one, many))
+    numbers = (loading.target_workers(), *loading.alternative_workers()) if fixed_count is None else (fixed_count,)
+    return tuple(fix for n_workers in numbers for fix in _name_fixes(loading, n_workers))
 
 
-def fed(one: Loading, only: int | None = None) -> Feed:
-    """Give the change that the first of those fixes brings."""
-    many = one.target() if only is None else only
-    return Feed(
-        one.loader.id, num_workers=many, intra_op_threads=1 if _crowded(one, many) else None
+def change_workers(loading: Loading, fixed_count: int | None = None) -> LoaderChange:
+    """Return the change that the first of those fixes brings."""
+    n_workers = loading.target_workers() if fixed_count is None else fixed_count
+    return LoaderChange(
+        loading.loader.id, num_workers=n_workers, intra_op_threads=1 if _is_crowded(loading, n_workers) else None
     )
 
 
-def _setting(one: Loading, many: int) -> tuple[str, ...]:
-    plain = (one.asked("more-workers", many),)
-    return (one.asked("workers-and-one-thread", many), *plain) if _crowded(one, many) else plain
+def _name_fixes(loading: Loading, n_workers: int) -> tuple[str, ...]:
+    plain_fixes = (loading.name_fix("more-workers", n_workers),)
+    return (loading.name_fix("workers-and-one-thread", n_workers), *plain_fixes) if _is_crowded(loading, n_workers) else plain_fixes
 
 
-def _crowded(one: Loading, many: int) -> bool:
-    """Tell whether so many workers need processors that the training's own threads take.
+def _is_crowded(loading: Loading, n_workers: int) -> bool:
+    """Return whether so many workers need processors that the training's own threads take.
 
     Workers that are blocked need none.
     """
-    threads = one.machine.threads or 1
-    needed = round(one.kept_busy(many))
-    return one.machine.computes and threads > 1 and needed + threads > one.machine.own
+    threads = loading.processors.threads or 1
+    n_busy = round(loading.busy_processors(n_workers))
+    return loading.processors.computes and threads > 1 and n_busy + threads > loading.processors.count
 
 
 def percent(share: float) -> str:

@@ -12,10 +12,10 @@ from typing import Final
 
 from gapless.catalogue import optimizing, sampled, windowed
 from gapless.catalogue.products import weight_of
-from gapless.model.change import Hosted
-from gapless.model.edit import Where
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.change import HostChange
+from gapless.model.edit import Location
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.tables import Line
 from gapless.model.work import Work
 from gapless.replay.shorter import sizes_of
@@ -24,20 +24,20 @@ PYTHON: Final = "idle.host.python"
 ENGINE: Final = ("idle.host.dispatch", "idle.host.engine")  # without a device: autograd's own
 LEAVES: Final = (PYTHON, *ENGINE, "busy.")
 # Who goes through parameters one by one is told of by rules of their own.
-ELSEWHERE: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
+PARAMETER_LEAVES: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
 GRADIENT: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 _SMALL_NS: Final = 100_000.0  # a call in a window; what takes longer mostly computes
 # One time step each, of many operators: what is there to call them once for all time steps.
 CELLS: Final = tuple(f"aten::{name}_cell" for name in ("gru", "lstm", "rnn_relu", "rnn_tanh"))
-_MANY: Final = 20  # calls of an operator, a step: rounds of a short sentence, not yet of layers
-_PER_TENSOR: Final = 4  # and for each tensor of parameters: attention or a gate takes fewer
+_MIN_CALLS: Final = 20  # calls of an operator, a step: rounds of a short sentence, not yet of layers
+_MIN_CALLS_PER_TENSOR: Final = 4  # and for each tensor of parameters: attention or a gate takes fewer
 # Of all calls forward: in a loop of twenty rounds all operators are called that often, in one of a
 # few rounds, or in layers, only those that stand in it several times.
-_MOST: Final = 0.5
+_MIN_CALL_SHARE: Final = 0.5
 # A core moves (in its caches) and multiplies no more than this: what a call computes takes no less.
 _BYTES_NS: Final = 30.0
 _FLOPS_NS: Final = 100.0
-_VIEWS: Final = frozenset(  # they compute nothing, whatever the size of what they are called with
+_VIEW_OPERATORS: Final = frozenset(  # they compute nothing, whatever the size of what they are called with
     f"aten::{name}"
     for name in (
         *("alias", "as_strided", "detach", "expand", "narrow", "numpy_T", "permute", "select"),
@@ -47,7 +47,7 @@ _VIEWS: Final = frozenset(  # they compute nothing, whatever the size of what th
 _CALL_NS: Final = 5_000.0  # torch 2.13: 3.3 to 3.9 µs an operation, and the profiler
 # Of five loops that were rewritten, 1.5 to 4.5 times as fast then, 0.6 of that time went, or more;
 # one whose rounds need one another's results keeps most of its calls.
-_GOES: Final = Interval(0.15, 0.8, 1.0)
+_REMOVED_SHARE: Final = Estimate(0.15, 0.8, 1.0)
 
 
 @dataclass(frozen=True)
@@ -55,155 +55,155 @@ class Loop:
     """What a step's loops over data take, as shares of the time of some leaves: calls alone."""
 
     calls: float  # of small operators, a step
-    mainly: tuple[tuple[str, float], ...]  # operators and calls of each a step, forward, most first
-    python: float  # of ``idle.host.python``
-    engine: float  # of autograd's own time
-    work: float  # of all operators' time
-    most: float  # of that time all of theirs: one large call computes faster, or a fused one
+    main_operators: tuple[tuple[str, float], ...]  # operators and calls of each a step, forward, most first
+    python_share: float  # of ``idle.host.python``
+    engine_share: float  # of autograd's own time
+    work_share: float  # of all operators' time
+    max_work_share: float  # of that time all of theirs: one large call computes faster, or a fused one
 
     @property
-    def tensors(self) -> float:
+    def n_tensors(self) -> float:
         """Count the tensors that ``torch.tensor`` made of Python's numbers, a step.
 
         It detaches each; ``x[i] = number`` makes one, too, and does not.
         """
-        called = dict(self.mainly)
-        return min(called.get("aten::lift_fresh", 0.0), called.get("aten::detach_", 0.0))
+        calls_by_name = dict(self.main_operators)
+        return min(calls_by_name.get("aten::lift_fresh", 0.0), calls_by_name.get("aten::detach_", 0.0))
 
 
-def loop_of(seen: Seen) -> Loop | None:
-    """Give what loops over data take of a training on the CPU alone; ``None``: there are none."""
-    tensors, work = optimizing.tensors(seen), seen.study.work
-    if seen.on_device or tensors is None or all(one.backward for one in work):
+def find_loop(evidence: Evidence) -> Loop | None:
+    """Return what loops over data take of a training on the CPU alone; ``None``: there are none."""
+    n_tensors, work = optimizing.count_tensors(evidence), evidence.study.work
+    if evidence.on_device or n_tensors is None or all(row.backward for row in work):
         return None
-    steps = windowed.steps(seen)
-    least = max(_MANY, _PER_TENSOR * tensors) * _passes(seen, tensors) * steps
+    n_steps = windowed.count_steps(evidence)
+    min_calls = max(_MIN_CALLS, _MIN_CALLS_PER_TENSOR * n_tensors) * _count_passes(evidence, n_tensors) * n_steps
     forward, backward = (
-        _repeated([one for one in work if one.backward == back], least) for back in (False, True)
+        _select_repeated([row for row in work if row.backward == is_backward], min_calls) for is_backward in (False, True)
     )
-    of_model = (one for one in work if not one.backward and not one.leaf.startswith(ELSEWHERE))
-    if calls_of(forward) < _MOST * calls_of(of_model):
+    model_rows = (row for row in work if not row.backward and not row.leaf.startswith(PARAMETER_LEAVES))
+    if count_calls(forward) < _MIN_CALL_SHARE * count_calls(model_rows):
         return None
-    every = (*forward, *backward)
-    leaves = seen.study.account.leaves
-    whole = sum(ns for leaf, ns in leaves.items() if leaf.startswith("busy.")) or 1
-    calls = [calls_of(one for one in work if one.backward == back) for back in (False, True)]
+    rows = (*forward, *backward)
+    leaves = evidence.study.account.leaves
+    busy_ns = sum(ns for leaf, ns in leaves.items() if leaf.startswith("busy.")) or 1
+    total_calls = [count_calls(row for row in work if row.backward == is_backward) for is_backward in (False, True)]
     return Loop(
-        calls=calls_of(every) / steps,
-        mainly=tuple((name, many / steps) for name, many in names_of(forward).most_common()),
-        python=calls_of(forward) / calls[0],
-        engine=calls_of(backward) / max(1, calls[1]),
-        work=min(1.0, sum(map(_calling_of, every)) / whole),
-        most=min(1.0, sum(one.ns for one in every) / whole),
+        calls=count_calls(rows) / n_steps,
+        main_operators=tuple((name, count / n_steps) for name, count in count_by_operator(forward).most_common()),
+        python_share=count_calls(forward) / total_calls[0],
+        engine_share=count_calls(backward) / max(1, total_calls[1]),
+        work_share=min(1.0, sum(map(_saved_call_ns, rows)) / busy_ns),
+        max_work_share=min(1.0, sum(row.ns for row in rows) / busy_ns),
     )
 
 
-def rewritten(seen: Seen, loop: Loop) -> Hosted:
-    """Give what changes if a loop becomes a few calls: how much goes is one thing not known."""
-    whole = seen.per_step(*LEAVES)
-    usual, most = calling_ns(seen, loop), calling_ns(seen, replace(loop, work=loop.most))
-    gone = (_GOES.high * most, _GOES.mid * usual, _GOES.low * usual)
-    return Hosted(LEAVES, Interval(*(max(0.0, 1 - ns / whole) if whole else 1.0 for ns in gone)))
+def rewrite_loop(evidence: Evidence, loop: Loop) -> HostChange:
+    """Return what changes if a loop becomes a few calls: how much goes is one thing not known."""
+    total_ns = evidence.per_step(*LEAVES)
+    usual_ns, max_ns = calling_ns(evidence, loop), calling_ns(evidence, replace(loop, work_share=loop.max_work_share))
+    removed_ns = (_REMOVED_SHARE.high * max_ns, _REMOVED_SHARE.mid * usual_ns, _REMOVED_SHARE.low * usual_ns)
+    return HostChange(LEAVES, Estimate(*(max(0.0, 1 - ns / total_ns) if total_ns else 1.0 for ns in removed_ns)))
 
 
-def calling_ns(seen: Seen, loop: Loop) -> float:
-    """Give how long the calls of loops take a step beside what they compute."""
+def calling_ns(evidence: Evidence, loop: Loop) -> float:
+    """Return how long the calls of loops take a step beside what they compute."""
     return (
-        loop.python * seen.per_step(PYTHON)
-        + loop.engine * seen.per_step(*ENGINE)
-        + loop.work * seen.per_step("busy.")
+        loop.python_share * evidence.per_step(PYTHON)
+        + loop.engine_share * evidence.per_step(*ENGINE)
+        + loop.work_share * evidence.per_step("busy.")
     )
 
 
-def place(seen: Seen, loop: Loop) -> Where | None:
-    """Give the user's function that the loop is in: the innermost that it does not call itself.
+def find_loop_function(evidence: Evidence, loop: Loop) -> Location | None:
+    """Return the user's function that the loop is in: the innermost that it does not call itself.
 
     What the loop calls is called as often as its operators.
     """
-    files = {one.file for one in seen.study.sites}
-    own = [one for one in seen.study.tables.lines if one.file in files and one.calls]
-    direct = _calling(seen, loop, own)
-    if direct is not None:
-        return _sampled(seen, direct)
-    seldom = [one for one in own if one.calls <= windowed.steps(seen) * _MANY / 2]
-    python = seen.study.account.leaves.get(PYTHON, 0)
-    whole = [one for one in seldom if one.host_total_ns >= loop.python * python / 2]
-    inner = min(whole, key=lambda one: one.host_total_ns, default=None)
-    return None if inner is None else Where(inner.file, inner.line, inner.function)
+    files = {site.file for site in evidence.study.sites}
+    own_lines = [line for line in evidence.study.tables.lines if line.file in files and line.calls]
+    location = _find_direct_caller(evidence, loop, own_lines)
+    if location is not None:
+        return _refine_line(evidence, location)
+    rare_lines = [line for line in own_lines if line.calls <= windowed.count_steps(evidence) * _MIN_CALLS / 2]
+    python_ns = evidence.study.account.leaves.get(PYTHON, 0)
+    covering_lines = [line for line in rare_lines if line.host_total_ns >= loop.python_share * python_ns / 2]
+    innermost = min(covering_lines, key=lambda line: line.host_total_ns, default=None)
+    return None if innermost is None else Location(innermost.file, innermost.line, innermost.function)
 
 
-def _calling(seen: Seen, loop: Loop, own: Iterable[Line]) -> Where | None:
-    """Give the function that calls most of the loop's operators itself, in each call many times."""
-    names = dict(loop.mainly)
-    calls, lines = Counter[tuple[str, str]](), dict[tuple[str, str], int]()
-    for one in seen.study.sites:
-        if one.name in names:
-            key = one.file, one.function
-            calls[key] += one.calls
-            lines[key] = min(lines.get(key, one.line), one.line)
-    whole = sum(names.values()) * windowed.steps(seen)
-    for (file, function), many in calls.most_common(1):
-        entered = sum(one.calls for one in own if (one.file, one.function) == (file, function))
-        if many >= max(_MOST * whole, _MANY * entered):
-            return Where(file, lines[file, function], function)
+def _find_direct_caller(evidence: Evidence, loop: Loop, own_lines: Iterable[Line]) -> Location | None:
+    """Return the function that calls most of the loop's operators itself, in each call many times."""
+    loop_calls = dict(loop.main_operators)
+    calls_by_function, first_lines = Counter[tuple[str, str]](), dict[tuple[str, str], int]()
+    for site in evidence.study.sites:
+        if site.name in loop_calls:
+            key = site.file, site.function
+            calls_by_function[key] += site.calls
+            first_lines[key] = min(first_lines.get(key, site.line), site.line)
+    total_calls = sum(loop_calls.values()) * windowed.count_steps(evidence)
+    for (file, function), count in calls_by_function.most_common(1):
+        n_entries = sum(line.calls for line in own_lines if (line.file, line.function) == (file, function))
+        if count >= max(_MIN_CALL_SHARE * total_calls, _MIN_CALLS * n_entries):
+            return Location(file, first_lines[file, function], function)
     return None
 
 
-def _sampled(seen: Seen, where: Where) -> Where:
-    """Give the line of a function at which its own code was sampled most, if it was."""
-    top = sampled.largest(seen)
-    known = sampled.where(top)
-    same = top is not None and sampled.is_in(where.file, where.function or "", top)
-    return known if known is not None and same else where
+def _refine_line(evidence: Evidence, location: Location) -> Location:
+    """Return the line of a function at which its own code was sampled most, if it was."""
+    top = sampled.find_top_code(evidence)
+    top_location = sampled.code_location(top)
+    is_same_function = top is not None and sampled.is_function_of(location.file, location.function or "", top)
+    return top_location if top_location is not None and is_same_function else location
 
 
-def _passes(seen: Seen, tensors: int) -> float:
+def _count_passes(evidence: Evidence, n_tensors: int) -> float:
     """Count the backward passes of a step: of micro-batches, or of an optimizer's closure."""
-    return max(1.0, windowed.calls(seen, GRADIENT).count / max(1, tensors))
+    return max(1.0, windowed.sum_calls(evidence, GRADIENT).count / max(1, n_tensors))
 
 
-def _repeated(work: Iterable[Work], least: float) -> list[Work]:
-    small = [
-        one
-        for one in work
-        if not one.leaf.startswith(ELSEWHERE)
-        and (one.ns <= _SMALL_NS * one.calls or one.operator in CELLS or _is_of_one(one))
+def _select_repeated(work: Iterable[Work], min_calls: float) -> list[Work]:
+    small_rows = [
+        row
+        for row in work
+        if not row.leaf.startswith(PARAMETER_LEAVES)
+        and (row.ns <= _SMALL_NS * row.calls or row.operator in CELLS or _is_single(row))
     ]
-    names = names_of(small)
-    return [one for one in small if names[one.operator] >= least]
+    calls_by_operator = count_by_operator(small_rows)
+    return [row for row in small_rows if calls_by_operator[row.operator] >= min_calls]
 
 
-def _is_of_one(row: Work) -> bool:
-    """Tell whether calls take one sample or one time step each: all of them fit into one call."""
-    first = next(iter(sizes_of(row)), ())
-    return 1 in first if len(first) > 1 else weight_of(row) is not None
+def _is_single(row: Work) -> bool:
+    """Return whether calls take one sample or one time step each: all of them fit into one call."""
+    input_sizes = next(iter(sizes_of(row)), ())
+    return 1 in input_sizes if len(input_sizes) > 1 else weight_of(row) is not None
 
 
-def names_of(work: Iterable[Work]) -> Counter[str]:
+def count_by_operator(work: Iterable[Work]) -> Counter[str]:
     """Count the calls of each operator."""
-    found = Counter[str]()
-    for one in work:
-        found[one.operator] += one.calls
-    return found
+    counts = Counter[str]()
+    for row in work:
+        counts[row.operator] += row.calls
+    return counts
 
 
-def calls_of(work: Iterable[Work]) -> int:
+def count_calls(work: Iterable[Work]) -> int:
     """Count the calls of some rows."""
-    return sum(one.calls for one in work)
+    return sum(row.calls for row in work)
 
 
-def _calling_of(one: Work) -> float:
-    """Give what calls take that one call for all would not: no more than calling, or beside work.
+def _saved_call_ns(row: Work) -> float:
+    """Return what calls take that one call for all would not: no more than calling, or beside work.
 
     One sample at a time reads all weights again, and leaves most of a core's width idle.
     """
-    return beside_ns(one) if _is_of_one(one) else min(beside_ns(one), _CALL_NS * one.calls)
+    return call_overhead_ns(row) if _is_single(row) else min(call_overhead_ns(row), _CALL_NS * row.calls)
 
 
-def beside_ns(one: Work) -> float:
-    """Give what calls take beside what they compute, at most; what is not known may compute."""
-    if one.operator in _VIEWS:
-        return one.ns
-    if one.bytes is None:
-        return min(one.ns, _CALL_NS * one.calls)
-    return max(0.0, one.ns - one.bytes / _BYTES_NS - (one.flops or 0) / _FLOPS_NS)
+def call_overhead_ns(row: Work) -> float:
+    """Return what calls take beside what they compute, at most; what is not known may compute."""
+    if row.operator in _VIEW_OPERATORS:
+        return row.ns
+    if row.bytes is None:
+        return min(row.ns, _CALL_NS * row.calls)
+    return max(0.0, row.ns - row.bytes / _BYTES_NS - (row.flops or 0) / _FLOPS_NS)

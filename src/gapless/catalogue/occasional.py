@@ -6,15 +6,15 @@ from math import ceil
 from typing import Final
 
 from gapless.catalogue import windowed
-from gapless.catalogue.ruling import NotSeenError
-from gapless.model.edit import Where
+from gapless.catalogue.ruling import NotObservedError
+from gapless.model.edit import Location
 from gapless.model.footprint import CallUse
 from gapless.model.rhythm import Sighting
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
-MOST = 100  # as seldom as that, and no more
-_TWICE: Final = 1.5  # times a step: less is in each step, as far as one can tell
-_KNOWN: Final = 3  # times: two whole periods
+MAX_PERIOD = 100  # as seldom as that, and no more
+_MIN_PER_STEP: Final = 1.5  # times a step: less is in each step, as far as one can tell
+_MIN_SIGHTINGS: Final = 3  # times: two whole periods
 
 
 @dataclass(frozen=True)
@@ -24,122 +24,122 @@ class Occasion:
     step_ns: float
     each_ns: float | None
     per_step: float | None
-    where: Where | None
+    location: Location | None
     sighting: Sighting | None = None  # when it came; ``None``: nothing tells
 
-    def every(self, step: float, least: float) -> int:
-        """Give N such that every N-th time alone costs less than a share of the step."""
-        wanted = ceil(self.step_ns / (least * step)) if step else MOST
-        return max(2, min(MOST, wanted))
+    def suggest_period(self, step_ns: float, min_share: float) -> int:
+        """Return N such that every N-th time alone costs less than a share of the step."""
+        period = ceil(self.step_ns / (min_share * step_ns)) if step_ns else MAX_PERIOD
+        return max(2, min(MAX_PERIOD, period))
 
     @property
-    def unsure(self) -> str | None:
+    def unsure_reason(self) -> str | None:
         """Say why its share of the recording is no share of the training; ``None`` if it is."""
-        known = self.sighting
-        if known is None or known.period is not None:
+        sighting = self.sighting
+        if sighting is None or sighting.period is not None:
             return None
-        if known.at_start:
+        if sighting.at_start:
             return "seen once, before the second step"
-        return f"seen {'once' if known.count == 1 else 'twice'}, its period is not known"
+        return f"seen {'once' if sighting.count == 1 else 'twice'}, its period is not known"
 
     @property
-    def how_often(self) -> str:
+    def frequency(self) -> str:
         """Say how often it is done: "every 20 steps", "3.0 times a step"."""
-        if self.unsure is not None:
-            return self.unsure
+        if self.unsure_reason is not None:
+            return self.unsure_reason
         period = None if self.sighting is None else self.sighting.period
-        often = self.per_step or (1 / period if period else None)
-        if often is None:
+        rate = self.per_step or (1 / period if period else None)
+        if rate is None:
             return "now and then"
-        if often >= _TWICE:
-            return f"{often:.1f} times a step"
-        return "in each step" if often > 1 / _TWICE else f"every {period or 1 / often:.0f} steps"
+        if rate >= _MIN_PER_STEP:
+            return f"{rate:.1f} times a step"
+        return "in each step" if rate > 1 / _MIN_PER_STEP else f"every {period or 1 / rate:.0f} steps"
 
-    def taking(self, seen: Seen) -> str:
+    def format_cost(self, evidence: Evidence) -> str:
         """Say what it takes: of each step, or of the few that were recorded."""
-        words = windowed.of_step(seen, self.step_ns)
-        return words if self.unsure is None else f"{words} of this recording"
+        cost = windowed.format_step_part(evidence, self.step_ns)
+        return cost if self.unsure_reason is None else f"{cost} of this recording"
 
 
-def sighting(seen: Seen, leaf: str) -> Sighting | None:
-    """Give when a leaf was seen in a run; ``None`` where nothing tells."""
-    recorded = seen.study.recorded
+def find_sighting(evidence: Evidence, leaf: str) -> Sighting | None:
+    """Return when a leaf was seen in a run; ``None`` where nothing tells."""
+    recorded = evidence.study.recorded
     return (
         None if recorded is None or recorded.steps is None else recorded.steps.sightings.get(leaf)
     )
 
 
-def experience(seen: Seen) -> str | None:
+def find_environment(evidence: Evidence) -> str | None:
     """Name the package of environments in which the model collects what it is trained with.
 
     ``None``: what it is told to evaluate for is an evaluation. An agent is told to, too, while it
     acts; no loader gives such a training its data.
     """
-    facts = seen.facts
+    facts = evidence.facts
     if facts is None or facts.loaders:
         return None
-    return next((one.environment for one in facts.evaluations if one.environment), None)
+    return next((evaluation.environment for evaluation in facts.evaluations if evaluation.environment), None)
 
 
-def calls(seen: Seen, kind: str, leaf: str) -> Occasion | None:
-    """Give checkpoints or logging as lines of the user's make them; ``None`` where none was seen.
+def find_occasion(evidence: Evidence, kind: str, leaf: str) -> Occasion | None:
+    """Return checkpoints or logging as lines of the user's make them; ``None`` where none was seen.
 
     Raises ``NotSeenError`` for a run that was not recorded.
     """
-    recorded = seen.study.recorded
+    recorded = evidence.study.recorded
     if recorded is None:
-        return _of_trace(seen, leaf)
+        return _find_in_trace(evidence, leaf)
     if recorded.footprint is None:
-        raise NotSeenError("run", "only a recorded run tells")
-    mine = [one for one in recorded.footprint.calls if one.kind == kind]
-    spent = seen.per_step(leaf)
-    if not spent:
+        raise NotObservedError("run", "only a recorded run tells")
+    uses = [use for use in recorded.footprint.calls if use.kind == kind]
+    spent_ns = evidence.per_step(leaf)
+    if not spent_ns:
         return None
-    count = sum(one.count for one in mine)
-    total = sum(one.total_ns for one in mine)
-    rates = [one.per_step for one in mine if one.per_step is not None]
+    count = sum(use.count for use in uses)
+    total_ns = sum(use.total_ns for use in uses)
+    rates = [use.per_step for use in uses if use.per_step is not None]
     return Occasion(
-        step_ns=spent,
-        each_ns=total / count if count else None,
+        step_ns=spent_ns,
+        each_ns=total_ns / count if count else None,
         per_step=sum(rates) if rates else None,
-        where=_where(mine),
-        sighting=sighting(seen, leaf),
+        location=_first_location(uses),
+        sighting=find_sighting(evidence, leaf),
     )
 
 
-def line(seen: Seen, kind: str) -> Where | None:
-    """Give the user's line that most time of a kind of calls went to, within steps or not."""
-    recorded = seen.study.recorded
+def find_line(evidence: Evidence, kind: str) -> Location | None:
+    """Return the user's line that most time of a kind of calls went to, within steps or not."""
+    recorded = evidence.study.recorded
     footprint = None if recorded is None else recorded.footprint
-    calls = () if footprint is None else footprint.calls
-    return _where([call for call in calls if call.kind == kind])
+    uses = () if footprint is None else footprint.calls
+    return _first_location([use for use in uses if use.kind == kind])
 
 
-def _of_trace(seen: Seen, leaf: str) -> Occasion | None:
-    """Give what stacks of a trace show, step by step. Raises ``NotSeenError`` without stacks.
+def _find_in_trace(evidence: Evidence, leaf: str) -> Occasion | None:
+    """Return what stacks of a trace show, step by step. Raises ``NotSeenError`` without stacks.
 
     Steps of a trace are few and lie together: a period is known only where most of them have it.
     """
-    if not seen.study.tables.lines:
-        raise NotSeenError("stacks", "the trace has no Python stacks (with_stack=True)")
-    rows = seen.study.account.rows if seen.study.account.steps else ()
-    took = [sum(ns for name, ns in one.leaves.items() if name.startswith(leaf)) for one in rows]
-    had = sum(ns > 0 for ns in took)
-    if not had:
+    if not evidence.study.tables.lines:
+        raise NotObservedError("stacks", "the trace has no Python stacks (with_stack=True)")
+    rows = evidence.study.account.rows if evidence.study.account.steps else ()
+    ns_by_row = [sum(ns for name, ns in row.leaves.items() if name.startswith(leaf)) for row in rows]
+    count = sum(ns > 0 for ns in ns_by_row)
+    if not count:
         return None
-    each = round(sum(took) / had)
-    often = had / len(rows)
+    each_ns = round(sum(ns_by_row) / count)
+    rate = count / len(rows)
     return Occasion(
-        step_ns=seen.per_step(leaf),
-        each_ns=each,
-        per_step=often if had >= _KNOWN else None,
-        where=windowed.site(seen, leaf),
-        sighting=Sighting(had, each, 1 / often if had >= _KNOWN else None, at_start=False),
+        step_ns=evidence.per_step(leaf),
+        each_ns=each_ns,
+        per_step=rate if count >= _MIN_SIGHTINGS else None,
+        location=windowed.find_calling_function(evidence, leaf),
+        sighting=Sighting(count, each_ns, 1 / rate if count >= _MIN_SIGHTINGS else None, at_start=False),
     )
 
 
-def _where(uses: Sequence[CallUse]) -> Where | None:
-    for one in uses:
-        if one.file is not None and one.line is not None:
-            return Where(one.file, one.line, one.function)
+def _first_location(uses: Sequence[CallUse]) -> Location | None:
+    for use in uses:
+        if use.file is not None and use.line is not None:
+            return Location(use.file, use.line, use.function)
     return None

@@ -5,11 +5,11 @@ from math import ceil
 from typing import Final, Literal
 
 from gapless.catalogue import windowed
-from gapless.model.change import Change, Hosted, Merge
-from gapless.model.edit import Where
+from gapless.model.change import Change, HostChange, Merge
+from gapless.model.edit import Location
 from gapless.model.facts import Optimizer
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.tables import Operator
 
 STEP: Final = "Optimizer.step#*"
@@ -34,13 +34,13 @@ _OPERATIONS: Final = {  # of a step
     "SGD without momentum": 1,
     "Adagrad": 6,
 }
-_USUAL: Final = (14, 6)
-_MANY: Final = 8  # operations of what is not listed
+_DEFAULT_PASSES: Final = (14, 6)
+_DEFAULT_OPERATIONS: Final = 8  # operations of what is not listed
 _SHORTEST_NS: Final = 1_500.0  # a kernel that does nothing, on a data-centre GPU
-_TENSORS: Final = 30  # a multi-tensor kernel takes so many at the least
-_ELEMENTS: Final = 320 * 65_536  # and so many numbers: its blocks, of chunks
+_TENSORS_PER_KERNEL: Final = 30  # a multi-tensor kernel takes so many at the least
+_ELEMENTS_PER_KERNEL: Final = 320 * 65_536  # and so many numbers: its blocks, of chunks
 # Of the host's time in a step: what gathers parameters and their states stays, in Python.
-_HOST_LEFT: Final[Mapping[tuple[Way | None, Way], float]] = {
+_HOST_SHARE: Final[Mapping[tuple[Way | None, Way], float]] = {
     ("foreach", "fused"): 0.55,
     ("loop", "fused"): 0.1,
     ("loop", "foreach"): 0.2,
@@ -48,174 +48,174 @@ _HOST_LEFT: Final[Mapping[tuple[Way | None, Way], float]] = {
 # On a CPU (torch 2.13, 16 to 600 tensors of two numbers): an operation of a loop takes the host 3.3
 # to 3.9 µs, the rest moves memory. Fused, 0.06 to 0.18 of AdamW's calls stay, 0.4 to 0.7 of SGD's.
 _CALL_NS: Final = 3_500.0
-_LOOPED: Final = Interval(0.5, 0.8, 1.0)  # of a loop's time there, if torch itself goes through it
-_GATHERED, _CALLED, _MOST_CALLED = 0.05, 1.2, 0.7
-_TIME: Final = ("idle.host.optimizer", "busy.optimizer")
-_MOMENTUM: Final = ("aten::mul_", "aten::_foreach_mul_")
+_FOREACH_FACTOR: Final = Estimate(0.5, 0.8, 1.0)  # of a loop's time there, if torch itself goes through it
+_GATHER_SHARE, _CALL_SHARE, _MAX_CALL_SHARE = 0.05, 1.2, 0.7
+_OPTIMIZER_LEAVES: Final = ("idle.host.optimizer", "busy.optimizer")
+_MOMENTUM_CALLS: Final = ("aten::mul_", "aten::_foreach_mul_")
 
 
-def way(seen: Seen) -> Way | None:
+def find_way(evidence: Evidence) -> Way | None:
     """Tell how the optimizers of a run step; ``None`` where none was seen to, or not how.
 
     Where some are fused: how the others do.
     """
-    if windowed.calls(seen, *FUSED).count and not _others(seen):
+    if windowed.sum_calls(evidence, *FUSED).count and not _find_unfused(evidence):
         return "fused"
-    if windowed.calls(seen, *FOREACH).count:
+    if windowed.sum_calls(evidence, *FOREACH).count:
         return "foreach"
-    return "loop" if windowed.calls(seen, STEP).count else None
+    return "loop" if windowed.sum_calls(evidence, STEP).count else None
 
 
-def _others(seen: Seen) -> tuple[Optimizer, ...]:
-    """Give the optimizers that are not fused, beside some that are; none if all are alike."""
-    every = [one for one in seen.facts.optimizers if one.calls] if seen.facts is not None else []
-    rest = tuple(one for one in every if not one.fused)
-    fewer = windowed.calls(seen, *FUSED).count < windowed.calls(seen, STEP).count
-    return rest if fewer and len(rest) < len(every) else ()
+def _find_unfused(evidence: Evidence) -> tuple[Optimizer, ...]:
+    """Return the optimizers that are not fused, beside some that are; none if all are alike."""
+    optimizers = [optimizer for optimizer in evidence.facts.optimizers if optimizer.calls] if evidence.facts is not None else []
+    unfused = tuple(optimizer for optimizer in optimizers if not optimizer.fused)
+    is_mixed = windowed.sum_calls(evidence, *FUSED).count < windowed.sum_calls(evidence, STEP).count
+    return unfused if is_mixed and len(unfused) < len(optimizers) else ()
 
 
-def sparse(seen: Seen) -> bool:
-    """Tell whether gradients are sparse: these torch adds one by one, and never fuses."""
-    return windowed.calls(seen, *_SPARSE).count > 0
+def has_sparse_gradients(evidence: Evidence) -> bool:
+    """Return whether gradients are sparse: these torch adds one by one, and never fuses."""
+    return windowed.sum_calls(evidence, *_SPARSE).count > 0
 
 
-def of_class(one: Optimizer) -> str:
-    """Give the name of an optimizer's class: "AdamW"."""
-    return one.name.rpartition(".")[2]
+def class_name(optimizer: Optimizer) -> str:
+    """Return the name of an optimizer's class: "AdamW"."""
+    return optimizer.name.rpartition(".")[2]
 
 
-def tensors(seen: Seen) -> int | None:
+def count_tensors(evidence: Evidence) -> int | None:
     """Count the parameters that optimizers of a run hold; ``None`` where that is not known."""
-    known = [one.tensors for one in seen.facts.optimizers if one.tensors] if seen.facts else []
-    return sum(known) if known else None
+    counts = [optimizer.tensors for optimizer in evidence.facts.optimizers if optimizer.tensors] if evidence.facts else []
+    return sum(counts) if counts else None
 
 
-def place(seen: Seen) -> Where | None:
-    """Give the line of the optimizer that has the most parameters: if some are fused, of others."""
-    every = () if seen.facts is None else _others(seen) or seen.facts.optimizers
-    first = max(every, key=lambda one: one.tensors or 0, default=None)
-    return None if first is None else first.where
+def find_optimizer_line(evidence: Evidence) -> Location | None:
+    """Return the line of the optimizer that has the most parameters: if some are fused, of others."""
+    optimizers = () if evidence.facts is None else _find_unfused(evidence) or evidence.facts.optimizers
+    largest = max(optimizers, key=lambda optimizer: optimizer.tensors or 0, default=None)
+    return None if largest is None else largest.location
 
 
-def faster(seen: Seen, new: Way, of: Optimizer | None = None) -> tuple[Change, ...]:
-    """Give what changes if an optimizer (all, if not said) makes its steps in another way."""
-    name = None if of is None else of_class(of)
-    rows = windowed.operators(seen, STEP if name is None else f"Optimizer.step#{name}.step")
-    rows = rows or windowed.operators(seen, STEP)
-    kind = _kind(seen, name or _named(rows))
-    if not seen.on_device:
-        left, part = _on_cpu(seen, new, kind), _part(seen, of)
-        factor = (1 - part * (1 - one) for one in (left.low, left.mid, left.high))
-        return (Hosted(_TIME, Interval(*factor)),)
-    names = tuple(one.name for one in rows) or (STEP,)
-    launches = _launches(seen, of) * (_OPERATIONS.get(kind, _MANY) if new == "foreach" else 1)
-    launches, device = max(launches, _still(seen, new)), _device(seen, new, kind)
-    if name is not None and (of := _alone(seen, of)) is not None:
+def change_way(evidence: Evidence, new_way: Way, optimizer: Optimizer | None = None) -> tuple[Change, ...]:
+    """Return what changes if an optimizer (all, if not said) makes its steps in another way."""
+    name = None if optimizer is None else class_name(optimizer)
+    rows = windowed.select_operators(evidence, STEP if name is None else f"Optimizer.step#{name}.step")
+    rows = rows or windowed.select_operators(evidence, STEP)
+    kind = _optimizer_kind(evidence, name or _class_of_rows(rows))
+    if not evidence.on_device:
+        remaining, share = _cpu_factor(evidence, new_way, kind), _share_of_all(evidence, optimizer)
+        factor = (1 - share * (1 - bound) for bound in (remaining.low, remaining.mid, remaining.high))
+        return (HostChange(_OPTIMIZER_LEAVES, Estimate(*factor)),)
+    names = tuple(row.name for row in rows) or (STEP,)
+    launches = _launches_per_pass(evidence, optimizer) * (_OPERATIONS.get(kind, _DEFAULT_OPERATIONS) if new_way == "foreach" else 1)
+    launches, device_factor = max(launches, _remaining_launches(evidence, new_way)), _device_factor(evidence, new_way, kind)
+    if name is not None and (optimizer := _if_class_shared(evidence, optimizer)) is not None:
         # Frames are named by their class alone: those of others keep what they launch, and take.
-        time, calls = _part_of_class(seen, of), _part_of_class(seen, of, weighted=False)
-        launches = round(calls * launches + (1 - time) * _launched(seen))
-        device = Interval(*(1 - time * (1 - one) for one in (device.low, device.mid, device.high)))
-    return (Merge(names, max(1, launches), device),)
+        time_share, call_share = _share_of_class(evidence, optimizer), _share_of_class(evidence, optimizer, weighted=False)
+        launches = round(call_share * launches + (1 - time_share) * _mean_launches(evidence))
+        device_factor = Estimate(*(1 - time_share * (1 - bound) for bound in (device_factor.low, device_factor.mid, device_factor.high)))
+    return (Merge(names, max(1, launches), device_factor),)
 
 
-def _alone(seen: Seen, of: Optimizer | None) -> Optimizer | None:
-    """Give an optimizer if others of its class are made in another line, else ``None``."""
-    every = () if seen.facts is None or of is None else seen.facts.optimizers
-    others = (one for one in every if of and of_class(one) == of_class(of))
-    return of if of and any(one.where != of.where for one in others) else None
+def _if_class_shared(evidence: Evidence, optimizer: Optimizer | None) -> Optimizer | None:
+    """Return an optimizer if others of its class are made in another line, else ``None``."""
+    optimizers = () if evidence.facts is None or optimizer is None else evidence.facts.optimizers
+    peers = (peer for peer in optimizers if optimizer and class_name(peer) == class_name(optimizer))
+    return optimizer if optimizer and any(peer.location != optimizer.location for peer in peers) else None
 
 
-def _part_of_class(seen: Seen, of: Optimizer, *, weighted: bool = True) -> float:
-    """Give the part of its class's time that is an optimizer's, by parameters; or of its calls.
+def _share_of_class(evidence: Evidence, optimizer: Optimizer, *, weighted: bool = True) -> float:
+    """Return the part of its class's time that is an optimizer's, by parameters; or of its calls.
 
     What is made in one line is one: a change of that line is of all.
     """
-    every = () if seen.facts is None else seen.facts.optimizers
-    alike = [one for one in every if of_class(one) == of_class(of)]
-    weights = [((one.tensors or 1) if weighted else 1) * max(1, one.calls) for one in alike]
-    pairs = zip(alike, weights, strict=True)
-    return sum(many for one, many in pairs if one.where == of.where) / (sum(weights) or 1)
+    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    peers = [peer for peer in optimizers if class_name(peer) == class_name(optimizer)]
+    weights = [((peer.tensors or 1) if weighted else 1) * max(1, peer.calls) for peer in peers]
+    pairs = zip(peers, weights, strict=True)
+    return sum(weight for peer, weight in pairs if peer.location == optimizer.location) / (sum(weights) or 1)
 
 
-def _part(seen: Seen, of: Optimizer | None) -> float:
-    """Give an optimizer's part of the time of all: its class's as traced, of that by parameters."""
-    every = () if seen.facts is None else seen.facts.optimizers
-    if len(every) < 2:  # noqa: PLR2004 - one has it all
+def _share_of_all(evidence: Evidence, optimizer: Optimizer | None) -> float:
+    """Return an optimizer's part of the time of all: its class's as traced, of that by parameters."""
+    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    if len(optimizers) < 2:  # noqa: PLR2004 - one has it all
         return 1.0
-    if of is None:
-        weights = {one.id: (one.tensors or 1) * max(1, one.calls) for one in every}
-        return sum(weights[one.id] for one in _others(seen) or every) / sum(weights.values())
-    mine = _part_of_class(seen, of)
-    own, whole = _host_ns(seen, f"Optimizer.step#{of_class(of)}.step"), _host_ns(seen, STEP)
-    return mine * own / whole if own else mine
+    if optimizer is None:
+        weights = {peer.id: (peer.tensors or 1) * max(1, peer.calls) for peer in optimizers}
+        return sum(weights[peer.id] for peer in _find_unfused(evidence) or optimizers) / sum(weights.values())
+    class_share = _share_of_class(evidence, optimizer)
+    class_ns, total_ns = _host_ns(evidence, f"Optimizer.step#{class_name(optimizer)}.step"), _host_ns(evidence, STEP)
+    return class_share * class_ns / total_ns if class_ns else class_share
 
 
-def _host_ns(seen: Seen, pattern: str) -> int:
-    return sum(one.host_total_ns for one in windowed.operators(seen, pattern))
+def _host_ns(evidence: Evidence, pattern: str) -> int:
+    return sum(row.host_total_ns for row in windowed.select_operators(evidence, pattern))
 
 
-def _still(seen: Seen, new: Way) -> int:
-    """Give the launches whose share of all is that of the host's time which stays."""
-    return round(_HOST_LEFT.get((way(seen), new), 1.0) * _launched(seen)) or 1
+def _remaining_launches(evidence: Evidence, new_way: Way) -> int:
+    """Return the launches whose share of all is that of the host's time which stays."""
+    return round(_HOST_SHARE.get((find_way(evidence), new_way), 1.0) * _mean_launches(evidence)) or 1
 
 
-def _launched(seen: Seen) -> float:
-    """Give how many kernels a call of an optimizer's step launches, mean."""
-    steps = windowed.calls(seen, STEP).count
-    return windowed.kernels(seen, "busy.optimizer").count / steps if steps else 0.0
+def _mean_launches(evidence: Evidence) -> float:
+    """Return how many kernels a call of an optimizer's step launches, mean."""
+    n_steps = windowed.sum_calls(evidence, STEP).count
+    return windowed.sum_kernels(evidence, "busy.optimizer").count / n_steps if n_steps else 0.0
 
 
-def _kind(seen: Seen, name: str) -> str:
+def _optimizer_kind(evidence: Evidence, name: str) -> str:
     """Tell SGD with momentum from SGD without: it scales each parameter's."""
     if name != "SGD":
         return name
-    scaled = windowed.calls(seen, *_MOMENTUM).count
-    least = (tensors(seen) or 1) if way(seen) == "loop" else 1
-    return name if scaled >= least else "SGD without momentum"
+    n_scaled = windowed.sum_calls(evidence, *_MOMENTUM_CALLS).count
+    min_calls = (count_tensors(evidence) or 1) if find_way(evidence) == "loop" else 1
+    return name if n_scaled >= min_calls else "SGD without momentum"
 
 
-def _on_cpu(seen: Seen, new: Way, kind: str) -> Interval:
-    """Give the time of a step on a CPU in the new way, as a factor.
+def _cpu_factor(evidence: Evidence, new_way: Way, kind: str) -> Estimate:
+    """Return the time of a step on a CPU in the new way, as a factor.
 
     A loop takes its calls, and what it moves. Fused there is one call for all, which moves less.
     """
-    if new != "fused":
-        return _LOOPED
-    whole, operations = windowed.under(seen, *_TIME), _OPERATIONS.get(kind, _MANY)
-    calls = min(whole, (tensors(seen) or 1) * operations * _CALL_NS)
-    many, once = _PASSES.get(kind, _USUAL)
-    stay = min(_MOST_CALLED, _GATHERED + _CALLED / operations)
-    left = ((whole - calls) * once / many + calls * stay) / whole if whole else 1.0
-    return Interval(0.8 * left, min(1.0, left + 0.05), min(1.05, left + 0.4))
+    if new_way != "fused":
+        return _FOREACH_FACTOR
+    total_ns, operations = windowed.sum_leaves(evidence, *_OPTIMIZER_LEAVES), _OPERATIONS.get(kind, _DEFAULT_OPERATIONS)
+    calls_ns = min(total_ns, (count_tensors(evidence) or 1) * operations * _CALL_NS)
+    loop_passes, fused_passes = _PASSES.get(kind, _DEFAULT_PASSES)
+    call_share = min(_MAX_CALL_SHARE, _GATHER_SHARE + _CALL_SHARE / operations)
+    factor = ((total_ns - calls_ns) * fused_passes / loop_passes + calls_ns * call_share) / total_ns if total_ns else 1.0
+    return Estimate(0.8 * factor, min(1.0, factor + 0.05), min(1.05, factor + 0.4))
 
 
-def _named(rows: tuple[Operator, ...]) -> str:
-    """Give the class from a range: "Optimizer.step#AdamW.step"."""
+def _class_of_rows(rows: tuple[Operator, ...]) -> str:
+    """Return the class from a range: "Optimizer.step#AdamW.step"."""
     return rows[0].name.partition("#")[2].removesuffix(".step") if rows else ""
 
 
-def _launches(seen: Seen, of: Optimizer | None) -> int:
-    """Give how many kernels go through all parameters once."""
-    many = (of.tensors if of is not None else None) or tensors(seen) or _TENSORS
-    models = () if seen.facts is None else seen.facts.models
-    numbers = sum(one.parameters or 0 for one in models)
-    return max(1, ceil(many / _TENSORS), ceil(numbers / _ELEMENTS))
+def _launches_per_pass(evidence: Evidence, optimizer: Optimizer | None) -> int:
+    """Return how many kernels go through all parameters once."""
+    n_tensors = (optimizer.tensors if optimizer is not None else None) or count_tensors(evidence) or _TENSORS_PER_KERNEL
+    models = () if evidence.facts is None else evidence.facts.models
+    n_elements = sum(model.parameters or 0 for model in models)
+    return max(1, ceil(n_tensors / _TENSORS_PER_KERNEL), ceil(n_elements / _ELEMENTS_PER_KERNEL))
 
 
-def _device(seen: Seen, new: Way, kind: str) -> Interval:
-    """Give the device's time in the new way, as a factor.
+def _device_factor(evidence: Evidence, new_way: Way, kind: str) -> Estimate:
+    """Return the device's time in the new way, as a factor.
 
     Of kernels that are hardly longer than an empty one, nearly all goes where they become few.
     What is left moves memory: as often as before, or (fused) only as often as it must.
     """
-    now = way(seen)
-    moves = 1.0
-    if now == "loop":
-        mean = windowed.kernels(seen, "busy.optimizer").mean_ns
-        moves = max(0.0, 1 - _SHORTEST_NS / mean) if mean else 1.0
-    least = 1.0
-    if new == "fused":
-        many, once = _PASSES.get(kind, _USUAL)
-        least = once / many
-    factor = moves * least
-    return Interval(0.75 * factor, factor, min(1.0, 1.4 * factor + 0.05))
+    current_way = find_way(evidence)
+    memory_share = 1.0
+    if current_way == "loop":
+        mean_ns = windowed.sum_kernels(evidence, "busy.optimizer").mean_ns
+        memory_share = max(0.0, 1 - _SHORTEST_NS / mean_ns) if mean_ns else 1.0
+    pass_ratio = 1.0
+    if new_way == "fused":
+        loop_passes, fused_passes = _PASSES.get(kind, _DEFAULT_PASSES)
+        pass_ratio = fused_passes / loop_passes
+    factor = memory_share * pass_ratio
+    return Estimate(0.75 * factor, factor, min(1.0, 1.4 * factor + 0.05))

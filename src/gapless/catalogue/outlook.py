@@ -6,71 +6,71 @@ from typing import Final
 from gapless.catalogue.computing import roof_of
 from gapless.catalogue.loading import percent
 from gapless.model.machine import Constants
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.model.work import Work
 from gapless.replay.roofline import MATH, Roof
 
-_LEAST: Final = 0.5  # of the busy time must be known: its inputs, and a formula for them
-_WORTH: Final = 0.1  # of the known time: less of a kind is left out of the sentence
+_MIN_KNOWN_SHARE: Final = 0.5  # of the busy time must be known: its inputs, and a formula for them
+_MIN_KIND_SHARE: Final = 0.1  # of the known time: less of a kind is left out of the sentence
 _UNITS: Final = ((1e12, "T"), (1e9, "G"))
 
 
-def outlook(seen: Seen, constants: Constants | None = None) -> str | None:
+def describe_outlook(evidence: Evidence, constants: Constants | None = None) -> str | None:
     """Say how close a run's kernels come to the peaks of its device or processors.
 
     ``None`` where inputs were not recorded, or the peaks are not known. ``constants``: of the
     machine, where they are not among what was seen.
     """
-    if constants is not None and seen.constants is None:
-        seen = Seen(seen.study, seen.facts, constants)
-    roof = roof_of(seen)
-    known = [] if roof is None else [one for one in seen.study.work if _bound(one, roof)]
-    spent, busy = sum(one.ns for one in known), seen.study.account.busy_ns()
-    if roof is None or not spent or spent < _LEAST * busy:
+    if constants is not None and evidence.constants is None:
+        evidence = Evidence(evidence.study, evidence.facts, constants)
+    roof = roof_of(evidence)
+    bounded_rows = [] if roof is None else [row for row in evidence.study.work if _bound_ns(row, roof)]
+    spent_ns, busy_ns = sum(row.ns for row in bounded_rows), evidence.study.account.busy_ns()
+    if roof is None or not spent_ns or spent_ns < _MIN_KNOWN_SHARE * busy_ns:
         return None
-    share = min(1.0, sum(_bound(one, roof) or 0.0 for one in known) / spent)
-    parts = [one for one in (*_products(known, spent, roof), _memory(known, spent, roof)) if one]
-    told = f" ({'; '.join(parts)})" if parts else ""
-    how = "measured at another time" if roof.peaks.measured else "far as its generation tells"
-    sure = f", as {how}"
-    return f"its kernels come to {percent(share)} of what the machine can do{sure}{told}"
+    share = min(1.0, sum(_bound_ns(row, roof) or 0.0 for row in bounded_rows) / spent_ns)
+    phrases = [phrase for phrase in (*_describe_products(bounded_rows, spent_ns, roof), _describe_memory(bounded_rows, spent_ns, roof)) if phrase]
+    details = f" ({'; '.join(phrases)})" if phrases else ""
+    peak_source = "measured at another time" if roof.peaks.measured else "far as its generation tells"
+    source_words = f", as {peak_source}"
+    return f"its kernels come to {percent(share)} of what the machine can do{source_words}{details}"
 
 
-def _products(known: Sequence[Work], spent: int, roof: Roof) -> list[str]:
+def _describe_products(rows: Sequence[Work], spent_ns: int, roof: Roof) -> list[str]:
     """Tell how fast products are, in each format that matters."""
-    found: list[str] = []
-    for form, peak in roof.peaks.flops.items():
-        mine = [one for one in known if one.leaf in MATH and _form(one) == form]
-        ns = sum(one.ns for one in mine)
-        if ns >= _WORTH * spent:
-            rate = sum(one.flops or 0.0 for one in mine) / ns * 1e9
-            found.append(f"products in {form} at {percent(rate / peak)} of {_rate(peak)}FLOP/s")
-    return found
+    phrases: list[str] = []
+    for dtype, peak in roof.peaks.flops.items():
+        dtype_rows = [row for row in rows if row.leaf in MATH and _compute_dtype(row) == dtype]
+        ns = sum(row.ns for row in dtype_rows)
+        if ns >= _MIN_KIND_SHARE * spent_ns:
+            rate = sum(row.flops or 0.0 for row in dtype_rows) / ns * 1e9
+            phrases.append(f"products in {dtype} at {percent(rate / peak)} of {_format_rate(peak)}FLOP/s")
+    return phrases
 
 
-def _memory(known: Sequence[Work], spent: int, roof: Roof) -> str | None:
-    mine = [one for one in known if one.leaf not in MATH]
-    ns = sum(one.ns for one in mine)
-    if ns < _WORTH * spent:
+def _describe_memory(rows: Sequence[Work], spent_ns: int, roof: Roof) -> str | None:
+    memory_rows = [row for row in rows if row.leaf not in MATH]
+    ns = sum(row.ns for row in memory_rows)
+    if ns < _MIN_KIND_SHARE * spent_ns:
         return None
-    rate = sum(one.bytes or 0.0 for one in mine) / ns * 1e9
+    rate = sum(row.bytes or 0.0 for row in memory_rows) / ns * 1e9
     peak = roof.peaks.bandwidth
-    return f"the others at {percent(min(1.0, rate / peak))} of {_rate(peak)}B/s"
+    return f"the others at {percent(min(1.0, rate / peak))} of {_format_rate(peak)}B/s"
 
 
-def _bound(work: Work, roof: Roof) -> float | None:
-    form = _form(work)
-    return None if form is None else roof.bound_ns(work, form)
+def _bound_ns(work: Work, roof: Roof) -> float | None:
+    dtype = _compute_dtype(work)
+    return None if dtype is None else roof.bound_ns(work, dtype)
 
 
-def _form(work: Work) -> str | None:
-    """Give the format that a row computes in: fp32 on tensor cores is TF32."""
+def _compute_dtype(work: Work) -> str | None:
+    """Return the format that a row computes in: fp32 on tensor cores is TF32."""
     if work.dtype == "fp32" and work.leaf == "busy.tc_math" and "attention" not in work.operator:
         return "tf32"
     return work.dtype
 
 
-def _rate(value: float) -> str:
+def _format_rate(value: float) -> str:
     for unit, letter in _UNITS:
         if value >= unit:
             return f"{value / unit:.3g} {letter}"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gapless.catalogue.ruling import NotSeenError
+from gapless.catalogue.ruling import NotObservedError
 from gapless.model.facts import Facts
 
 
@@ -10,27 +10,27 @@ from gapless.model.facts import Facts
 class Processors:
     """What one training process may use, and whether it needs them for its own operators."""
 
-    counted: int | None
+    known_count: int | None
     threads: int | None  # of its own operators
     computes: bool  # it has no device
-    several: bool  # loaders feed it
+    has_several_loaders: bool  # loaders feed it
 
     @property
-    def own(self) -> int:
+    def count(self) -> int:
         """Count them. Raises ``NotSeenError``."""
-        if self.counted is None:
-            raise NotSeenError("processors", "the processors of the machine were not counted")
-        return self.counted
+        if self.known_count is None:
+            raise NotObservedError("processors", "the processors of the machine were not counted")
+        return self.known_count
 
 
-def own_processors(facts: Facts) -> Processors:
-    """Give the processors of each rank of a run."""
+def find_processors(facts: Facts) -> Processors:
+    """Return the processors of each rank of a run."""
     machine, world = facts.machine, facts.world
     ranks = world.local_ranks or world.ranks
-    training = [one for one in facts.loaders if one.trains is not False]
+    training_loaders = [loader for loader in facts.loaders if loader.trains is not False]
     return Processors(
         None if machine.cpus is None else max(1, machine.cpus // ranks),
         machine.intra_op_threads,
         computes=machine.device is None,
-        several=len(training) > 1,
+        has_several_loaders=len(training_loaders) > 1,
     )

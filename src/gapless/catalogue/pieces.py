@@ -15,20 +15,20 @@ from typing import Final
 from gapless.catalogue import windowed
 from gapless.catalogue.looping import (
     CELLS,
-    ELSEWHERE,
+    PARAMETER_LEAVES,
     GRADIENT,
     LEAVES,
     Loop,
-    beside_ns,
+    call_overhead_ns,
     calling_ns,
-    calls_of,
-    names_of,
+    count_calls,
+    count_by_operator,
 )
 from gapless.catalogue.products import weight_of
-from gapless.model.change import Change, Hosted, Scale
-from gapless.model.edit import Where
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.change import Change, HostChange, Scale
+from gapless.model.edit import Location
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.work import Work
 from gapless.replay.shorter import sizes_of
 
@@ -47,128 +47,128 @@ _NODES: Final[Mapping[str, int]] = {  # of layers, and how many parameters each 
     "EmbeddingBackward0": 1,
 }
 _NODE: Final = "autograd::engine::evaluate_function: {}"
-_READ: Final = "aten::_local_scalar_dense"
-_DRAWN: Final = ("aten::multinomial", "aten::normal")  # of a policy that a model gives
-_ROUNDS: Final = 4  # fewer are views, or a generator's judge
-_HALF: Final = 0.5
-_NEARLY: Final = 0.75  # of the rounds: what is called as often belongs to them
-_MOST: Final = 0.95  # of a leaf: what is left, at the least
+_READ_CALL: Final = "aten::_local_scalar_dense"
+_DRAW_CALLS: Final = ("aten::multinomial", "aten::normal")  # of a policy that a model gives
+_MIN_ROUNDS: Final = 4  # fewer are views, or a generator's judge
+_MAX_OTHER_SHARE: Final = 0.5
+_MIN_ROUND_SHARE: Final = 0.75  # of the rounds: what is called as often belongs to them
+_MAX_REMOVED_SHARE: Final = 0.95  # of a leaf: what is left, at the least
 _ADDMM: Final = "aten::addmm"
 # Of what calls take beside computing, so much goes with them: of five loops over data that were
 # rewritten 0.6 or more, and rounds that need nothing of one another all become one.
-_GOES: Final = Interval(0.4, 0.8, 1.0)
-_HOST: Final = ("idle.host.", "idle.launch.")  # with a device
+_REMOVED_SHARE: Final = Estimate(0.4, 0.8, 1.0)
+_HOST_LEAVES: Final = ("idle.host.", "idle.launch.")  # with a device
 # [G] Kernels that work on a piece each leave most of a device idle; how much of it is not known.
-_KERNELS: Final = Interval(0.1, 0.6, 1.0)
+_REMOVED_KERNEL_SHARE: Final = Estimate(0.1, 0.6, 1.0)
 
 
 @dataclass(frozen=True)
-class Pieces:
+class BatchPieces:
     """A batch that a model is given in pieces: sizes, and what that takes of a step."""
 
     rounds: float  # calls of the model, a step
-    rows: int  # of a piece
-    batch: int  # rows of all
-    host: float  # of the training thread's operators, those of the pieces: 0 to 1
+    piece_rows: int  # of a piece
+    batch_rows: int  # rows of all
+    host_share: float  # of the training thread's operators, those of the pieces: 0 to 1
     loop: Loop  # what they take of some leaves; of a device its ``most`` is theirs
 
 
-def pieces_of(seen: Seen) -> Pieces | None:
-    """Give the pieces that a model is called on; ``None``: it takes a batch at once.
+def find_pieces(evidence: Evidence) -> BatchPieces | None:
+    """Return the pieces that a model is called on; ``None``: it takes a batch at once.
 
     Where the host reads from the model's results in each round the next one may depend on that, as
     it does where an agent acts: such rounds are no pieces.
     """
-    gradients = windowed.calls(seen, GRADIENT).count
-    nodes = {name: windowed.calls(seen, _NODE.format(name)).count for name in _NODES}
-    uses = sum(_NODES[name] * count for name, count in nodes.items())
-    if not gradients or uses < _ROUNDS * gradients:
+    n_gradients = windowed.sum_calls(evidence, GRADIENT).count
+    node_counts = {name: windowed.sum_calls(evidence, _NODE.format(name)).count for name in _NODES}
+    n_uses = sum(_NODES[name] * count for name, count in node_counts.items())
+    if not n_gradients or n_uses < _MIN_ROUNDS * n_gradients:
         return None
-    steps, work = windowed.steps(seen), seen.study.work
-    found = _parted(work, steps)
-    if found is None:
+    n_steps, work = windowed.count_steps(evidence), evidence.study.work
+    split = _split_batch(work, n_steps)
+    if split is None:
         return None
-    rounds, rows, batch = found
-    cells = windowed.calls(seen, *CELLS).count
-    if max(_asked(seen, rows, gradients), cells) >= _HALF * rounds:
+    rounds, piece_rows, batch_rows = split
+    n_cells = windowed.sum_calls(evidence, *CELLS).count
+    if max(_count_readbacks(evidence, piece_rows, n_gradients), n_cells) >= _MAX_OTHER_SHARE * rounds:
         return None
-    every = [one for one in work if not one.leaf.startswith(ELSEWHERE)]
-    mine = [one for one in every if _is_of_pieces(one, rounds * steps, rows)]
-    share = min(1.0, calls_of(mine) / max(1, calls_of(work)))
-    return Pieces(rounds, rows, batch, share, _loop(work, mine, steps))
+    model_work = [row for row in work if not row.leaf.startswith(PARAMETER_LEAVES)]
+    piece_work = [row for row in model_work if _is_of_pieces(row, rounds * n_steps, piece_rows)]
+    host_share = min(1.0, count_calls(piece_work) / max(1, count_calls(work)))
+    return BatchPieces(rounds, piece_rows, batch_rows, host_share, _build_loop(work, piece_work, n_steps))
 
 
-def whole(seen: Seen, pieces: Pieces) -> tuple[Change, ...]:
-    """Give what changes if a model is called once, on all rows: the less is known, the wider."""
-    goes = 1 - 1 / pieces.rounds
-    if not seen.on_device:
-        every = seen.per_step(*LEAVES)
-        gone = goes * calling_ns(seen, pieces.loop) / every if every else 0.0
-        return (Hosted(LEAVES, _left(gone, _GOES)),)
+def merge_pieces(evidence: Evidence, pieces: BatchPieces) -> tuple[Change, ...]:
+    """Return what changes if a model is called once, on all rows: the less is known, the wider."""
+    call_share = 1 - 1 / pieces.rounds
+    if not evidence.on_device:
+        total_ns = evidence.per_step(*LEAVES)
+        removed_share = call_share * calling_ns(evidence, pieces.loop) / total_ns if total_ns else 0.0
+        return (HostChange(LEAVES, _remaining_share(removed_share, _REMOVED_SHARE)),)
     return (
-        Hosted(_HOST, _left(goes * pieces.host, _GOES)),
-        Scale(_left(goes * pieces.loop.most, _KERNELS), leaves=("busy.",)),
+        HostChange(_HOST_LEAVES, _remaining_share(call_share * pieces.host_share, _REMOVED_SHARE)),
+        Scale(_remaining_share(call_share * pieces.loop.max_work_share, _REMOVED_KERNEL_SHARE), leaves=("busy.",)),
     )
 
 
-def calling(seen: Seen) -> Where | None:
-    """Give the line that calls the model: the outermost at which samples stood in a forward pass.
+def find_model_call(evidence: Evidence) -> Location | None:
+    """Return the line that calls the model: the outermost at which samples stood in a forward pass.
 
     Sampled stacks know lines, where stacks of windows know functions alone.
     """
-    recorded = seen.study.recorded
-    rows = () if recorded is None else recorded.call_lines
-    for one in rows:  # most time first: a caller has all of what it calls
-        if PurePath(one.called.replace(".", "/")).name == "forward":
-            return Where(one.file, one.line, one.function)
+    recorded = evidence.study.recorded
+    lines = () if recorded is None else recorded.call_lines
+    for line in lines:  # most time first: a caller has all of what it calls
+        if PurePath(line.callee.replace(".", "/")).name == "forward":
+            return Location(line.file, line.line, line.function)
     return None
 
 
-def _asked(seen: Seen, rows: int, gradients: float) -> float:
+def _count_readbacks(evidence: Evidence, piece_rows: int, n_gradients: float) -> float:
     """Count, a step, what may tell of results before the next round: draws, and numbers read.
 
     An optimizer that goes through parameters reads one for each. Of several rows no number tells.
     """
-    drawn = windowed.calls(seen, *_DRAWN).count
-    read = windowed.calls(seen, _READ).count - gradients
-    return max(drawn, read if rows == 1 else 0.0)
+    n_draws = windowed.sum_calls(evidence, *_DRAW_CALLS).count
+    n_reads = windowed.sum_calls(evidence, _READ_CALL).count - n_gradients
+    return max(n_draws, n_reads if piece_rows == 1 else 0.0)
 
 
-def _left(gone: float, goes: Interval) -> Interval:
-    return Interval(*(max(1 - _MOST, 1 - gone * part) for part in (goes.high, goes.mid, goes.low)))
+def _remaining_share(call_share: float, removed_share: Estimate) -> Estimate:
+    return Estimate(*(max(1 - _MAX_REMOVED_SHARE, 1 - call_share * share) for share in (removed_share.high, removed_share.mid, removed_share.low)))
 
 
-def _parted(work: Iterable[Work], steps: int) -> tuple[float, int, int] | None:
-    """Give rounds, rows of a piece and rows of the batch, of the layer that is called least.
+def _split_batch(work: Iterable[Work], n_steps: int) -> tuple[float, int, int] | None:
+    """Return rounds, rows of a piece and rows of the batch, of the layer that is called least.
 
     A vector has no rows: it may be one row that an agent acts by.
     """
-    forward = [one for one in work if not one.backward and not one.again]
-    layers = Counter[tuple[tuple[int, ...], int]]()
-    for one in forward:
-        weight, given = weight_of(one), _given(one)
-        if weight is not None and len(given) > 1:
-            layers[weight, given[0]] += one.calls
-    often = [
-        (calls / steps, rows) for (_, rows), calls in layers.items() if calls >= _ROUNDS * steps
+    forward_rows = [row for row in work if not row.backward and not row.again]
+    calls_by_layer = Counter[tuple[tuple[int, ...], int]]()
+    for row in forward_rows:
+        weight, sizes = weight_of(row), _input_sizes(row)
+        if weight is not None and len(sizes) > 1:
+            calls_by_layer[weight, sizes[0]] += row.calls
+    frequent = [
+        (calls / n_steps, n_rows) for (_, n_rows), calls in calls_by_layer.items() if calls >= _MIN_ROUNDS * n_steps
     ]
-    for rounds, rows in sorted(often):
-        seldom = {
-            given
-            for one in forward
-            if one.calls < _HALF * _HALF * rounds * steps
-            and not one.leaf.startswith(ELSEWHERE)
-            and (given := _given(one))
+    for rounds, piece_rows in sorted(frequent):
+        rare_sizes = {
+            sizes
+            for row in forward_rows
+            if row.calls < _MAX_OTHER_SHARE * _MAX_OTHER_SHARE * rounds * n_steps
+            and not row.leaf.startswith(PARAMETER_LEAVES)
+            and (sizes := _input_sizes(row))
         }
-        several = rounds * rows
-        batch = [first for first, *_ in seldom if several <= first < several + rows]
-        if batch and rows not in {given[0] for given in seldom if len(given) > 1}:
-            return rounds, rows, batch[0]
+        known_rows = rounds * piece_rows
+        batch_sizes = [size for size, *_ in rare_sizes if known_rows <= size < known_rows + piece_rows]
+        if batch_sizes and piece_rows not in {sizes[0] for sizes in rare_sizes if len(sizes) > 1}:
+            return rounds, piece_rows, batch_sizes[0]
     return None
 
 
-def _given(row: Work) -> tuple[int, ...]:
-    """Give the sizes of what an operator is given first, a bias left out; none of a list."""
+def _input_sizes(row: Work) -> tuple[int, ...]:
+    """Return the sizes of what an operator is given first, a bias left out; none of a list."""
     if (row.inputs or "").startswith("[["):
         return ()
     sizes = sizes_of(row)
@@ -177,23 +177,23 @@ def _given(row: Work) -> tuple[int, ...]:
     return sizes[0] if sizes else ()
 
 
-def _loop(work: Iterable[Work], mine: Iterable[Work], steps: int) -> Loop:
-    """Give what the rounds take of leaves of the training thread."""
-    both = (False, True)
-    of_all = [calls_of(one for one in work if one.backward == back) for back in both]
-    forward, backward = ([one for one in mine if one.backward == back] for back in both)
-    ns = sum(one.ns for one in work) or 1
+def _build_loop(work: Iterable[Work], piece_work: Iterable[Work], n_steps: int) -> Loop:
+    """Return what the rounds take of leaves of the training thread."""
+    directions = (False, True)
+    total_calls = [count_calls(row for row in work if row.backward == is_backward) for is_backward in directions]
+    forward, backward = ([row for row in piece_work if row.backward == is_backward] for is_backward in directions)
+    total_ns = sum(row.ns for row in work) or 1
     return Loop(
-        calls=calls_of(mine) / steps,
-        mainly=tuple((name, many / steps) for name, many in names_of(forward).most_common()),
-        python=calls_of(forward) / max(1, of_all[0]),
-        engine=calls_of(backward) / max(1, of_all[1]),
-        work=sum(map(beside_ns, mine)) / ns,
-        most=sum(one.ns for one in mine) / ns,
+        calls=count_calls(piece_work) / n_steps,
+        main_operators=tuple((name, count / n_steps) for name, count in count_by_operator(forward).most_common()),
+        python_share=count_calls(forward) / max(1, total_calls[0]),
+        engine_share=count_calls(backward) / max(1, total_calls[1]),
+        work_share=sum(map(call_overhead_ns, piece_work)) / total_ns,
+        max_work_share=sum(row.ns for row in piece_work) / total_ns,
     )
 
 
-def _is_of_pieces(row: Work, often: float, rows: int) -> bool:
-    """Tell whether calls come in each round; forward, whether they take a piece, too."""
-    taken = row.backward or any(rows in one for one in sizes_of(row))
-    return taken and row.calls >= _NEARLY * often
+def _is_of_pieces(row: Work, n_rounds: float, piece_rows: int) -> bool:
+    """Return whether calls come in each round; forward, whether they take a piece, too."""
+    takes_piece = row.backward or any(piece_rows in sizes for sizes in sizes_of(row))
+    return takes_piece and row.calls >= _MIN_ROUND_SHARE * n_rounds

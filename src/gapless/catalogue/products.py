@@ -12,7 +12,7 @@ _MATRIX = 2  # dimensions
 
 
 def weight_of(row: Work) -> tuple[int, ...] | None:
-    """Give the sizes of the weight that a forward row multiplies with; ``None``: it is no such."""
+    """Return the sizes of the weight that a forward row multiplies with; ``None``: it is no such."""
     sizes = sizes_of(row)
     if row.backward or len(sizes) < 2:  # noqa: PLR2004 - an input and a weight
         return None
@@ -24,34 +24,34 @@ def weight_of(row: Work) -> tuple[int, ...] | None:
 
 
 def batch_of(row: Work) -> int | None:
-    """Give the first size of what a forward row multiplies with a weight."""
+    """Return the first size of what a forward row multiplies with a weight."""
     if weight_of(row) is None:
         return None
     sizes = sizes_of(row)
-    first = sizes[1] if row.operator == _ADDMM else sizes[0]
-    return first[0] if first else None
+    input_sizes = sizes[1] if row.operator == _ADDMM else sizes[0]
+    return input_sizes[0] if input_sizes else None
 
 
-def unfollowed(rows: Sequence[Work]) -> tuple[Work, ...]:
-    """Give the forward products with weights of sizes that no product of a backward pass has.
+def select_forward_only(rows: Sequence[Work]) -> tuple[Work, ...]:
+    """Return the forward products with weights of sizes that no product of a backward pass has.
 
     A backward pass multiplies with the weight, or makes a product of its size.
     """
-    followed = set(_sizes_of_backward(rows))
-    found = ((one, weight_of(one)) for one in rows if not one.again)
-    return tuple(one for one, weight in found if weight and _either(weight).isdisjoint(followed))
+    backward_sizes = set(_find_backward_sizes(rows))
+    weighted_rows = ((row, weight_of(row)) for row in rows if not row.again)
+    return tuple(row for row, weight in weighted_rows if weight and _both_orientations(weight).isdisjoint(backward_sizes))
 
 
-def _sizes_of_backward(rows: Iterable[Work]) -> Iterable[tuple[int, ...]]:
-    for one in rows:
-        if not one.backward:
+def _find_backward_sizes(rows: Iterable[Work]) -> Iterable[tuple[int, ...]]:
+    for row in rows:
+        if not row.backward:
             continue
-        sizes = sizes_of(one)
+        sizes = sizes_of(row)
         yield from sizes
         if len(sizes) >= 2 and all(len(size) == _MATRIX for size in sizes[:2]):  # noqa: PLR2004
             yield (sizes[0][0], sizes[1][1])
 
 
-def _either(weight: tuple[int, ...]) -> set[tuple[int, ...]]:
-    """Give the sizes of a weight, and of it transposed."""
+def _both_orientations(weight: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """Return the sizes of a weight, and of it transposed."""
     return {weight, weight[::-1]} if len(weight) == _MATRIX else {weight}

@@ -13,17 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gapless.catalogue.seen_examples import changed, seen
-from gapless.catalogue.seen_parts import COUNT, MS, SECOND, STEPS, lived
+from gapless.catalogue.seen_examples import with_recorded, evidence_of
+from gapless.catalogue.seen_parts import COUNT, MS, SECOND, STEPS, example_life
 from gapless.model.account import RowAccount
 from gapless.model.facts import Facts
 from gapless.model.host_code import HotLine
 from gapless.model.ledger import Row
 from gapless.model.run import ProcessTime
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
 Leaves = Mapping[str, float]
-_MARKED: Final = {  # leaf → what light marks call it
+_MARK_NAMES: Final = {  # leaf → what light marks call it
     "idle.io_main.checkpoint": "checkpoint",
     "idle.io_main.logging": "logging",
     "idle.io_main.eval": "evaluation",
@@ -32,57 +32,57 @@ _MARKED: Final = {  # leaf → what light marks call it
 }
 
 
-def together(
+def evidence_of_ranks(
     facts: Facts | None, *ranks: Leaves | Sequence[Leaves], parts: Sequence[object] = ()
-) -> Seen:
-    """Give what a rule sees of ranks whose steps hold these leaves, in ms of a step.
+) -> Evidence:
+    """Return what a rule sees of ranks whose steps hold these leaves, in ms of a step.
 
     Of several steps of a rank, stated one by one, each comes in turn. ``parts``: as for ``seen``.
     """
-    every = [(one,) if isinstance(one, Mapping) else tuple(one) for one in ranks]
-    rows = tuple(row for rank, steps in enumerate(every) for row in _rows(rank, steps))
-    mean: dict[str, float] = {}
-    for one in rows:
-        for leaf, ns in one.leaves.items():
-            mean[leaf] = mean.get(leaf, 0.0) + ns / len(rows) / MS
-    lives = [] if facts is None else [_life(rank, steps) for rank, steps in enumerate(every)]
-    made = seen(facts, mean, *lives, *parts)
-    whole = sum(one.row.end - one.row.start for one in rows)
-    leaves = {leaf: round(ms * MS * len(rows)) for leaf, ms in mean.items()}
-    account = replace(made.study.account, wall_ns=whole, steps=len(rows), leaves=leaves, rows=rows)
-    return replace(made, study=replace(made.study, account=account))
+    steps_by_rank = [(rank_steps,) if isinstance(rank_steps, Mapping) else tuple(rank_steps) for rank_steps in ranks]
+    rows = tuple(row for rank, steps in enumerate(steps_by_rank) for row in _build_rows(rank, steps))
+    mean_ms: dict[str, float] = {}
+    for row in rows:
+        for leaf, ns in row.leaves.items():
+            mean_ms[leaf] = mean_ms.get(leaf, 0.0) + ns / len(rows) / MS
+    lives = [] if facts is None else [_build_life(rank, steps) for rank, steps in enumerate(steps_by_rank)]
+    evidence = evidence_of(facts, mean_ms, *lives, *parts)
+    total_ns = sum(row.row.end - row.row.start for row in rows)
+    leaves = {leaf: round(ms * MS * len(rows)) for leaf, ms in mean_ms.items()}
+    account = replace(evidence.study.account, wall_ns=total_ns, steps=len(rows), leaves=leaves, rows=rows)
+    return replace(evidence, study=replace(evidence.study, account=account))
 
 
-def standing(one: Seen, *lines: tuple[HotLine, ...]) -> Seen:
-    """Give the same with the lines in which each rank's training thread was seen to stand."""
-    return changed(one, rank_lines=dict(enumerate(lines)))
+def with_rank_lines(evidence: Evidence, *lines: tuple[HotLine, ...]) -> Evidence:
+    """Return the same with the lines in which each rank's training thread was seen to stand."""
+    return with_recorded(evidence, rank_lines=dict(enumerate(lines)))
 
 
-def line(number: int, share: float) -> HotLine:
-    """Give a line of train.py with its share of the samples."""
+def hot_line(number: int, share: float) -> HotLine:
+    """Return a line of train.py with its share of the samples."""
     return HotLine("training", "train.py", number, "train", round(100 * share), share)
 
 
-def _rows(rank: int, steps: Sequence[Leaves]) -> list[RowAccount]:
-    found: list[RowAccount] = []
-    at = 0
+def _build_rows(rank: int, steps: Sequence[Leaves]) -> list[RowAccount]:
+    rows: list[RowAccount] = []
+    start_ns = 0
     for number in range(STEPS):
         leaves = {name: round(ms * MS) for name, ms in steps[number % len(steps)].items() if ms}
-        length = sum(leaves.values())
-        row = Row(rank, None, number, at, at + length, left_out=False)
-        found.append(RowAccount(row, leaves, {}))
-        at += length
-    return found
+        step_ns = sum(leaves.values())
+        row = Row(rank, None, number, start_ns, start_ns + step_ns, left_out=False)
+        rows.append(RowAccount(row, leaves, {}))
+        start_ns += step_ns
+    return rows
 
 
-def _life(rank: int, steps: Sequence[Leaves]) -> ProcessTime:
-    """Give a rank's life of these steps alone, with what light marks tell of them."""
-    spent: dict[str, int] = {}
-    for one in steps:
-        for leaf, ms in one.items():
-            waits = leaf.startswith("idle.data")
-            name = leaf.removeprefix("idle.") if waits else _MARKED.get(leaf, "step")
-            spent[name] = spent.get(name, 0) + round(ms * MS * COUNT / len(steps))
-    whole = sum(spent.values())
-    life = lived({"step": whole / SECOND})
-    return replace(life, rank=rank, pid=rank + 1, leaves=spent, stepping=spent)
+def _build_life(rank: int, steps: Sequence[Leaves]) -> ProcessTime:
+    """Return a rank's life of these steps alone, with what light marks tell of them."""
+    ns_by_mark: dict[str, int] = {}
+    for leaves in steps:
+        for leaf, ms in leaves.items():
+            is_wait = leaf.startswith("idle.data")
+            name = leaf.removeprefix("idle.") if is_wait else _MARK_NAMES.get(leaf, "step")
+            ns_by_mark[name] = ns_by_mark.get(name, 0) + round(ms * MS * COUNT / len(steps))
+    total_ns = sum(ns_by_mark.values())
+    life = example_life({"step": total_ns / SECOND})
+    return replace(life, rank=rank, pid=rank + 1, leaves=ns_by_mark, stepping=ns_by_mark)

@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gapless.catalogue.ruling import NotSeenError
+from gapless.catalogue.ruling import NotObservedError
 from gapless.model.account import RowAccount
 from gapless.model.host_code import HotLine
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
-LAST: Final = "comm.straggler_wait"  # for a rank that is known
-WAITS: Final = (LAST, "comm.wait_estimated")
+STRAGGLER_WAIT: Final = "comm.straggler_wait"  # for a rank that is known
+RANK_WAITS: Final = (STRAGGLER_WAIT, "comm.wait_estimated")
 Float = npt.NDArray[np.float64]
 
 
@@ -32,175 +32,175 @@ class Rank:
 
     @cached_property
     def lengths(self) -> Float:
-        """Give how long each step took, in ns."""
-        return np.array([one.row.end - one.row.start for one in self.rows], np.float64)
+        """Return how long each step took, in ns."""
+        return np.array([row.row.end - row.row.start for row in self.rows], np.float64)
 
     @cached_property
     def waits(self) -> Float:
-        """Give how long each step waited for the last rank, in ns."""
-        return self._of(WAITS)
+        """Return how long each step waited for the last rank, in ns."""
+        return self._sum_leaves(RANK_WAITS)
 
     @cached_property
-    def known(self) -> Float:
-        """Give how long each step waited for a last rank that is known, in ns."""
-        return self._of((LAST,))
+    def straggler_waits(self) -> Float:
+        """Return how long each step waited for a last rank that is known, in ns."""
+        return self._sum_leaves((STRAGGLER_WAIT,))
 
     @property
-    def own(self) -> Float:
-        """Give how long each step would have taken had the rank waited for no other, in ns."""
+    def own_lengths(self) -> Float:
+        """Return how long each step would have taken had the rank waited for no other, in ns."""
         return self.lengths - self.waits
 
     def mean(self, *prefixes: str) -> float:
-        """Give what its steps hold of some leaves, in ns of a step."""
-        return float(self._of(prefixes).mean())
+        """Return what its steps hold of some leaves, in ns of a step."""
+        return float(self._sum_leaves(prefixes).mean())
 
-    def _of(self, prefixes: tuple[str, ...]) -> Float:
+    def _sum_leaves(self, prefixes: tuple[str, ...]) -> Float:
         sums = (
-            sum(ns for leaf, ns in one.leaves.items() if leaf.startswith(prefixes))
-            for one in self.rows
+            sum(ns for leaf, ns in row.leaves.items() if leaf.startswith(prefixes))
+            for row in self.rows
         )
         return np.array(list(sums), np.float64)
 
 
-def ranks_of(seen: Seen) -> tuple[Rank, ...]:
-    """Give the ranks of which windows tell steps, in their order; none of a run of one rank.
+def find_ranks(evidence: Evidence) -> tuple[Rank, ...]:
+    """Return the ranks of which windows tell steps, in their order; none of a run of one rank.
 
     Of steps that no window shows on all of them, for whom others waited is not known: they are left
     out where there are better ones.
     """
-    rows: dict[int, list[RowAccount]] = {}
-    for one in seen.study.account.rows if seen.study.account.steps else ():
-        if one.row.rank is not None:
-            rows.setdefault(one.row.rank, []).append(one)
-    found = tuple(Rank(rank, tuple(mine)) for rank, mine in sorted(rows.items()))
-    return _met(found) if len(found) > 1 else ()
+    rows_by_rank: dict[int, list[RowAccount]] = {}
+    for row in evidence.study.account.rows if evidence.study.account.steps else ():
+        if row.row.rank is not None:
+            rows_by_rank.setdefault(row.row.rank, []).append(row)
+    ranks = tuple(Rank(rank, tuple(rank_rows)) for rank, rank_rows in sorted(rows_by_rank.items()))
+    return _keep_common_steps(ranks) if len(ranks) > 1 else ()
 
 
-def _met(ranks: tuple[Rank, ...]) -> tuple[Rank, ...]:
-    """Give the steps that all ranks made together, in the order of time; all if there are none."""
-    every = [_places(one.rows) for one in ranks]
-    found = [[_same(place, one) for one in every] for place in every[0]]
-    rows = [[one.row for one in some if one] for some in found if all(some)]
-    if not rows:
+def _keep_common_steps(ranks: tuple[Rank, ...]) -> tuple[Rank, ...]:
+    """Return the steps that all ranks made together, in the order of time; all if there are none."""
+    steps_by_rank = [_locate_steps(rank.rows) for rank in ranks]
+    matches = [[_find_same_step(step, steps) for steps in steps_by_rank] for step in steps_by_rank[0]]
+    common_rows = [[step.row for step in match if step] for match in matches if all(match)]
+    if not common_rows:
         return ranks
     return tuple(
-        Rank(one.rank, mine) for one, mine in zip(ranks, zip(*rows, strict=True), strict=True)
+        Rank(rank.rank, rank_rows) for rank, rank_rows in zip(ranks, zip(*common_rows, strict=True), strict=True)
     )
 
 
 @dataclass(frozen=True)
-class _Place:
+class _WindowStep:
     """A step in its window, which begins and ends so."""
 
     row: RowAccount
-    begin: int
-    end: int
+    window_start: int
+    window_end: int
 
 
-def _places(rows: Sequence[RowAccount]) -> list[_Place]:
-    """Give steps in the order of time, each in its window: there numbers rise."""
+def _locate_steps(rows: Sequence[RowAccount]) -> list[_WindowStep]:
+    """Return steps in the order of time, each in its window: there numbers rise."""
     windows: list[list[RowAccount]] = []
-    for one in sorted(rows, key=lambda one: one.row.start):
-        if not windows or (one.row.step or 0) <= (windows[-1][-1].row.step or 0):
+    for row in sorted(rows, key=lambda candidate: candidate.row.start):
+        if not windows or (row.row.step or 0) <= (windows[-1][-1].row.step or 0):
             windows.append([])
-        windows[-1].append(one)
-    return [_Place(one, some[0].row.start, some[-1].row.end) for some in windows for one in some]
+        windows[-1].append(row)
+    return [_WindowStep(row, window[0].row.start, window[-1].row.end) for window in windows for row in window]
 
 
-def _same(place: _Place, places: Sequence[_Place]) -> _Place | None:
-    """Give the step of another rank that was made with one: of its number, at the same time.
+def _find_same_step(step: _WindowStep, candidates: Sequence[_WindowStep]) -> _WindowStep | None:
+    """Return the step of another rank that was made with one: of its number, at the same time.
 
     Steps of ranks may begin half a step apart, so that their own times do not tell.
     """
     return next(
         (
-            one
-            for one in places
-            if one.row.row.step == place.row.row.step
-            and max(one.begin, place.begin) < min(one.end, place.end)
+            candidate
+            for candidate in candidates
+            if candidate.row.row.step == step.row.row.step
+            and max(candidate.window_start, step.window_start) < min(candidate.window_end, step.window_end)
         ),
         None,
     )
 
 
-def several(seen: Seen) -> tuple[Rank, ...]:
-    """Give the ranks of a run of several; none of a run of one.
+def require_ranks(evidence: Evidence) -> tuple[Rank, ...]:
+    """Return the ranks of a run of several; none of a run of one.
 
     Raises ``NotSeenError`` where windows tell of one of them alone.
     """
-    found = ranks_of(seen)
-    world = seen.study.run.world if seen.facts is None else seen.facts.world.ranks
-    if not found and (world or 1) > 1:
-        raise NotSeenError("windows", f"of {world} ranks windows tell of no more than one")
-    return found
+    ranks = find_ranks(evidence)
+    n_ranks = evidence.study.run.world if evidence.facts is None else evidence.facts.world.ranks
+    if not ranks and (n_ranks or 1) > 1:
+        raise NotObservedError("windows", f"of {n_ranks} ranks windows tell of no more than one")
+    return ranks
 
 
-def least(seen: Seen, *prefixes: str) -> float:
-    """Give what a step of each rank holds of some leaves at least, in ns.
+def min_rank_ns(evidence: Evidence, *prefixes: str) -> float:
+    """Return what a step of each rank holds of some leaves at least, in ns.
 
     What one rank has more of than all others is that rank's, and no trait of the training. Of a run
     of one rank it is what its step holds.
     """
-    mean, ranks = seen.per_step(*prefixes), ranks_of(seen)
-    windows = [one.mean(*prefixes) for one in ranks]
-    whole = sum(windows)
-    return mean * min(windows) * len(windows) / whole if whole else mean
+    mean_ns, ranks = evidence.per_step(*prefixes), find_ranks(evidence)
+    rank_means = [rank.mean(*prefixes) for rank in ranks]
+    total_ns = sum(rank_means)
+    return mean_ns * min(rank_means) * len(rank_means) / total_ns if total_ns else mean_ns
 
 
-def slowest(ranks: tuple[Rank, ...]) -> tuple[Rank, float]:
-    """Give the rank whose steps take longest by themselves, and by how much, in ns of a step.
+def find_slowest_rank(ranks: tuple[Rank, ...]) -> tuple[Rank, float]:
+    """Return the rank whose steps take longest by themselves, and by how much, in ns of a step.
 
     Beside the next slowest: that one would decide if the slowest were no slower.
     """
-    means = {one.rank: float(one.own.mean()) for one in ranks}
-    last = max(ranks, key=lambda one: means[one.rank])
-    return last, means[last.rank] - max(ns for rank, ns in means.items() if rank != last.rank)
+    means = {rank.rank: float(rank.own_lengths.mean()) for rank in ranks}
+    slowest = max(ranks, key=lambda rank: means[rank.rank])
+    return slowest, means[slowest.rank] - max(ns for rank, ns in means.items() if rank != slowest.rank)
 
 
-def waited(ranks: tuple[Rank, ...], last: Rank) -> float:
-    """Give how long the others wait in a step for a last rank that is known, in ns, mean."""
-    others = [float(one.known.mean()) for one in ranks if one is not last]
-    return sum(others) / len(others) if others else 0.0
+def mean_straggler_wait(ranks: tuple[Rank, ...], slowest: Rank) -> float:
+    """Return how long the others wait in a step for a last rank that is known, in ns, mean."""
+    waits_ns = [float(rank.straggler_waits.mean()) for rank in ranks if rank is not slowest]
+    return sum(waits_ns) / len(waits_ns) if waits_ns else 0.0
 
 
-def more(
-    ranks: tuple[Rank, ...], one: Rank, groups: Mapping[str, tuple[str, ...]]
+def find_surpluses(
+    ranks: tuple[Rank, ...], rank: Rank, groups: Mapping[str, tuple[str, ...]]
 ) -> list[tuple[str, float]]:
-    """Give of which groups of leaves a rank has more than the others on average, and how much.
+    """Return of which groups of leaves a rank has more than the others on average, and how much.
 
     In ns of a step, the largest first.
     """
-    others = [each for each in ranks if each.rank != one.rank]
-    found: list[tuple[str, float]] = []
+    other_ranks = [peer for peer in ranks if peer.rank != rank.rank]
+    surpluses: list[tuple[str, float]] = []
     for name, leaves in groups.items():
-        theirs = sum(each.mean(*leaves) for each in others) / len(others)
-        found.append((name, one.mean(*leaves) - theirs))
-    return sorted(found, key=lambda each: -each[1])
+        other_mean = sum(peer.mean(*leaves) for peer in other_ranks) / len(other_ranks)
+        surpluses.append((name, rank.mean(*leaves) - other_mean))
+    return sorted(surpluses, key=lambda pair: -pair[1])
 
 
-def line_of(seen: Seen, rank: int) -> HotLine | None:
-    """Give the line in which a rank's training thread stands oftener than those of the others.
+def find_surplus_line(evidence: Evidence, rank: int) -> HotLine | None:
+    """Return the line in which a rank's training thread stands oftener than those of the others.
 
     By the share of its sampled stacks; ``None`` where none was sampled, or all are alike.
     """
-    recorded = seen.study.recorded
-    lines: Mapping[int, tuple[HotLine, ...]] = {} if recorded is None else recorded.rank_lines
-    others = [other for other in lines if other != rank]
-    if rank not in lines or not others:
+    recorded = evidence.study.recorded
+    lines_by_rank: Mapping[int, tuple[HotLine, ...]] = {} if recorded is None else recorded.rank_lines
+    other_ranks = [peer for peer in lines_by_rank if peer != rank]
+    if rank not in lines_by_rank or not other_ranks:
         return None
 
-    def surplus(one: HotLine) -> float:
-        theirs = sum(_share(lines[other], one) for other in others)
-        return one.share - theirs / len(others)
+    def surplus(line: HotLine) -> float:
+        other_share = sum(_line_share(lines_by_rank[peer], line) for peer in other_ranks)
+        return line.share - other_share / len(other_ranks)
 
-    mine = [one for one in lines[rank] if one.thread == "training"]
-    most = max(mine, key=surplus, default=None)
-    return None if most is None or surplus(most) < _OFTENER else most
-
-
-_OFTENER: Final = 0.1  # of the samples
+    rank_lines = [line for line in lines_by_rank[rank] if line.thread == "training"]
+    top_line = max(rank_lines, key=surplus, default=None)
+    return None if top_line is None or surplus(top_line) < _MIN_SURPLUS else top_line
 
 
-def _share(lines: tuple[HotLine, ...], one: HotLine) -> float:
-    place = (one.thread, one.file, one.line)
-    return sum(each.share for each in lines if (each.thread, each.file, each.line) == place)
+_MIN_SURPLUS: Final = 0.1  # of the samples
+
+
+def _line_share(lines: tuple[HotLine, ...], line: HotLine) -> float:
+    line_key = (line.thread, line.file, line.line)
+    return sum(candidate.share for candidate in lines if (candidate.thread, candidate.file, candidate.line) == line_key)

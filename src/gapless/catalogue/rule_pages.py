@@ -7,47 +7,47 @@ from typing import Final
 from gapless.catalogue import drawing
 from gapless.catalogue.declare import Fix
 from gapless.catalogue.fixes import FIXES
-from gapless.catalogue.listing import asked, did_you_mean
-from gapless.catalogue.pages import lowered, page, quoted
-from gapless.catalogue.ranked import ranks_of
+from gapless.catalogue.listing import parse_fix, did_you_mean
+from gapless.catalogue.pages import lower_headings, plain_fix_page, mark_code
+from gapless.catalogue.ranked import find_ranks
 from gapless.catalogue.rules import RULES
-from gapless.catalogue.ruling import Figure, Rule
-from gapless.catalogue.seen_examples import drawn
+from gapless.catalogue.ruling import RuleFigure, Rule
+from gapless.catalogue.seen_examples import evidence_of_drawing
 from gapless.catalogue.windowed import ms
-from gapless.errors import UsageError, pages
+from gapless.errors import UsageError, read_error_pages
 from gapless.model.facts import Facts
-from gapless.model.finding import Loss
+from gapless.model.finding import Detection
 from gapless.model.run import LoaderUse
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
 FIXES_PAGE: Final = "fixes.md"
-_FEW: Final = 6  # leaves of a stated step that are shown
+_MAX_LEAVES: Final = 6  # leaves of a stated step that are shown
 
 
-def seen_of(figure: Figure) -> Seen:
-    """Give what a rule sees in a figure, stated or drawn."""
-    if figure.seen is not None:
-        return figure.seen
+def evidence_of_figure(figure: RuleFigure) -> Evidence:
+    """Return what a rule sees in a figure, stated or drawn."""
+    if figure.evidence is not None:
+        return figure.evidence
     if figure.facts is None:
-        return drawing.seen(figure.drawing or "")
-    return drawn(figure.drawing or "", figure.facts, *figure.parts)
+        return drawing.foreign_evidence(figure.drawing or "")
+    return evidence_of_drawing(figure.drawing or "", figure.facts, *figure.parts)
 
 
-def losses(rule: Rule, figure: Figure) -> tuple[Loss, ...]:
-    """Give what a rule says of a figure."""
-    return tuple(one for one in rule(seen_of(figure)) if isinstance(one, Loss))
+def detect_in_figure(rule: Rule, figure: RuleFigure) -> tuple[Detection, ...]:
+    """Return what a rule says of a figure."""
+    return tuple(answer for answer in rule(evidence_of_figure(figure)) if isinstance(answer, Detection))
 
 
 def rule_page(rule: Rule, *, links: bool = False) -> str:
-    """Give the page of a rule in Markdown, with its code and name as the heading."""
-    figures = "\n\n".join(_figure(rule, one) for one in rule.figures)
+    """Return the page of a rule in Markdown, with its code and name as the heading."""
+    figures = "\n\n".join(_figure_block(rule, figure) for figure in rule.figures)
     return "\n\n".join(
         (
-            f"# {title(rule)}",
+            f"# {rule_title(rule)}",
             f"since {rule.since}",
-            quoted(rule.doc),
+            mark_code(rule.doc),
             "## What helps",
-            "\n".join(_helps(rule, links=links)),
+            "\n".join(_help_lines(rule, links=links)),
             "## Examples",
             figures,
         )
@@ -55,134 +55,134 @@ def rule_page(rule: Rule, *, links: bool = False) -> str:
 
 
 def rule_pages(rules: Sequence[Rule] = RULES) -> str:
-    """Give all of them one after another, two levels down, after an index of what there is."""
+    """Return all of them one after another, two levels down, after an index of what there is."""
     rows = ["| code | cause | |", "|---|---|---|"]
     rows += [
-        f"| {one.code} | [{one.name}](#{_anchor(one)}) | {quoted(summary(one))} |" for one in rules
+        f"| {rule.code} | [{rule.name}](#{_heading_anchor(rule)}) | {mark_code(rule_summary(rule))} |" for rule in rules
     ]
-    return "\n\n".join(("\n".join(rows), *(lowered(rule_page(one, links=True)) for one in rules)))
+    return "\n\n".join(("\n".join(rows), *(lower_headings(rule_page(rule, links=True)) for rule in rules)))
 
 
 def fix_page(fix: Fix) -> str:
-    """Give the page of a fix, and which causes it helps against."""
-    causes = [f"- {title(one)}" for one in RULES if fix.name in helpful(one)]
-    return "\n\n".join((page(fix), *(("## Helps against", "\n".join(causes)) if causes else ())))
+    """Return the page of a fix, and which causes it helps against."""
+    causes = [f"- {rule_title(rule)}" for rule in RULES if fix.name in find_helpful_fixes(rule)]
+    return "\n\n".join((plain_fix_page(fix), *(("## Helps against", "\n".join(causes)) if causes else ())))
 
 
-def explained(name: str) -> str:
-    """Give the page of a rule, by its code or name, of a fix or an error; else ``UsageError``."""
-    wanted = name.strip()
+def explain_name(name: str) -> str:
+    """Return the page of a rule, by its code or name, of a fix or an error; else ``UsageError``."""
+    query = name.strip()
     for rule in RULES:
-        if wanted.upper() == rule.code or wanted.lower() == rule.name:
+        if query.upper() == rule.code or query.lower() == rule.name:
             return rule_page(rule)
     for fix in FIXES:
-        if wanted.lower() == fix.name:
+        if query.lower() == fix.name:
             return fix_page(fix)
-    errors = dict(pages())
-    if wanted.lower() in errors:
-        return f"# {wanted.lower()}\n\n{errors[wanted.lower()]}"
-    known = [*errors, *(one.code for one in RULES), *(one.name for one in (*RULES, *FIXES))]
-    near = did_you_mean(wanted, known)
+    errors = dict(read_error_pages())
+    if query.lower() in errors:
+        return f"# {query.lower()}\n\n{errors[query.lower()]}"
+    names = [*errors, *(rule.code for rule in RULES), *(entry.name for entry in (*RULES, *FIXES))]
+    suggestion = did_you_mean(query, names)
     raise UsageError(
-        f"there is no cause, edit or error {name!r}{near or '; gapless explain lists all'}"
+        f"there is no cause, edit or error {name!r}{suggestion or '; gapless explain lists all'}"
     )
 
 
-def index() -> Iterator[str]:
-    """Give a line for each rule and for each fix: its name and what it is."""
+def index_lines() -> Iterator[str]:
+    """Return a line for each rule and for each fix: its name and what it is."""
     yield "Causes that gapless looks for:"
-    yield from (f"  {one.code}  {one.name:<30}{summary(one)}" for one in RULES)
+    yield from (f"  {rule.code}  {rule.name:<30}{rule_summary(rule)}" for rule in RULES)
     yield ""
     yield "Edits that gapless try knows:"
-    yield from (f"  {one.name:<36}{one.summary}" for one in FIXES)
+    yield from (f"  {fix.name:<36}{fix.summary}" for fix in FIXES)
     yield ""
     yield "Errors, by the name at the end of their message:"
-    yield from (f"  {slug}" for slug, _ in pages())
+    yield from (f"  {slug}" for slug, _ in read_error_pages())
 
 
 def error_pages() -> str:
     """Return the pages of all errors one after another, each below its name."""
-    return "\n\n".join(f"## {slug}\n\n{page.strip()}" for slug, page in pages()) + "\n"
+    return "\n\n".join(f"## {slug}\n\n{page.strip()}" for slug, page in read_error_pages()) + "\n"
 
 
-def title(rule: Rule) -> str:
+def rule_title(rule: Rule) -> str:
     """Name a rule: "G101 loader-in-training-process"."""
     return f"{rule.code} {rule.name}"
 
 
-def summary(rule: Rule) -> str:
+def rule_summary(rule: Rule) -> str:
     """Say what it recognises, by the first line of its page."""
     words = rule.doc.partition("\n")[0].removeprefix("Recognise ").removeprefix("that ")
     return words[:1].upper() + words[1:]
 
 
-def helpful(rule: Rule) -> tuple[str, ...]:
+def find_helpful_fixes(rule: Rule) -> tuple[str, ...]:
     """Name the fixes that a rule proposes in its figures, the most often proposed first."""
     counts: dict[str, int] = {}
-    for one in _said(rule):
-        for name in dict.fromkeys(asked(text)[0].name for text in one.helps):
+    for detection in _detect_in_figures(rule):
+        for name in dict.fromkeys(parse_fix(text)[0].name for text in detection.helps):
             counts[name] = counts.get(name, 0) + 1
     return tuple(sorted(counts, key=lambda name: -counts[name]))
 
 
-def _said(rule: Rule) -> Iterator[Loss]:
+def _detect_in_figures(rule: Rule) -> Iterator[Detection]:
     for figure in rule.figures:
-        yield from losses(rule, figure)
+        yield from detect_in_figure(rule, figure)
 
 
-def _anchor(rule: Rule) -> str:
-    return title(rule).lower().replace(" ", "-")
+def _heading_anchor(rule: Rule) -> str:
+    return rule_title(rule).lower().replace(" ", "-")
 
 
-def _helps(rule: Rule, *, links: bool) -> Iterator[str]:
-    for name in helpful(rule):
-        fix = next(one for one in FIXES if one.name == name)
-        shown = f"[`{name}`]({FIXES_PAGE}#{name})" if links else f"`{name}`"
-        yield f"- {shown}: {quoted(fix.summary)}"
-    for words in dict.fromkeys(one.no_remedy for one in _said(rule) if one.no_remedy):
-        yield f"- by hand: {quoted(words)}"
+def _help_lines(rule: Rule, *, links: bool) -> Iterator[str]:
+    for name in find_helpful_fixes(rule):
+        fix = next(candidate for candidate in FIXES if candidate.name == name)
+        label = f"[`{name}`]({FIXES_PAGE}#{name})" if links else f"`{name}`"
+        yield f"- {label}: {mark_code(fix.summary)}"
+    for words in dict.fromkeys(detection.no_remedy for detection in _detect_in_figures(rule) if detection.no_remedy):
+        yield f"- by hand: {mark_code(words)}"
 
 
-def _figure(rule: Rule, figure: Figure) -> str:
-    said = [f"> {quoted(one.summary)}" for one in losses(rule, figure)] or ["> (says nothing)"]
-    shown = dedent(figure.drawing).strip("\n") if figure.drawing else "\n".join(_stated(figure))
-    parts = (f"**{quoted(figure.title)}**", f"```text\n{shown}\n```", "\n>\n".join(said))
-    return "\n\n".join(parts)
+def _figure_block(rule: Rule, figure: RuleFigure) -> str:
+    quotes = [f"> {mark_code(detection.summary)}" for detection in detect_in_figure(rule, figure)] or ["> (says nothing)"]
+    picture = dedent(figure.drawing).strip("\n") if figure.drawing else "\n".join(_describe_evidence(figure))
+    blocks = (f"**{mark_code(figure.title)}**", f"```text\n{picture}\n```", "\n>\n".join(quotes))
+    return "\n\n".join(blocks)
 
 
-def _stated(figure: Figure) -> Iterator[str]:
+def _describe_evidence(figure: RuleFigure) -> Iterator[str]:
     """Say in a few lines what a stated figure is of."""
-    seen = seen_of(figure)
-    if seen.step_ns:
-        yield f"a step of {ms(seen.step_ns)}: {_leaves(seen)}"
-    for rank in ranks_of(seen):
-        leaves = sorted({leaf for one in rank.rows for leaf in one.leaves})
-        parts = [f"{leaf} {ms(rank.mean(leaf))}" for leaf in leaves]
-        yield f"rank {rank.rank}: {' · '.join(parts)}"
-    recorded = seen.study.recorded
-    for one in recorded.loaders if recorded is not None else ():
-        yield from _loader(one)
-    yield from _machine(seen.facts)
+    evidence = evidence_of_figure(figure)
+    if evidence.step_ns:
+        yield f"a step of {ms(evidence.step_ns)}: {_describe_leaves(evidence)}"
+    for rank in find_ranks(evidence):
+        leaves = sorted({leaf for row in rank.rows for leaf in row.leaves})
+        phrases = [f"{leaf} {ms(rank.mean(leaf))}" for leaf in leaves]
+        yield f"rank {rank.rank}: {' · '.join(phrases)}"
+    recorded = evidence.study.recorded
+    for use in recorded.loaders if recorded is not None else ():
+        yield from _describe_loader(use)
+    yield from _describe_machine(evidence.facts)
 
 
-def _leaves(seen: Seen) -> str:
-    recorded = seen.study.recorded
+def _describe_leaves(evidence: Evidence) -> str:
+    recorded = evidence.study.recorded
     joint = recorded.account if recorded is not None else None
-    account = seen.study.account if joint is None else joint.account
-    most = sorted(account.leaves.items(), key=lambda item: -item[1])
-    parts = [f"{leaf} {ms(ns / (account.steps or 1))}" for leaf, ns in most[:_FEW]]
-    return " · ".join([*parts, *(["…"] if len(most) > _FEW else [])])
+    account = evidence.study.account if joint is None else joint.account
+    leaves = sorted(account.leaves.items(), key=lambda pair: -pair[1])
+    phrases = [f"{leaf} {ms(ns / (account.steps or 1))}" for leaf, ns in leaves[:_MAX_LEAVES]]
+    return " · ".join([*phrases, *(["…"] if len(leaves) > _MAX_LEAVES else [])])
 
 
-def _loader(one: LoaderUse) -> Iterator[str]:
-    many = one.settings.get("num_workers")
-    yield f"a loader with num_workers={many}, waited for {ms(one.mean_ns or 0)} a batch"
-    if one.workers is not None and one.workers.stages:
-        stages = " · ".join(f"{part.name} {ms(part.wall_ns)}" for part in one.workers.stages)
+def _describe_loader(use: LoaderUse) -> Iterator[str]:
+    n_workers = use.settings.get("num_workers")
+    yield f"a loader with num_workers={n_workers}, waited for {ms(use.mean_ns or 0)} a batch"
+    if use.workers is not None and use.workers.stages:
+        stages = " · ".join(f"{stage.name} {ms(stage.wall_ns)}" for stage in use.workers.stages)
         yield f"a sample: {stages}"
 
 
-def _machine(facts: Facts | None) -> Iterator[str]:
+def _describe_machine(facts: Facts | None) -> Iterator[str]:
     if facts is not None and facts.machine.cpus is not None:
         device = facts.machine.device or "no GPU"
         yield f"{facts.machine.cpus} processors, {device}"

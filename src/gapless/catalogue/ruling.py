@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_type_hints
 
-from gapless.catalogue.frameworks import advised
+from gapless.catalogue.frameworks import add_advice
 from gapless.model.change import Change
-from gapless.model.edit import Where
+from gapless.model.edit import Location
 from gapless.model.facts import Evaluation, Facts, Loader, Model, Parallel, Precision
-from gapless.model.finding import Abstention, Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Abstention, Detection, Measure
+from gapless.model.seen import Evidence
 
 
 @dataclass(frozen=True)
-class Figure:
+class RuleFigure:
     """A drawn or stated run, and what a rule says of it: a test, and a figure on its page.
 
     ``drawing``: a trace as text (``catalogue.drawing``), from which ``seen`` comes where that is
@@ -22,16 +22,16 @@ class Figure:
     """
 
     title: str
-    says: tuple[str, ...] | str | None
-    seen: Seen | None = None
+    expected: tuple[str, ...] | str | None
+    evidence: Evidence | None = None
     drawing: str | None = None
     facts: Facts | None = None  # beside a drawing; None: a foreign trace
     parts: tuple[object, ...] = ()  # beside facts: what else was recorded (``seen_examples.seen``)
 
 
-Check = Callable[..., Loss | None]
+RuleCheck = Callable[..., Detection | None]
 # What a trace tells nothing of, in words for those who only have one.
-_UNTOLD: Final[Mapping[type, str]] = {
+_UNTRACED_REASONS: Final[Mapping[type, str]] = {
     Precision: "a trace does not hold torch's settings; a run that gapless records does",
     Model: "the trace does not hold the inputs of operators (record_shapes=True)",
     Evaluation: "a trace does not show what an evaluation computed for nothing",
@@ -51,64 +51,64 @@ class Rule:
     code: str
     name: str  # the fault, never the cure
     since: str
-    figures: tuple[Figure, ...]
+    figures: tuple[RuleFigure, ...]
     doc: str
-    check: Check
+    check: RuleCheck
 
-    def __call__(self, seen: Seen) -> tuple[Loss | Abstention, ...]:
+    def __call__(self, evidence: Evidence) -> tuple[Detection | Abstention, ...]:
         """Check the rule."""
-        needs = needs_of(self.check)
-        if needs and seen.facts is None:
-            return (self.abstains("facts", "nothing is known of the run"),)
-        found: list[tuple[Any, ...]] = []
+        needs = needed_types(self.check)
+        if needs and evidence.facts is None:
+            return (self.abstention("facts", "nothing is known of the run"),)
+        choices: list[tuple[Any, ...]] = []
         for need in needs:
-            known = tuple(_facts(seen, need))
-            if not known and seen.foreign and need in _UNTOLD:
-                return (self.abstains(need.__name__.lower(), _UNTOLD[need]),)
-            if not known and need in _OPTIONAL:
+            facts = tuple(_facts_of_type(evidence, need))
+            if not facts and evidence.is_trace_only and need in _UNTRACED_REASONS:
+                return (self.abstention(need.__name__.lower(), _UNTRACED_REASONS[need]),)
+            if not facts and need in _OPTIONAL:
                 return ()
-            if not known:
+            if not facts:
                 name = need.__name__.lower()
-                return (self.abstains(name, f"no {name} was seen"),)
-            found.append(known)
-        said = [self._of(seen, one) for one in _each(found)]
-        return tuple(dict.fromkeys(one for one in said if isinstance(one, Abstention))) + tuple(
-            advised(seen, one) for one in said if isinstance(one, Loss)
+                return (self.abstention(name, f"no {name} was seen"),)
+            choices.append(facts)
+        answers = [self._check_combination(evidence, combination) for combination in _combine(choices)]
+        return tuple(dict.fromkeys(answer for answer in answers if isinstance(answer, Abstention))) + tuple(
+            add_advice(evidence, answer) for answer in answers if isinstance(answer, Detection)
         )
 
-    def _of(self, seen: Seen, things: tuple[Any, ...]) -> Loss | Abstention | None:
+    def _check_combination(self, evidence: Evidence, facts: tuple[Any, ...]) -> Detection | Abstention | None:
         """Check the rule for one combination of what it needs."""
         try:
-            said = self.check(seen, *things)
-        except NotSeenError as lacking:
-            return self.abstains(lacking.missing, lacking.reason)
-        return _followed(said) if said is not None and things and seen.foreign else said
+            detection = self.check(evidence, *facts)
+        except NotObservedError as error:
+            return self.abstention(error.missing, error.reason)
+        return _mark_inferred(detection) if detection is not None and facts and evidence.is_trace_only else detection
 
-    def abstains(self, missing: str, reason: str) -> Abstention:
-        """Give that it could not be checked."""
+    def abstention(self, missing: str, reason: str) -> Abstention:
+        """Return that it could not be checked."""
         return Abstention(self.code, self.name, missing, reason)
 
-    def loss(  # noqa: PLR0913 - each is a part of what a finding says
+    def detection(  # noqa: PLR0913 - each is a part of what a finding says
         self,
         summary: str,
         *changes: Change,
-        where: Where | None = None,
-        evidence: Sequence[Measure] = (),
+        location: Location | None = None,
+        measures: Sequence[Measure] = (),
         helps: Sequence[str] = (),
         no_remedy: str | None = None,
         inferred: bool = False,
         to_try: bool = False,
         unsure: str | None = None,
         unless: str | None = None,
-    ) -> Loss:
-        """Give a loss of this rule."""
-        return Loss(
+    ) -> Detection:
+        """Return a loss of this rule."""
+        return Detection(
             self.code,
             self.name,
             summary,
             changes,
-            where,
-            tuple(evidence),
+            location,
+            tuple(measures),
             tuple(helps),
             no_remedy,
             inferred,
@@ -118,7 +118,7 @@ class Rule:
         )
 
 
-class NotSeenError(Exception):
+class NotObservedError(Exception):
     """What a rule needs was not observed: raised by its check, told as an abstention."""
 
     def __init__(self, missing: str, reason: str) -> None:
@@ -127,7 +127,7 @@ class NotSeenError(Exception):
         super().__init__(f"{missing}: {reason}")
 
 
-def rule(code: str, name: str, *, since: str, figures: Sequence[Figure]) -> Callable[[Check], Rule]:
+def rule(code: str, name: str, *, since: str, figures: Sequence[RuleFigure]) -> Callable[[RuleCheck], Rule]:
     """Declare a function as a rule: its parameters are what it needs, its docstring is its page.
 
     The first parameter is ``Seen``; those behind it are types of facts (``Loader``, ``Optimizer``,
@@ -135,43 +135,43 @@ def rule(code: str, name: str, *, since: str, figures: Sequence[Figure]) -> Call
     ``Evaluation``).
     """
 
-    def declare(check: Check) -> Rule:
+    def declare(check: RuleCheck) -> Rule:
         return Rule(code, name, since, tuple(figures), inspect.getdoc(check) or "", check)
 
     return declare
 
 
-def needs_of(check: Check) -> tuple[type, ...]:
-    """Give the types of a check's parameters behind the first."""
+def needed_types(check: RuleCheck) -> tuple[type, ...]:
+    """Return the types of a check's parameters behind the first."""
     hints = get_type_hints(check)
     return tuple(hints[name] for name in list(inspect.signature(check).parameters)[1:])
 
 
-def _followed(loss: Loss) -> Loss:
-    """Give a loss that rests on facts which follow from a trace, and on what fixes it names."""
-    if not loss.helps or loss.no_remedy is not None:
-        return replace(loss, inferred=True)
-    tries = f"gapless run … records the training; then gapless try --fix {loss.helps[0]} tries it"
-    return replace(loss, inferred=True, no_remedy=tries)
+def _mark_inferred(detection: Detection) -> Detection:
+    """Return a loss that rests on facts which follow from a trace, and on what fixes it names."""
+    if not detection.helps or detection.no_remedy is not None:
+        return replace(detection, inferred=True)
+    advice = f"gapless run … records the training; then gapless try --fix {detection.helps[0]} tries it"
+    return replace(detection, inferred=True, no_remedy=advice)
 
 
-_SINGLE: Final = ("world", "machine", "precision")
-_SEVERAL: Final = ("loaders", "optimizers", "models", "parallel", "evaluations")
+_SINGLE_FACTS: Final = ("world", "machine", "precision")
+_LISTED_FACTS: Final = ("loaders", "optimizers", "models", "parallel", "evaluations")
 
 
-def _facts(seen: Seen, need: type) -> Iterator[object]:
-    for name in _SINGLE:
-        if isinstance(known := getattr(seen.facts, name), need):
-            yield known
-    for name in _SEVERAL:
-        yield from (one for one in getattr(seen.facts, name) if isinstance(one, need))
+def _facts_of_type(evidence: Evidence, need: type) -> Iterator[object]:
+    for name in _SINGLE_FACTS:
+        if isinstance(fact := getattr(evidence.facts, name), need):
+            yield fact
+    for name in _LISTED_FACTS:
+        yield from (fact for fact in getattr(evidence.facts, name) if isinstance(fact, need))
 
 
-def _each(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Give each combination; of no needs a single empty one."""
-    if not found:
+def _combine(choices: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Return each combination; of no needs a single empty one."""
+    if not choices:
         yield ()
         return
-    for one in found[0]:
-        for rest in _each(found[1:]):
-            yield (one, *rest)
+    for fact in choices[0]:
+        for combination in _combine(choices[1:]):
+            yield (fact, *combination)

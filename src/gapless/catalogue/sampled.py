@@ -4,17 +4,17 @@ from math import sqrt
 from typing import Final
 
 from gapless.catalogue import windowed
-from gapless.catalogue.choosing import named
-from gapless.model.edit import Where
+from gapless.catalogue.choosing import name_line
+from gapless.model.edit import Location
 from gapless.model.host_code import HostCode
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.study import Site
 
-_EXPLAINED: Final = 0.5  # of the time lost: so much of it was sampled in one function
-_ERRORS: Final = 2.0  # standard errors of a share: nineteen of twenty lie within
+_MIN_EXPLAINED_SHARE: Final = 0.5  # of the time lost: so much of it was sampled in one function
+_STANDARD_ERRORS: Final = 2.0  # standard errors of a share: nineteen of twenty lie within
 _OPERATORS: Final = ("aten::", "autograd::engine")
-_DOES: Final = {  # by what was sampled
+_SENTENCES: Final = {  # by what was sampled
     "python": "Python in {place} takes",
     "sleep": "A sleep in {place} takes",
     "file": "Reading or writing files in {place} takes",
@@ -22,7 +22,7 @@ _DOES: Final = {  # by what was sampled
     "pipe": "Waiting for another process through a pipe in {place} takes",
     "process": "Waiting for another process in {place} takes",
 }
-_INSTEAD: Final = {
+_REMEDIES: Final = {
     "python": (
         "do it in the loader's workers, do it less often, or write it as operations on whole "
         "tensors; torch.compile helps where it is part of the model"
@@ -38,101 +38,101 @@ _INSTEAD: Final = {
 }
 
 
-def everything_ns(seen: Seen) -> float:
-    """Give what was sampled of the thread's own code, in ns of a step."""
-    recorded = seen.study.recorded
-    every = () if recorded is None else recorded.host_code
-    return sum(one.share for one in every) * (seen.step_ns or 0)
+def sum_sampled_ns(evidence: Evidence) -> float:
+    """Return what was sampled of the thread's own code, in ns of a step."""
+    recorded = evidence.study.recorded
+    codes = () if recorded is None else recorded.host_code
+    return sum(code.share for code in codes) * (evidence.step_ns or 0)
 
 
-def largest(seen: Seen) -> HostCode | None:
-    """Give the function of the user's in which most was sampled, if any is known."""
-    recorded = seen.study.recorded
-    every = () if recorded is None else recorded.host_code
-    top = max(every, key=lambda one: one.share * one.inside, default=None)
-    return None if top is None or top.function is None or top.kind not in _DOES else top
+def find_top_code(evidence: Evidence) -> HostCode | None:
+    """Return the function of the user's in which most was sampled, if any is known."""
+    recorded = evidence.study.recorded
+    codes = () if recorded is None else recorded.host_code
+    top = max(codes, key=lambda code: code.share * code.inside, default=None)
+    return None if top is None or top.function is None or top.kind not in _SENTENCES else top
 
 
-def explaining(seen: Seen, lost: float) -> HostCode | None:
-    """Give the function in which most of the time that is ``lost`` of a step was sampled."""
-    top = largest(seen)
-    return None if top is None or ns(seen, top) < _EXPLAINED * lost else top
+def find_explaining_code(evidence: Evidence, lost_ns: float) -> HostCode | None:
+    """Return the function in which most of the time that is ``lost`` of a step was sampled."""
+    top = find_top_code(evidence)
+    return None if top is None or code_ns(evidence, top) < _MIN_EXPLAINED_SHARE * lost_ns else top
 
 
-def ns(seen: Seen, code: HostCode) -> float:
-    """Give what was sampled in a function, in ns of a step."""
-    return code.share * code.inside * (seen.step_ns or 0)
+def code_ns(evidence: Evidence, code: HostCode) -> float:
+    """Return what was sampled in a function, in ns of a step."""
+    return code.share * code.inside * (evidence.step_ns or 0)
 
 
-def held_ns(seen: Seen, code: HostCode, beside: Interval) -> Interval | None:
-    """Give how long a step stands in a function, with the samples' error; ``None``: unknown.
+def estimate_held_ns(evidence: Evidence, code: HostCode, direct_ns: Estimate) -> Estimate | None:
+    """Return how long a step stands in a function, with the samples' error; ``None``: unknown.
 
     Operators that the function itself calls stand in its lines, too: of Python they are taken off,
     as stacks of a window show them; ``beside``: at most, where there are none, or more than could
     stand there: then others of its lines call them.
     """
-    step = seen.step_ns
-    if not step or not code.looks:
+    step_ns = evidence.step_ns
+    if not step_ns or not code.looks:
         return None
-    called, share = beside, share_of(code.stood, code.looks)
+    calls_ns, share = direct_ns, estimate_share(code.stood, code.looks)
     if code.kind != "python":
-        called = Interval(0.0, 0.0, 0.0)
-    elif seen.study.sites:
-        ns = step * _operators_ns(seen, code) / windowed.looped_ns(seen)
-        called = Interval(ns, ns, ns) if ns <= share.high * step else beside
-    low, mid, high = share.low * step, share.mid * step, share.high * step
-    mid = max(0.0, mid - called.mid)
-    return Interval(min(mid, max(0.0, low - called.high)), mid, max(mid, high - called.low))
+        calls_ns = Estimate(0.0, 0.0, 0.0)
+    elif evidence.study.sites:
+        operators_ns = step_ns * _operators_ns(evidence, code) / windowed.loop_window_ns(evidence)
+        calls_ns = Estimate(operators_ns, operators_ns, operators_ns) if operators_ns <= share.high * step_ns else direct_ns
+    low, mid, high = share.low * step_ns, share.mid * step_ns, share.high * step_ns
+    mid = max(0.0, mid - calls_ns.mid)
+    return Estimate(min(mid, max(0.0, low - calls_ns.high)), mid, max(mid, high - calls_ns.low))
 
 
-def share_of(stood: float, looks: int) -> Interval:
-    """Give a share of so many looks, of all looks that could have been (Wilson's).
+def estimate_share(hit_share: float, looks: int) -> Estimate:
+    """Return a share of so many looks, of all looks that could have been (Wilson's).
 
     Few looks leave much open, and those that all stood there no less.
     """
-    share, more = min(1.0, stood), _ERRORS**2 / looks
-    centre = (share + more / 2) / (1 + more)
-    error = _ERRORS * sqrt(share * (1 - share) / looks + (more / 2 / _ERRORS) ** 2) / (1 + more)
-    return Interval(max(0.0, min(share, centre - error)), share, max(share, centre + error))
+    share, spread = min(1.0, hit_share), _STANDARD_ERRORS**2 / looks
+    centre = (share + spread / 2) / (1 + spread)
+    error = _STANDARD_ERRORS * sqrt(share * (1 - share) / looks + (spread / 2 / _STANDARD_ERRORS) ** 2) / (1 + spread)
+    return Estimate(max(0.0, min(share, centre - error)), share, max(share, centre + error))
 
 
-def _operators_ns(seen: Seen, code: HostCode) -> int:
+def _operators_ns(evidence: Evidence, code: HostCode) -> int:
     """Sum the operators that a function calls, as stacks of a window show; nested ones twice."""
-    mine = (one for one in seen.study.sites if is_of(one, code))
-    return sum(one.ns for one in mine if one.name.startswith(_OPERATORS))
+    sites = (site for site in evidence.study.sites if is_site_of(site, code))
+    return sum(site.ns for site in sites if site.name.startswith(_OPERATORS))
 
 
-def is_of(site: Site, code: HostCode) -> bool:
-    """Tell whether what a window's stacks show of a function is of the one that was sampled."""
-    return is_in(site.file, site.function, code)
+def is_site_of(site: Site, code: HostCode) -> bool:
+    """Return whether what a window's stacks show of a function is of the one that was sampled."""
+    return is_function_of(site.file, site.function, code)
 
 
-def is_in(file: str | None, function: str, code: HostCode) -> bool:
-    """Tell whether a function of a window's stacks is the one that was sampled."""
-    names = [(one or "").replace("\\", "/").rpartition("/")[2] for one in (file, code.file)]
-    same = (code.function or "").rpartition(".")[2]
-    return names[0] == names[1] and function.rpartition(".")[2] == same
+def is_function_of(file: str | None, function: str, code: HostCode) -> bool:
+    """Return whether a function of a window's stacks is the one that was sampled."""
+    names = [(path or "").replace("\\", "/").rpartition("/")[2] for path in (file, code.file)]
+    function_name = (code.function or "").rpartition(".")[2]
+    return names[0] == names[1] and function.rpartition(".")[2] == function_name
 
 
-def where(code: HostCode | None) -> Where | None:
-    """Give its line."""
+def code_location(code: HostCode | None) -> Location | None:
+    """Return its line."""
     if code is None or code.file is None or code.line is None:
         return None
-    return Where(code.file, code.line, code.function)
+    return Location(code.file, code.line, code.function)
 
 
-def words(code: HostCode | None) -> str:
+def begin_sentence(code: HostCode | None) -> str:
     """Begin a sentence of what takes time, up to how much."""
-    line = where(code)
-    if code is None or line is None:
+    location = code_location(code)
+    if code is None or location is None:
         return "Python of the training thread, beside what calling operators takes, holds up"
-    script = code.function == "<module>"
-    place = f"{'the script itself' if script else f'`{code.function}`'} ({named(line)})"
+    is_script = code.function == "<module>"
+    subject = f"{'the script itself' if is_script else f'`{code.function}`'} ({name_line(location)})"
     if code.library is not None and code.kind == "python":
-        return f"{code.library}, called in {place}, takes"
-    return _DOES[code.kind].format(place=place)
+        return f"{code.library}, called in {subject}, takes"
+    return _SENTENCES[code.kind].format(place=subject)
 
 
-def instead(code: HostCode | None) -> str:
+def suggest_remedy(code: HostCode | None) -> str:
     """Say what to do about it by hand."""
-    return _INSTEAD["python" if code is None else code.kind]
+    return _REMEDIES["python" if code is None else code.kind]

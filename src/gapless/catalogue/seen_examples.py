@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gapless.catalogue.drawing import seen as drawing_seen
-from gapless.catalogue.seen_parts import COUNT, MS, SECOND, STEPS, lived
-from gapless.catalogue.traced import traced
+from gapless.catalogue.drawing import foreign_evidence as drawing_seen
+from gapless.catalogue.seen_parts import COUNT, MS, SECOND, STEPS, example_life
+from gapless.catalogue.traced import infer_facts
 from gapless.model.account import Account, RowAccount
 from gapless.model.facts import Facts
 from gapless.model.footprint import AllocatorUse, CallUse, FileUse, Footprint, SyncUse
@@ -31,16 +31,16 @@ from gapless.model.machine import Constants
 from gapless.model.run import (
     LoaderUse,
     OptimizerUse,
-    Others,
+    CpuContention,
     ProcessTime,
-    Recorded,
+    RecordedRun,
     RunLife,
     RunSteps,
     Series,
     StepAccount,
     Timeline,
 )
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.model.study import RunInfo, Site, Study, StudyHealth
 from gapless.model.tables import (
     CollectiveRow,
@@ -77,14 +77,14 @@ _HEALTH: Final = StudyHealth(
 )
 
 
-def seen(
+def evidence_of(
     facts: Facts | None,
     leaves: Mapping[str, float],
     *parts: object,
     in_windows: Mapping[str, float] | None = None,
     on_device: bool | None = None,
-) -> Seen:
-    """Give what a rule sees of a run whose steps hold these leaves, in ms of a step.
+) -> Evidence:
+    """Return what a rule sees of a run whose steps hold these leaves, in ms of a step.
 
     ``facts``: ``None`` for a foreign trace, of which nothing was recorded. ``parts``: rows of
     tables, work of operators, sites, loaders' uses, the machine's constants and series, what the
@@ -94,142 +94,142 @@ def seen(
     """
     if on_device is None:
         on_device = facts is None or facts.machine.device is not None
-    account = _account(leaves if in_windows is None else in_windows, STEPS, on_device=on_device)
+    account = _build_account(leaves if in_windows is None else in_windows, STEPS, on_device=on_device)
     study = Study(
         run=RunInfo(("trace.json",), (0,), 1, None, ()),
         health=_HEALTH,
         steps=None,
         account=account,
-        tables=Tables(**{name: _of(parts, kind) for name, kind in _TABLES.items()}),
-        work=_of(parts, Work),
-        sites=_of(parts, Site),
+        tables=Tables(**{name: _parts_of_type(parts, kind) for name, kind in _TABLES.items()}),
+        work=_parts_of_type(parts, Work),
+        sites=_parts_of_type(parts, Site),
     )
-    constants = next(iter(_of(parts, Constants)), None)
+    constants = next(iter(_parts_of_type(parts, Constants)), None)
     if facts is None:
-        return Seen(study, traced(study), constants)
-    recorded = _recorded(leaves, parts, on_device=on_device, windows=int(in_windows != {}))
-    return Seen(replace(study, recorded=recorded), facts, constants)
+        return Evidence(study, infer_facts(study), constants)
+    recorded = _build_recorded(leaves, parts, on_device=on_device, windows=int(in_windows != {}))
+    return Evidence(replace(study, recorded=recorded), facts, constants)
 
 
-def drawn(drawing: str, facts: Facts, *parts: object) -> Seen:
-    """Give what a rule sees of a recorded run whose steps are drawn (``catalogue.drawing``)."""
-    found = drawing_seen(drawing)
-    account = found.study.account
-    many = account.steps or 1
-    leaves = {name: ns / many / MS for name, ns in account.leaves.items()}
-    return seen(facts, leaves, *parts, on_device=found.on_device)
+def evidence_of_drawing(drawing: str, facts: Facts, *parts: object) -> Evidence:
+    """Return what a rule sees of a recorded run whose steps are drawn (``catalogue.drawing``)."""
+    foreign = drawing_seen(drawing)
+    account = foreign.study.account
+    n_steps = account.steps or 1
+    leaves = {name: ns / n_steps / MS for name, ns in account.leaves.items()}
+    return evidence_of(facts, leaves, *parts, on_device=foreign.on_device)
 
 
-def changed(one: Seen, **recorded: Any) -> Seen:  # noqa: ANN401 - any field
-    """Give the same with other fields of what was recorded ("machine", "others", "notes" …)."""
-    known = one.study.recorded
-    if known is None:
+def with_recorded(evidence: Evidence, **changes: Any) -> Evidence:  # noqa: ANN401 - any field
+    """Return the same with other fields of what was recorded ("machine", "others", "notes" …)."""
+    recorded = evidence.study.recorded
+    if recorded is None:
         raise ValueError("nothing was recorded of a foreign trace")
-    return replace(one, study=replace(one.study, recorded=replace(known, **recorded)))
+    return replace(evidence, study=replace(evidence.study, recorded=replace(recorded, **changes)))
 
 
-def stepped(one: Seen, **steps: Any) -> Seen:  # noqa: ANN401 - any field
-    """Give the same with other figures of its steps ("p90_ns", "noise", "samples_per_s" …)."""
-    known = one.study.recorded
-    if known is None or known.steps is None:
+def with_steps(evidence: Evidence, **changes: Any) -> Evidence:  # noqa: ANN401 - any field
+    """Return the same with other figures of its steps ("p90_ns", "noise", "samples_per_s" …)."""
+    recorded = evidence.study.recorded
+    if recorded is None or recorded.steps is None:
         raise ValueError("nothing was recorded of a foreign trace")
-    return changed(one, steps=replace(known.steps, **steps))
+    return with_recorded(evidence, steps=replace(recorded.steps, **changes))
 
 
-def _of(parts: Sequence[object], kind: type) -> tuple[Any, ...]:
-    return tuple(one for one in parts if isinstance(one, kind))
+def _parts_of_type(parts: Sequence[object], kind: type) -> tuple[Any, ...]:
+    return tuple(candidate for candidate in parts if isinstance(candidate, kind))
 
 
-def _account(leaves: Mapping[str, float], steps: int, *, on_device: bool) -> Account:
+def _build_account(leaves: Mapping[str, float], n_steps: int, *, on_device: bool) -> Account:
     """Sum steps that are all alike; no leaves: there were none."""
-    step = {name: round(ms * MS) for name, ms in leaves.items() if ms}
-    length = sum(step.values())
+    leaves_ns = {name: round(ms * MS) for name, ms in leaves.items() if ms}
+    step_ns = sum(leaves_ns.values())
     rows = tuple(
         RowAccount(
-            Row(0, 0 if on_device else None, at, at * length, (at + 1) * length, left_out=False),
-            step,
-            _groups(step),
+            Row(0, 0 if on_device else None, index, index * step_ns, (index + 1) * step_ns, left_out=False),
+            leaves_ns,
+            _sum_groups(leaves_ns),
         )
-        for at in range(steps if step else 0)
+        for index in range(n_steps if leaves_ns else 0)
     )
-    below: dict[str, dict[str, int]] = {}
-    for name, ns in step.items():
-        below.setdefault(_group(name), {})[name] = ns * steps
+    leaves_by_group: dict[str, dict[str, int]] = {}
+    for name, ns in leaves_ns.items():
+        leaves_by_group.setdefault(_group_name(name), {})[name] = ns * n_steps
     return Account(
-        wall_ns=length * len(rows),
+        wall_ns=step_ns * len(rows),
         steps=len(rows) or None,
-        leaves={name: ns * steps for name, ns in step.items()},
-        groups={group: ns * steps for group, ns in _groups(step).items()},
-        parts=below,
+        leaves={name: ns * n_steps for name, ns in leaves_ns.items()},
+        groups={group: ns * n_steps for group, ns in _sum_groups(leaves_ns).items()},
+        parts=leaves_by_group,
         rows=rows,
     )
 
 
-def _groups(leaves: Mapping[str, int]) -> dict[str, int]:
+def _sum_groups(leaves: Mapping[str, int]) -> dict[str, int]:
     sums: dict[str, int] = dict.fromkeys(GROUPS, 0)
     for name, ns in leaves.items():
-        sums[_group(name)] = sums.get(_group(name), 0) + ns
+        sums[_group_name(name)] = sums.get(_group_name(name), 0) + ns
     return sums
 
 
-def _group(leaf: str) -> str:
+def _group_name(leaf: str) -> str:
     return "step" if leaf == "step" else group_of(leaf)
 
 
-def _recorded(
+def _build_recorded(
     leaves: Mapping[str, float], parts: Sequence[object], *, on_device: bool, windows: int
-) -> Recorded:
-    account = _account(leaves, COUNT, on_device=on_device)
-    step = account.wall_ns // COUNT
+) -> RecordedRun:
+    account = _build_account(leaves, COUNT, on_device=on_device)
+    step_ns = account.wall_ns // COUNT
     uses = tuple(
-        replace(one, share=one.wait_ns / account.wall_ns)
-        if one.share is None and one.waits and step
-        else one
-        for one in _of(parts, LoaderUse)
+        replace(use, share=use.wait_ns / account.wall_ns)
+        if use.share is None and use.waits and step_ns
+        else use
+        for use in _parts_of_type(parts, LoaderUse)
     )
-    lives = _of(parts, ProcessTime) or (
-        lived({"set-up": 10, "step": account.wall_ns / SECOND, "tear-down": 1}),
+    lives = _parts_of_type(parts, ProcessTime) or (
+        example_life({"set-up": 10, "step": account.wall_ns / SECOND, "tear-down": 1}),
     )
-    files = _of(parts, FileUse)
-    others = _of(parts, Others)
-    return Recorded(
+    files = _parts_of_type(parts, FileUse)
+    other_processes = _parts_of_type(parts, CpuContention)
+    return RecordedRun(
         life=RunLife("run", "run", ("python", "train.py"), "finished", 0, None, None, 0),
-        timeline=Timeline(sum(one.wall_ns for one in lives), lives[0].leaves, lives),
-        steps=_steps(step),
+        timeline=Timeline(sum(life.wall_ns for life in lives), lives[0].leaves, lives),
+        steps=_build_steps(step_ns),
         account=StepAccount(
             replace(account, rows=()), STEPS * windows, on_device and windows > 0, 0, None, 0, 1.0
         ),
         loaders=uses,
-        machine=_of(parts, Series),
+        machine=_parts_of_type(parts, Series),
         energy=None,
         cost=None,
-        lines=_of(parts, HotLine),
-        unseen=(),
+        lines=_parts_of_type(parts, HotLine),
+        unobserved=(),
         device="NVIDIA H200" if on_device else None,
         devices=1 if on_device else None,
         windows=windows,
         notes=(),
         footprint=Footprint(
-            _of(parts, SyncUse),
-            _of(parts, AllocatorUse),
+            _parts_of_type(parts, SyncUse),
+            _parts_of_type(parts, AllocatorUse),
             files[0] if files else None,
-            _of(parts, CallUse),
+            _parts_of_type(parts, CallUse),
         ),
-        others=others[0] if others else None,
-        optimizers=_of(parts, OptimizerUse),
-        host_code=_of(parts, HostCode),
-        call_lines=_of(parts, CallLine),
+        contention=other_processes[0] if other_processes else None,
+        optimizers=_parts_of_type(parts, OptimizerUse),
+        host_code=_parts_of_type(parts, HostCode),
+        call_lines=_parts_of_type(parts, CallLine),
     )
 
 
-def _steps(step: int) -> RunSteps:
+def _build_steps(step_ns: int) -> RunSteps:
     return RunSteps(
         count=COUNT,
         regular=COUNT,
-        mean_ns=step,
-        median_ns=step,
-        p10_ns=step,
-        p90_ns=step,
+        mean_ns=step_ns,
+        median_ns=step_ns,
+        p10_ns=step_ns,
+        p90_ns=step_ns,
         noise=0.005,
         samples_per_s=None,
         device_median_ns=None,

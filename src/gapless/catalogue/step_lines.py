@@ -11,155 +11,155 @@ from dataclasses import dataclass
 from typing import Final
 
 from gapless.catalogue import windowed
-from gapless.catalogue.sampled import share_of
-from gapless.model.change import Hosted
-from gapless.model.edit import Where
+from gapless.catalogue.sampled import estimate_share
+from gapless.model.change import HostChange
+from gapless.model.edit import Location
 from gapless.model.host_code import CallLine, HotLine
-from gapless.model.interval import Interval
-from gapless.model.run import Recorded
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.run import RecordedRun
+from gapless.model.seen import Evidence
 
 BACKWARD: Final = "Tensor.backward"
 _INNER: Final = (".<genexpr>", ".<listcomp>", ".<dictcomp>", ".<setcomp>", ".<lambda>")
 # What trains, by the folders and files of torch that it is called in; a library that wraps it.
-_TRAINS: Final = (
+_TRAINING_FILES: Final = (
     *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/distributions/"),
     *("torch/amp/", "torch/distributed/", "torch/_compile", "torch/_dynamo/", "torch/utils/check"),
     *("torch/_functorch/", "torch/jit/"),
     "torch/utils/_contextlib",  # what is decorated with no_grad: an evaluation as a rule
 )
-_PARTS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
-_HELPERS: Final = 0.125  # of the time
+_TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
+_MIN_HELPER_SHARE: Final = 0.125  # of the time
 _LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
-_PART: Final = 0.25  # of a line: less was seen as a call returned to it
-THREAD: Final = ("idle.host.", "busy.")  # without a device: whatever the thread does
-HOST: Final = ("idle.host.", "idle.launch.")  # with a device: it waits for the training thread
+_MIN_CALL_SHARE: Final = 0.25  # of a line: less was seen as a call returned to it
+THREAD_LEAVES: Final = ("idle.host.", "busy.")  # without a device: whatever the thread does
+HOST_LEAVES: Final = ("idle.host.", "idle.launch.")  # with a device: it waits for the training thread
 _READ: Final = "aten::_local_scalar_dense"
-_MOSTLY: Final = 0.6
-_MOST: Final = 0.95  # of the thread's time goes, at the most
-_LEAST: Final = 0.01  # of the thread's time: a line beside another one
+_MIN_HOST_SHARE: Final = 0.6
+_MAX_REMOVED_SHARE: Final = 0.95  # of the thread's time goes, at the most
+_MIN_LINE_SHARE: Final = 0.01  # of the thread's time: a line beside another one
 
 
 @dataclass(frozen=True)
 class StepLine:
     """Lines that follow one another, and what the training thread did there itself."""
 
-    where: Where
-    share: Interval  # of the training thread's time, with the samples' error
+    location: Location
+    share: Estimate  # of the training thread's time, with the samples' error
     looks: int
 
 
-def costliest(seen: Seen) -> StepLine | None:
-    """Give the lines of the stepping function that take most beside what trains, if there are any.
+def find_costliest_line(evidence: Evidence) -> StepLine | None:
+    """Return the lines of the stepping function that take most beside what trains, if there are any.
 
     Beside a device the thread may wait for it at any line: only where the device waits for the
     thread most of the time, and the thread reads nothing back.
     """
-    recorded = seen.study.recorded
-    if recorded is None or (seen.on_device and not _is_ahead(seen)):
+    recorded = evidence.study.recorded
+    if recorded is None or (evidence.on_device and not _is_ahead(evidence)):
         return None
-    looks = sum(one.looks for one in recorded.host_code[:1])
+    looks = sum(code.looks for code in recorded.host_code[:1])
     if not looks:
         return None
-    blocks = (*_blocks(_beside(recorded)), *([one] for one in _helpers(recorded, looks)))
-    lines = (_line(block, looks) for block in blocks)
-    return max(lines, key=lambda one: one.share.mid, default=None)
+    blocks = (*_group_lines(_other_lines(recorded)), *([line] for line in _helper_lines(recorded, looks)))
+    lines = (_merge_lines(block, looks) for block in blocks)
+    return max(lines, key=lambda line: line.share.mid, default=None)
 
 
-def left(seen: Seen, gone: Interval) -> Hosted:
-    """Give what is left of the thread's time, where such shares of a step go."""
-    leaves = HOST if seen.on_device else THREAD
-    whole = seen.share(*leaves)
-    parts = (gone.high, gone.mid, gone.low)
-    return Hosted(
-        leaves, Interval(*(1 - min(_MOST, part / whole) if whole else 1.0 for part in parts))
+def remove_share(evidence: Evidence, lost_share: Estimate) -> HostChange:
+    """Return what is left of the thread's time, where such shares of a step go."""
+    leaves = HOST_LEAVES if evidence.on_device else THREAD_LEAVES
+    thread_share = evidence.share(*leaves)
+    shares = (lost_share.high, lost_share.mid, lost_share.low)
+    return HostChange(
+        leaves, Estimate(*(1 - min(_MAX_REMOVED_SHARE, share / thread_share) if thread_share else 1.0 for share in shares))
     )
 
 
-def _is_ahead(seen: Seen) -> bool:
-    """Tell whether a device is always done before the training thread has more for it."""
-    read = windowed.calls(seen, _READ).count
-    return seen.share(*HOST) >= _MOSTLY and seen.share("idle.sync") < _LEAST and read < 1
+def _is_ahead(evidence: Evidence) -> bool:
+    """Return whether a device is always done before the training thread has more for it."""
+    n_reads = windowed.sum_calls(evidence, _READ).count
+    return evidence.share(*HOST_LEAVES) >= _MIN_HOST_SHARE and evidence.share("idle.sync") < _MIN_LINE_SHARE and n_reads < 1
 
 
-def _beside(recorded: Recorded) -> Iterator[HotLine]:
-    """Give the lines of the stepping function at which its thread stood in no part of training.
+def _other_lines(recorded: RecordedRun) -> Iterator[HotLine]:
+    """Return the lines of the stepping function at which its thread stood in no part of training.
 
     And those of hooks, with all that they call.
     """
-    steps = {(one.file, one.function) for one in recorded.call_lines if one.called == BACKWARD}
-    trains: dict[tuple[str, int], float] = {}
+    steps = {(call.file, call.function) for call in recorded.call_lines if call.callee == BACKWARD}
+    training_shares: dict[tuple[str, int], float] = {}
     for call in recorded.call_lines:
-        if _trains(call):
-            place = call.file, call.line
-            trains[place] = trains.get(place, 0.0) + call.share
+        if _is_training(call):
+            line_key = call.file, call.line
+            training_shares[line_key] = training_shares.get(line_key, 0.0) + call.share
     yield from recorded.hook_lines
-    hooks = {(one.file, one.line) for one in recorded.hook_lines}
+    hooks = {(line.file, line.line) for line in recorded.hook_lines}
     for line in recorded.lines:
         if (line.file, line.line) in hooks:
             continue
-        inside = (line.file, _outer(line.function)) in steps
-        part = trains.get((line.file, line.line), 0.0) >= _PART * line.share
-        if line.thread == "training" and inside and not part:
+        is_in_step = (line.file, _outer_function(line.function)) in steps
+        is_training = training_shares.get((line.file, line.line), 0.0) >= _MIN_CALL_SHARE * line.share
+        if line.thread == "training" and is_in_step and not is_training:
             yield line
 
 
-def _helpers(recorded: Recorded, looks: int) -> Iterator[HotLine]:
-    """Give the lines of the stepping function that call others of the script's own, with all that.
+def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
+    """Return the lines of the stepping function that call others of the script's own, with all that.
 
     If these call no part of training themselves: what computes a loss is none. Less than an eighth
     may be how the next batch is made.
     """
     calls = recorded.call_lines
-    steps = {(one.file, one.function) for one in calls if one.called == BACKWARD}
-    training = _training_functions(calls)
+    steps = {(call.file, call.function) for call in calls if call.callee == BACKWARD}
+    training_functions = _training_functions(calls)
     for call in calls:
-        own = not any(part in call.called_file for part in _LIBRARIES)
-        helps = own and (call.called_file, call.called) not in training
-        inner = _outer(call.called) == call.function
-        if (call.file, call.function) in steps and helps and not inner and call.share > _HELPERS:
+        is_own = not any(folder in call.callee_file for folder in _LIBRARIES)
+        is_helper = is_own and (call.callee_file, call.callee) not in training_functions
+        is_nested = _outer_function(call.callee) == call.function
+        if (call.file, call.function) in steps and is_helper and not is_nested and call.share > _MIN_HELPER_SHARE:
             count = round(call.share * looks)
             yield HotLine("training", call.file, call.line, call.function, count, call.share)
 
 
 def _training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
-    """Give the functions that are a part of training, or call one, by what was sampled in them."""
-    every = tuple(calls)
-    return with_callers({(one.called_file, one.called) for one in every if _trains(one)}, every)
+    """Return the functions that are a part of training, or call one, by what was sampled in them."""
+    all_calls = tuple(calls)
+    return add_callers({(call.callee_file, call.callee) for call in all_calls if _is_training(call)}, all_calls)
 
 
-def with_callers(known: set[tuple[str, str]], calls: Sequence[CallLine]) -> set[tuple[str, str]]:
-    """Give functions (file and name), and all that call them, or one that does."""
+def add_callers(functions: set[tuple[str, str]], calls: Sequence[CallLine]) -> set[tuple[str, str]]:
+    """Return functions (file and name), and all that call them, or one that does."""
     while True:
         callers = {
-            (one.file, one.function) for one in calls if (one.called_file, one.called) in known
+            (call.file, call.function) for call in calls if (call.callee_file, call.callee) in functions
         }
-        if callers <= known:
-            return known
-        known = known | callers
+        if callers <= functions:
+            return functions
+        functions = functions | callers
 
 
-def _trains(call: CallLine) -> bool:
-    """Tell whether a line calls a part of training; a name of a step or a pass is one anywhere."""
-    file = call.called_file.replace("\\", "/")
-    name = call.called.rpartition(".")[2]
-    return any(part in file for part in _TRAINS) or name in _PARTS
+def _is_training(call: CallLine) -> bool:
+    """Return whether a line calls a part of training; a name of a step or a pass is one anywhere."""
+    file = call.callee_file.replace("\\", "/")
+    name = call.callee.rpartition(".")[2]
+    return any(pattern in file for pattern in _TRAINING_FILES) or name in _TRAINING_CALLS
 
 
-def _outer(function: str) -> str:
-    """Give the function that a comprehension is written in."""
+def _outer_function(function: str) -> str:
+    """Return the function that a comprehension is written in."""
     for name in _INNER:
         function = function.replace(name, "")
     return function
 
 
-def _blocks(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
-    """Give lines that follow one another together, such as those of a loop."""
-    ordered = sorted(
-        (one for one in lines if one.share >= _LEAST), key=lambda one: (one.file, one.line)
+def _group_lines(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
+    """Return lines that follow one another together, such as those of a loop."""
+    sorted_lines = sorted(
+        (line for line in lines if line.share >= _MIN_LINE_SHARE), key=lambda line: (line.file, line.line)
     )
     block: list[HotLine] = []
-    for line in ordered:
+    for line in sorted_lines:
         if block and (line.file != block[-1].file or line.line > block[-1].line + 1):
             yield block
             block = []
@@ -168,9 +168,9 @@ def _blocks(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
         yield block
 
 
-def _line(block: list[HotLine], whole: int) -> StepLine:
-    """Give lines with their share of all looks at the thread."""
-    top = max(block, key=lambda one: one.share)
-    where = Where(top.file, top.line, _outer(top.function))
-    share = share_of(sum(one.share for one in block), whole)
-    return StepLine(where, share, sum(one.count for one in block))
+def _merge_lines(block: list[HotLine], looks: int) -> StepLine:
+    """Return lines with their share of all looks at the thread."""
+    top = max(block, key=lambda line: line.share)
+    location = Location(top.file, top.line, _outer_function(top.function))
+    share = estimate_share(sum(line.share for line in block), looks)
+    return StepLine(location, share, sum(line.count for line in block))

@@ -24,58 +24,58 @@ from gapless.model.tables import Operator
 from gapless.model.work import Work
 from gapless.replay.roofline import MATH
 
-AT_HOME: Final = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-BY_WORKERS: Final = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+IN_PROCESS_ITERATOR: Final = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+WORKER_ITERATOR: Final = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 _STEP: Final = re.compile(r"^Optimizer\.step#(?P<name>.+)\.step$")
 _NODE: Final = "autograd::engine::evaluate_function: "
 _LEAF_NODE: Final = "AccumulateGrad"
 _REDUCER: Final = "DistributedDataParallel.forward"
 _COMPILED: Final = re.compile(r"^(Torch-Compiled Region|CompiledFxGraph|CompiledFunction)")
 _CONVOLUTION: Final = re.compile(r"^aten::.*conv")
-_OFTEN: Final = 0.5  # of the steps: what hands out a batch in fewer of them feeds no training
-_HALVES: Final = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
-_MOSTLY: Final = 0.5  # of the time of products, of that of convolutions
-_ROUND: Final = 0.01
+_MIN_STEP_SHARE: Final = 0.5  # of the steps: what hands out a batch in fewer of them feeds no training
+_HALF_DTYPES: Final = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
+_MIN_TIME_SHARE: Final = 0.5  # of the time of products, of that of convolutions
+_MAX_DEVIATION: Final = 0.01
 _FUSED: Final = re.compile(r"^aten::_fused_")
 _FOREACH: Final = re.compile(r"^aten::_foreach_")
 _VERSION: Final = re.compile(r"^(\d+)\.(\d+)")
-_ITS_OWN: Final = frozenset(
+_TORCH_OPTIMIZERS: Final = frozenset(
     {"Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "LBFGS", "NAdam", "RAdam"}
     | {"RMSprop", "Rprop", "SGD"}
 )  # classes of torch.optim; a class of another package may have the same name
 
 
-def traced(study: Study) -> Facts:
-    """Give what the tables of a foreign trace tell of its run."""
-    device = _device(study)
+def infer_facts(study: Study) -> Facts:
+    """Return what the tables of a foreign trace tell of its run."""
+    device = _name_device(study)
     return Facts(
-        world=_world(study),
-        machine=_machine(study, device),
-        loaders=_loaders(study),
-        optimizers=_optimizers(study, device),
-        models=_models(study, device),
-        parallel=(Parallel("ddp", None, {}),) if _calls(study, _REDUCER) else (),
-        calls=_counted(study),
+        world=_infer_world(study),
+        machine=_infer_machine(study, device),
+        loaders=_infer_loaders(study),
+        optimizers=_infer_optimizers(study, device),
+        models=_infer_models(study, device),
+        parallel=(Parallel("ddp", None, {}),) if _count_calls(study, _REDUCER) else (),
+        calls=_count_torch_calls(study),
         inferred=True,
     )
 
 
-def _calls(study: Study, name: str) -> int:
-    return sum(one.calls for one in study.tables.operators if one.name == name)
+def _count_calls(study: Study, name: str) -> int:
+    return sum(operator.calls for operator in study.tables.operators if operator.name == name)
 
 
 def _per_step(study: Study, calls: float) -> float:
     return calls / study.account.steps if study.account.steps else 0.0
 
 
-def _device(study: Study) -> str | None:
+def _name_device(study: Study) -> str | None:
     """Name the device that was at work; ``None`` where none was, whatever the machine has."""
-    if all(one.row.device is None for one in study.account.rows):
+    if all(row.row.device is None for row in study.account.rows):
         return None
     return study.run.device or "a device"
 
 
-def _machine(study: Study, device: str | None) -> Machine:
+def _infer_machine(study: Study, device: str | None) -> Machine:
     return Machine(
         cpus=None,
         intra_op_threads=None,
@@ -89,10 +89,10 @@ def _machine(study: Study, device: str | None) -> Machine:
     )
 
 
-def _world(study: Study) -> World:
+def _infer_world(study: Study) -> World:
     ranks = study.run.world or len(study.run.ranks) or 1
-    known = dict(study.run.versions)
-    version = _VERSION.match(known.get("torch") or known.get("pytorch") or "")
+    versions = dict(study.run.versions)
+    version = _VERSION.match(versions.get("torch") or versions.get("pytorch") or "")
     steps = study.account.steps or 0
     return World(
         ranks=ranks,
@@ -104,38 +104,38 @@ def _world(study: Study) -> World:
     )
 
 
-def _nodes(study: Study) -> Iterable[Operator]:
-    return (one for one in study.tables.operators if one.name.startswith(_NODE))
+def _select_nodes(study: Study) -> Iterable[Operator]:
+    return (operator for operator in study.tables.operators if operator.name.startswith(_NODE))
 
 
 def _has_single_pass(study: Study) -> bool:
-    """Tell whether a step has one backward pass: then some node of its graph runs once a step.
+    """Return whether a step has one backward pass: then some node of its graph runs once a step.
 
     In several passes each node runs as often as there are passes at least.
     """
-    rates = [_per_step(study, one.calls) for one in _nodes(study)]
-    return any(abs(rate - 1) <= _ROUND for rate in rates)
+    rates = [_per_step(study, node.calls) for node in _select_nodes(study)]
+    return any(abs(rate - 1) <= _MAX_DEVIATION for rate in rates)
 
 
-def _loaders(study: Study) -> tuple[Loader, ...]:
-    kinds = ((AT_HOME, 0), (BY_WORKERS, NOT_COUNTED))
+def _infer_loaders(study: Study) -> tuple[Loader, ...]:
+    iterators = ((IN_PROCESS_ITERATOR, 0), (WORKER_ITERATOR, NOT_COUNTED))
     return tuple(
-        _loader(study, number, workers, rows)
-        for number, (name, workers) in enumerate(kinds)
-        if (rows := [one for one in study.tables.operators if one.name == name])
+        _infer_loader(study, number, workers, rows)
+        for number, (name, workers) in enumerate(iterators)
+        if (rows := [operator for operator in study.tables.operators if operator.name == name])
     )
 
 
-def _loader(study: Study, number: int, workers: int, rows: Sequence[Operator]) -> Loader:
-    calls = sum(one.calls for one in rows)
-    copied = [one for one in study.tables.copies if one.direction == "HtoD"]
+def _infer_loader(study: Study, number: int, workers: int, rows: Sequence[Operator]) -> Loader:
+    calls = sum(row.calls for row in rows)
+    copies = [copy for copy in study.tables.copies if copy.direction == "HtoD"]
     return Loader(
         id=number,
-        where=None,
+        location=None,
         batch_size=None,
         num_workers=workers,
         prefetch_factor=None,
-        pin_memory=any(one.memory == "pinned" for one in copied),
+        pin_memory=any(copy.memory == "pinned" for copy in copies),
         persistent_workers=False,
         in_order=None,
         shuffle=False,
@@ -143,10 +143,10 @@ def _loader(study: Study, number: int, workers: int, rows: Sequence[Operator]) -
         dataset="a data set",
         length=None,
         start_method=None,
-        trains=_per_step(study, calls) >= _OFTEN if study.account.steps else None,
+        trains=_per_step(study, calls) >= _MIN_STEP_SHARE if study.account.steps else None,
         iterations=1,
         batches=calls,
-        waited_ns=sum(one.host_total_ns for one in rows),
+        waited_ns=sum(row.host_total_ns for row in rows),
         random=None,
         blocked=None,
         batch_bytes=None,
@@ -157,82 +157,82 @@ def _loader(study: Study, number: int, workers: int, rows: Sequence[Operator]) -
     )
 
 
-def _optimizers(study: Study, device: str | None) -> tuple[Optimizer, ...]:
-    """Give the optimizers that stepped, by class; how they step where there is but one."""
-    found: dict[str, int] = {}
-    for one in study.tables.operators:
-        named = _STEP.match(one.name)
-        if named is not None:
-            found[named["name"]] = found.get(named["name"], 0) + one.calls
-    alone = len(found) == 1
-    names = [one.name for one in study.tables.operators]
-    fused, foreach = (any(map(way.match, names)) for way in (_FUSED, _FOREACH))
+def _infer_optimizers(study: Study, device: str | None) -> tuple[Optimizer, ...]:
+    """Return the optimizers that stepped, by class; how they step where there is but one."""
+    calls_by_class: dict[str, int] = {}
+    for operator in study.tables.operators:
+        match = _STEP.match(operator.name)
+        if match is not None:
+            calls_by_class[match["name"]] = calls_by_class.get(match["name"], 0) + operator.calls
+    is_single = len(calls_by_class) == 1
+    names = [operator.name for operator in study.tables.operators]
+    has_fused, has_foreach = (any(map(pattern.match, names)) for pattern in (_FUSED, _FOREACH))
     return tuple(
         Optimizer(
             id=number,
-            where=None,
-            name=f"torch.optim.{name.lower()}.{name}" if name in _ITS_OWN else name,
-            foreach=(foreach and not fused) if alone else None,
-            fused=fused if alone else None,
-            tensors=_tensors(study) if alone else None,
+            location=None,
+            name=f"torch.optim.{name.lower()}.{name}" if name in _TORCH_OPTIMIZERS else name,
+            foreach=(has_foreach and not has_fused) if is_single else None,
+            fused=has_fused if is_single else None,
+            tensors=_count_tensors(study) if is_single else None,
             calls=calls,
             device="cuda" if device else "cpu",
         )
-        for number, (name, calls) in enumerate(found.items())
+        for number, (name, calls) in enumerate(calls_by_class.items())
     )
 
 
-def _tensors(study: Study) -> int | None:
+def _count_tensors(study: Study) -> int | None:
     """Count the tensors that a step's backward pass gives gradients; ``None``: not known.
 
     Where there are several passes a step, it gives them several times.
     """
-    given = sum(one.calls for one in _nodes(study) if one.name.endswith(_LEAF_NODE))
-    return round(_per_step(study, given)) or None if _has_single_pass(study) else None
+    n_gradients = sum(node.calls for node in _select_nodes(study) if node.name.endswith(_LEAF_NODE))
+    return round(_per_step(study, n_gradients)) or None if _has_single_pass(study) else None
 
 
-def _models(study: Study, device: str | None) -> tuple[Model, ...]:
-    """Give the model that was computed with, if inputs were recorded: else nothing is known."""
+def _infer_models(study: Study, device: str | None) -> tuple[Model, ...]:
+    """Return the model that was computed with, if inputs were recorded: else nothing is known."""
     work = study.work
-    if not any(one.dtype for one in work):
+    if not any(row.dtype for row in work):
         return ()
-    images = [one for one in work if _CONVOLUTION.match(one.operator) and not one.backward]
-    known = [one for one in images if one.channels_first is not None]
+    convolutions = [row for row in work if _CONVOLUTION.match(row.operator) and not row.backward]
+    laid_out_rows = [row for row in convolutions if row.channels_first is not None]
     return (
         Model(
             id=0,
-            where=None,
+            location=None,
             name="the model",
             parameters=None,
-            dtype=_format(work),
+            dtype=_find_half_dtype(work),
             device="cuda" if device else "cpu",
-            channels_last=_share(known, [one for one in known if not one.channels_first]),
-            convolutions=round(_per_step(study, sum(one.calls for one in images))),
-            compiled=any(_COMPILED.match(one.name) for one in study.tables.operators),
-            checkpoints=True if any(one.again for one in work) else None,
+            channels_last=_is_most(laid_out_rows, [row for row in laid_out_rows if not row.channels_first]),
+            convolutions=round(_per_step(study, sum(row.calls for row in convolutions))),
+            compiled=any(_COMPILED.match(operator.name) for operator in study.tables.operators),
+            checkpoints=True if any(row.again for row in work) else None,
         ),
     )
 
 
-def _share(every: Sequence[Work], some: Sequence[Work]) -> bool | None:
-    """Tell whether some work is most of a kind's; ``None`` where there is none of that kind."""
-    whole = sum(one.ns for one in every)
-    return sum(one.ns for one in some) >= _MOSTLY * whole if whole else None
+def _is_most(rows: Sequence[Work], selected: Sequence[Work]) -> bool | None:
+    """Return whether some work is most of a kind's; ``None`` where there is none of that kind."""
+    total_ns = sum(row.ns for row in rows)
+    return sum(row.ns for row in selected) >= _MIN_TIME_SHARE * total_ns if total_ns else None
 
 
-def _format(work: Sequence[Work]) -> str | None:
-    """Give the format of 16 bits in which most products are computed; ``None``: in none."""
-    products = [one for one in work if one.leaf in MATH and one.dtype]
-    for dtype, name in _HALVES.items():
-        if _share(products, [one for one in products if one.dtype == dtype]):
+def _find_half_dtype(work: Sequence[Work]) -> str | None:
+    """Return the format of 16 bits in which most products are computed; ``None``: in none."""
+    products = [row for row in work if row.leaf in MATH and row.dtype]
+    for dtype, name in _HALF_DTYPES.items():
+        if _is_most(products, [row for row in products if row.dtype == dtype]):
             return name
     return None
 
 
-def _counted(study: Study) -> dict[str, int]:
+def _count_torch_calls(study: Study) -> dict[str, int]:
     """Count calls of torch's that stacks show; empty without stacks."""
     lines = study.tables.lines
     if not lines:
         return {}
-    emptied = [one for one in lines if one.function == "empty_cache" and "torch" in one.file]
-    return {"empty_cache": sum(one.calls for one in emptied)}
+    cache_lines = [line for line in lines if line.function == "empty_cache" and "torch" in line.file]
+    return {"empty_cache": sum(line.calls for line in cache_lines)}

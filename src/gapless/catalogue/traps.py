@@ -5,55 +5,55 @@ from typing import Final
 from gapless.model.edit import Applicability
 from gapless.model.facts import Facts, Loader
 
-PREFETCH: Final = 2  # what torch prefetches for each worker, unless it is told otherwise
-_OTHERWISE: Final = (3, 14)  # the Python that forks no more by default
+DEFAULT_PREFETCH: Final = 2  # what torch prefetches for each worker, unless it is told otherwise
+_FORKSERVER_SINCE: Final = (3, 14)  # the Python that forks no more by default
 _GIB: Final = 1 << 30
 
 
-def workers(facts: Facts, loader: Loader, many: int, prefetch: int | None = None) -> str | None:
-    """Give why a loader must not have so many workers; ``None``: nothing is known against it."""
-    if many == 0:
+def find_workers_trap(facts: Facts, loader: Loader, n_workers: int, prefetch: int | None = None) -> str | None:
+    """Return why a loader must not have so many workers; ``None``: nothing is known against it."""
+    if n_workers == 0:
         return None
-    if loader.iterable and many > 1 and loader.asks_worker_info is False:
+    if loader.iterable and n_workers > 1 and loader.asks_worker_info is False:
         return (
-            f"{short(loader.dataset)} is an IterableDataset that never asks get_worker_info(): "
-            f"each of {many} workers would give every sample once"
+            f"{short_name(loader.dataset)} is an IterableDataset that never asks get_worker_info(): "
+            f"each of {n_workers} workers would give every sample once"
         )
     python = facts.world.python
-    started = loader.start_method or ("forkserver" if python and python >= _OTHERWISE else "fork")
-    if loader.num_workers == 0 and started != "fork" and loader.picklable is False:
+    start_method = loader.start_method or ("forkserver" if python and python >= _FORKSERVER_SINCE else "fork")
+    if loader.num_workers == 0 and start_method != "fork" and loader.picklable is False:
         return (
-            f"workers are started by {started}, and {short(loader.dataset)} or its collate "
+            f"workers are started by {start_method}, and {short_name(loader.dataset)} or its collate "
             "function cannot be pickled for them (a lambda, a local class, an open file, a lock, "
             "a generator)"
         )
-    if loader.num_workers == 0 and started == "fork" and loader.cuda_in_dataset:
+    if loader.num_workers == 0 and start_method == "fork" and loader.cuda_in_dataset:
         return (
-            f"{short(loader.dataset)} names CUDA, which cannot be used in a forked worker: "
+            f"{short_name(loader.dataset)} names CUDA, which cannot be used in a forked worker: "
             "move to the device in the training loop"
         )
-    return crowded(facts, loader, many, prefetch or loader.prefetch_factor or PREFETCH)
+    return find_memory_trap(facts, loader, n_workers, prefetch or loader.prefetch_factor or DEFAULT_PREFETCH)
 
 
-def crowded(facts: Facts, loader: Loader, many: int, prefetch: int) -> str | None:
-    """Give why batches that wait would not fit into memory; ``None``: they do, or it is unknown."""
+def find_memory_trap(facts: Facts, loader: Loader, n_workers: int, prefetch: int) -> str | None:
+    """Return why batches that wait would not fit into memory; ``None``: they do, or it is unknown."""
     if loader.batch_bytes is None:
         return None
     ranks = facts.world.local_ranks or facts.world.ranks
-    need = many * prefetch * loader.batch_bytes * ranks
-    each = f"{many} workers × {prefetch} batches of {size(loader.batch_bytes)}"
-    each += f" × {ranks} processes" if ranks > 1 else ""
-    for have, where in (
+    needed_bytes = n_workers * prefetch * loader.batch_bytes * ranks
+    batches = f"{n_workers} workers × {prefetch} batches of {format_bytes(loader.batch_bytes)}"
+    batches += f" × {ranks} processes" if ranks > 1 else ""
+    for available_bytes, pool in (
         (facts.machine.shm_bytes, "free in /dev/shm"),
         (facts.machine.memory_bytes, "of memory available"),
     ):
-        if have is not None and need > have:
-            return f"{each} are {size(need)}, and {size(have)} are {where}"
+        if available_bytes is not None and needed_bytes > available_bytes:
+            return f"{batches} are {format_bytes(needed_bytes)}, and {format_bytes(available_bytes)} are {pool}"
     return None
 
 
-def randomness(loader: Loader) -> tuple[Applicability, str | None]:
-    """Give what another number of workers changes of the samples, and the sentence on it."""
+def judge_randomness(loader: Loader) -> tuple[Applicability, str | None]:
+    """Return what another number of workers changes of the samples, and the sentence on it."""
     if loader.iterable and loader.asks_worker_info is None:
         return (
             Applicability.RISKY,
@@ -62,7 +62,7 @@ def randomness(loader: Loader) -> tuple[Applicability, str | None]:
     if loader.iterable:
         return Applicability.EQUIVALENT, "samples come in another order"
     if loader.random is False:
-        return Applicability.SAME, None
+        return Applicability.IDENTICAL, None
     if loader.random is None:
         return (
             Applicability.EQUIVALENT,
@@ -71,13 +71,13 @@ def randomness(loader: Loader) -> tuple[Applicability, str | None]:
     return Applicability.EQUIVALENT, "each worker draws from a random stream of its own"
 
 
-def short(name: str) -> str:
-    """Give the last part of a qualified name."""
+def short_name(name: str) -> str:
+    """Return the last part of a qualified name."""
     return name.rpartition(".")[2]
 
 
-def size(count: int) -> str:
-    """Give bytes for people."""
+def format_bytes(count: int) -> str:
+    """Return bytes for people."""
     for unit, scale in (("GiB", _GIB), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= scale:
             return f"{count / scale:.1f} {unit}"

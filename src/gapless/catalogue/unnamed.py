@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-from gapless.catalogue.choosing import at, loaders, public
-from gapless.catalogue.declare import Fix, Option, is_nothing, worst
-from gapless.catalogue.listing import find
-from gapless.catalogue.pages import described
-from gapless.catalogue.parsing import parse
+from gapless.catalogue.choosing import is_at_line, select_loaders, public_name
+from gapless.catalogue.declare import Fix, Option, changes_nothing, worst_applicability
+from gapless.catalogue.listing import find_fix
+from gapless.catalogue.pages import describe_edit
+from gapless.catalogue.parsing import parse_setting
 from gapless.catalogue.targets import ARGUMENTS, DDP, LOADER, OPTIMIZERS
 from gapless.model.edit import (
     Applicability,
@@ -21,12 +21,12 @@ from gapless.model.edit import (
     SetGlobal,
     Skip,
     Value,
-    Where,
+    Location,
 )
 from gapless.model.facts import Facts
 
 # Which fix decides on a setting: its name, and whether it takes the value.
-_LOADERS: Final[dict[str, tuple[str, Callable[[Value], bool]]]] = {
+_LOADER_FIXES: Final[dict[str, tuple[str, Callable[[Value], bool]]]] = {
     "num_workers": ("more-workers", lambda value: type(value) is int),
     "prefetch_factor": ("prefetch", lambda value: type(value) is int),
     "batch_size": ("batch-size", lambda value: type(value) is int),
@@ -34,9 +34,9 @@ _LOADERS: Final[dict[str, tuple[str, Callable[[Value], bool]]]] = {
     "persistent_workers": ("persistent-workers", lambda value: value is True),
     "in_order": ("out-of-order", lambda value: value is False),
 }
-_FAST: Final = {"foreach", "fused", "capturable"}  # what an optimizer has for speed alone
-_HARMLESS: Final = {LOADER: {*_LOADERS, "timeout", "pin_memory_device"}, DDP: {*ARGUMENTS[DDP]}}
-_MEANT: Final = {
+_SPEED_ARGUMENTS: Final = {"foreach", "fused", "capturable"}  # what an optimizer has for speed alone
+_HARMLESS_ARGUMENTS: Final = {LOADER: {*_LOADER_FIXES, "timeout", "pin_memory_device"}, DDP: {*ARGUMENTS[DDP]}}
+_MEANINGFUL_SETTINGS: Final = {
     "torch.autograd.set_detect_anomaly",
     "numpy.random.seed",
     "random.seed",
@@ -47,157 +47,157 @@ _MEANT: Final = {
     "torch.set_default_dtype",
     "torch.use_deterministic_algorithms",
 }
-_SETTINGS: Final[dict[tuple[str, Value], str]] = {
+_SETTING_FIXES: Final[dict[tuple[str, Value], str]] = {
     ("torch.backends.cudnn.benchmark", True): "cudnn-benchmark",
     ("torch.backends.cuda.matmul.allow_tf32", True): "tf32",
     ("torch.set_float32_matmul_precision", "high"): "tf32",
 }
-_SKIPS: Final = {
+_SKIP_FIXES: Final = {
     "torch.cuda.empty_cache": "no-empty-cache",
     "torch.cuda.synchronize": "no-synchronize",
 }
-_THREADS: Final = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}
-_TORCHS: Final = {f"torch.optim.{one}" for one in OPTIMIZERS}
-_UNKNOWN: Final = "what else it changes is not known"
+_THREAD_VARIABLES: Final = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}
+_TORCH_OPTIMIZERS: Final = {f"torch.optim.{name}" for name in OPTIMIZERS}
+_UNKNOWN_RISK: Final = "what else it changes is not known"
 
 
-def propose(text: str, facts: Facts, *, override: bool = False) -> Proposal:
-    """Give what ``--set`` of this text would change of a run, or why not. Raises ``UsageError``."""
-    edit = _placed(parse(text, facts), facts)
+def propose_setting(text: str, facts: Facts, *, override: bool = False) -> Proposal:
+    """Return what ``--set`` of this text would change of a run, or why not. Raises ``UsageError``."""
+    edit = _resolve_line(parse_setting(text, facts), facts)
     option = Option(override=override)
-    judged = _judged(edit, facts, option)
-    given = next((one for one in judged if one.refused is not None), None)
-    whole = Proposal(text, described(edit), (), Applicability.RISKY)
-    if given is not None:
-        return replace(whole, refused=given.refused, where=given.where)
-    changing = [one for one in judged if not is_nothing(one)]
-    if not changing:
-        why = "; ".join(dict.fromkeys(one.summary for one in judged))
-        return replace(whole, summary=why, applicability=Applicability.SAME)
+    proposals = _judge_edit(edit, facts, option)
+    refusal = next((proposal for proposal in proposals if proposal.refused is not None), None)
+    combined = Proposal(text, describe_edit(edit), (), Applicability.RISKY)
+    if refusal is not None:
+        return replace(combined, refused=refusal.refused, location=refusal.location)
+    effective = [proposal for proposal in proposals if not changes_nothing(proposal)]
+    if not effective:
+        reason = "; ".join(dict.fromkeys(proposal.summary for proposal in proposals))
+        return replace(combined, summary=reason, applicability=Applicability.IDENTICAL)
     return replace(
-        whole,
-        edits=_edits(edit, changing),
-        applicability=worst(*(one.applicability for one in changing)),
-        risk="; ".join(dict.fromkeys(one.risk for one in changing if one.risk)) or None,
+        combined,
+        edits=_combine_edits(edit, effective),
+        applicability=worst_applicability(*(proposal.applicability for proposal in effective)),
+        risk="; ".join(dict.fromkeys(proposal.risk for proposal in effective if proposal.risk)) or None,
     )
 
 
-def _placed(edit: Edit, facts: Facts) -> Edit:
-    """Give the edit with its line as the run recorded it: "train.py:41" in full."""
+def _resolve_line(edit: Edit, facts: Facts) -> Edit:
+    """Return the edit with its line as the run recorded it: "train.py:41" in full."""
     if not isinstance(edit, SetArgument | Skip) or edit.where is None:
         return edit
-    things = (*facts.loaders, *facts.optimizers, *facts.models, *facts.parallel)
-    asked = _text(edit.where)
-    found = next((one.where for one in things if at(one.where, asked)), None)
-    if found is None and isinstance(edit, SetArgument) and edit.target == LOADER and facts.loaders:
-        loaders(facts, Option(where=asked))  # says where there are some
-    return edit if found is None else msgspec.structs.replace(edit, where=found)
+    targets = (*facts.loaders, *facts.optimizers, *facts.models, *facts.parallel)
+    line_ref = _format_line_ref(edit.where)
+    location = next((target.location for target in targets if is_at_line(target.location, line_ref)), None)
+    if location is None and isinstance(edit, SetArgument) and edit.target == LOADER and facts.loaders:
+        select_loaders(facts, Option(line_ref=line_ref))  # says where there are some
+    return edit if location is None else msgspec.structs.replace(edit, where=location)
 
 
-def _edits(edit: Edit, judged: list[Proposal]) -> tuple[Edit, ...]:
-    """Give the edit itself, and what a fix does beside it (no workers: no prefetching)."""
-    beside = [one for proposal in judged for one in proposal.edits if not _same(one, edit)]
-    return (edit, *dict.fromkeys(beside))
+def _combine_edits(edit: Edit, proposals: list[Proposal]) -> tuple[Edit, ...]:
+    """Return the edit itself, and what a fix does beside it (no workers: no prefetching)."""
+    extra_edits = [extra for proposal in proposals for extra in proposal.edits if not _is_same_setting(extra, edit)]
+    return (edit, *dict.fromkeys(extra_edits))
 
 
-def _same(one: Edit, other: Edit) -> bool:
-    if isinstance(one, SetArgument) and isinstance(other, SetArgument):
-        return one.name == other.name
-    return type(one) is type(other)
+def _is_same_setting(edit: Edit, judged: Edit) -> bool:
+    if isinstance(edit, SetArgument) and isinstance(judged, SetArgument):
+        return edit.name == judged.name
+    return type(edit) is type(judged)
 
 
-def _judged(edit: Edit, facts: Facts, option: Option) -> tuple[Proposal, ...]:
-    """Give what fixes say of the edit, one for each thing that it is about."""
+def _judge_edit(edit: Edit, facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Return what fixes say of the edit, one for each thing that it is about."""
     match edit:
         case SetArgument():
-            return _of_argument(edit, facts, option)
+            return _judge_argument(edit, facts, option)
         case SetGlobal():
-            return _global(edit, facts, option)
-        case Skip() if edit.every is None and edit.target in _SKIPS:
-            return find(_SKIPS[edit.target])(facts, option)
-        case SetEnv() if edit.name in _THREADS:
-            return (_plain(edit, Applicability.EQUIVALENT, "sums are made in another order"),)
+            return _judge_global(edit, facts, option)
+        case Skip() if edit.every is None and edit.target in _SKIP_FIXES:
+            return find_fix(_SKIP_FIXES[edit.target])(facts, option)
+        case SetEnv() if edit.name in _THREAD_VARIABLES:
+            return (_propose_edit(edit, Applicability.EQUIVALENT, "sums are made in another order"),)
         case _:
-            return (_plain(edit, Applicability.RISKY, _UNKNOWN),)
+            return (_propose_edit(edit, Applicability.RISKY, _UNKNOWN_RISK),)
 
 
-def _of_argument(edit: SetArgument, facts: Facts, option: Option) -> tuple[Proposal, ...]:
-    found: tuple[Proposal, ...] = ()
+def _judge_argument(edit: SetArgument, facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    proposals: tuple[Proposal, ...] = ()
     if edit.target == LOADER:
-        found = _of_loaders(edit, facts, option)
+        proposals = _judge_loaders(edit, facts, option)
     elif edit.name in {"foreach", "fused"} and edit.value is True:
-        found = _of_optimizers(edit, facts, option)
+        proposals = _judge_optimizers(edit, facts, option)
     elif edit.name == "set_to_none" and edit.value is True:
-        found = find("set-to-none")(facts, option)
-    return found or (_argument(edit, option),)
+        proposals = find_fix("set-to-none")(facts, option)
+    return proposals or (_judge_other_argument(edit, option),)
 
 
-def _of_loaders(edit: SetArgument, facts: Facts, option: Option) -> tuple[Proposal, ...]:
+def _judge_loaders(edit: SetArgument, facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Ask for each loader that is meant: without a line those of evaluations are, too."""
-    name, takes = _LOADERS.get(edit.name, ("", _never))
-    meant = [one for one in facts.loaders if edit.where is None or at(one.where, _text(edit.where))]
-    if not takes(edit.value) or not meant:
+    name, accepts = _LOADER_FIXES.get(edit.name, ("", _accepts_none))
+    targets = [target for target in facts.loaders if edit.where is None or is_at_line(target.location, _format_line_ref(edit.where))]
+    if not accepts(edit.value) or not targets:
         return ()
-    one, value = find(name), str(edit.value)
-    asked = replace(option, value=None if one.value is None else value)
+    fix, value = find_fix(name), str(edit.value)
+    fix_option = replace(option, value=None if fix.value is None else value)
     return tuple(
         proposal
-        for loader in meant
-        for proposal in one(replace(facts, loaders=(replace(loader, trains=True),)), asked)
+        for loader in targets
+        for proposal in fix(replace(facts, loaders=(replace(loader, trains=True),)), fix_option)
     )
 
 
-def _of_optimizers(edit: SetArgument, facts: Facts, option: Option) -> tuple[Proposal, ...]:
+def _judge_optimizers(edit: SetArgument, facts: Facts, option: Option) -> tuple[Proposal, ...]:
     kind = edit.target.rpartition(".")[2]
-    meant = tuple(
-        one
-        for one in facts.optimizers
-        if one.name.rpartition(".")[2] == kind
-        and (edit.where is None or at(one.where, _text(edit.where)))
+    targets = tuple(
+        target
+        for target in facts.optimizers
+        if target.name.rpartition(".")[2] == kind
+        and (edit.where is None or is_at_line(target.location, _format_line_ref(edit.where)))
     )
-    fix: Fix = find(edit.name)
-    if meant:
-        return fix(replace(facts, optimizers=meant), option)
-    names = [public(one.name) for one in facts.optimizers]
-    if names and edit.target in _TORCHS and all(one in _TORCHS for one in names):
-        have = " and ".join(dict.fromkeys(one.rpartition(".")[2] for one in names))
-        return (_refused(edit, f"no {kind} was seen: the run's optimizer is {have}"),)
+    fix: Fix = find_fix(edit.name)
+    if targets:
+        return fix(replace(facts, optimizers=targets), option)
+    names = [public_name(optimizer.name) for optimizer in facts.optimizers]
+    if names and edit.target in _TORCH_OPTIMIZERS and all(name in _TORCH_OPTIMIZERS for name in names):
+        class_names = " and ".join(dict.fromkeys(name.rpartition(".")[2] for name in names))
+        return (_refuse_edit(edit, f"no {kind} was seen: the run's optimizer is {class_names}"),)
     return ()
 
 
-def _argument(edit: SetArgument, option: Option) -> Proposal:
+def _judge_other_argument(edit: SetArgument, option: Option) -> Proposal:
     """Judge an argument that no fix knows: one that carries meaning needs ``--override``."""
-    optimizer = edit.target in _TORCHS
-    carries = edit.name not in _HARMLESS.get(edit.target, {edit.name})
-    if carries or (optimizer and edit.name not in _FAST):
+    is_optimizer = edit.target in _TORCH_OPTIMIZERS
+    has_meaning = edit.name not in _HARMLESS_ARGUMENTS.get(edit.target, {edit.name})
+    if has_meaning or (is_optimizer and edit.name not in _SPEED_ARGUMENTS):
         if not option.override:
-            return _refused(edit, f"{edit.name} carries meaning; --override changes it")
-        return _plain(edit, Applicability.MANUAL, "another optimisation problem")
-    return _plain(edit, Applicability.RISKY, _UNKNOWN)
+            return _refuse_edit(edit, f"{edit.name} carries meaning; --override changes it")
+        return _propose_edit(edit, Applicability.MANUAL, "another optimisation problem")
+    return _propose_edit(edit, Applicability.RISKY, _UNKNOWN_RISK)
 
 
-def _global(edit: SetGlobal, facts: Facts, option: Option) -> tuple[Proposal, ...]:
-    fix = _SETTINGS.get((edit.target, edit.value))
+def _judge_global(edit: SetGlobal, facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    fix = _SETTING_FIXES.get((edit.target, edit.value))
     if fix is not None:
-        return find(fix)(facts, option)
+        return find_fix(fix)(facts, option)
     if edit.target == "torch.set_num_threads":
-        return find("intra-op-threads")(facts, replace(option, value=str(edit.value)))
-    if edit.target in _MEANT and not option.override:
-        return (_refused(edit, f"{edit.target} carries meaning; --override changes it"),)
-    return (_plain(edit, Applicability.RISKY, _UNKNOWN),)
+        return find_fix("intra-op-threads")(facts, replace(option, value=str(edit.value)))
+    if edit.target in _MEANINGFUL_SETTINGS and not option.override:
+        return (_refuse_edit(edit, f"{edit.target} carries meaning; --override changes it"),)
+    return (_propose_edit(edit, Applicability.RISKY, _UNKNOWN_RISK),)
 
 
-def _plain(edit: Edit, applicability: Applicability, risk: str) -> Proposal:
-    return Proposal("", described(edit), (edit,), applicability, risk)
+def _propose_edit(edit: Edit, applicability: Applicability, risk: str) -> Proposal:
+    return Proposal("", describe_edit(edit), (edit,), applicability, risk)
 
 
-def _refused(edit: Edit, why: str) -> Proposal:
-    return Proposal("", described(edit), (), Applicability.RISKY, None, why)
+def _refuse_edit(edit: Edit, reason: str) -> Proposal:
+    return Proposal("", describe_edit(edit), (), Applicability.RISKY, None, reason)
 
 
-def _text(where: Where) -> str:
-    return f"{where.file}:{where.line}"
+def _format_line_ref(location: Location) -> str:
+    return f"{location.file}:{location.line}"
 
 
-def _never(_value: Value) -> bool:
+def _accepts_none(_value: Value) -> bool:
     return False

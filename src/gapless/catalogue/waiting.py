@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from gapless.catalogue import ranked, windowed
-from gapless.catalogue.choosing import named
+from gapless.catalogue.choosing import name_line
 from gapless.catalogue.loading import percent
 from gapless.catalogue.ruling import Rule
-from gapless.model.change import Feed
-from gapless.model.edit import Where
+from gapless.model.change import LoaderChange
+from gapless.model.edit import Location
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 from gapless.model.study import IN_LOADING, Site
 from gapless.replay.service import HAND_OVER
 
-_LEAST: Final = 0.02  # of the step: below, a loader is hardly waited for
-_MOSTLY: Final = 0.6  # of the time in which a batch is asked for: then a function is what takes it
+_MIN_STEP_SHARE: Final = 0.02  # of the step: below, a loader is hardly waited for
+_MIN_FUNCTION_SHARE: Final = 0.6  # of the time in which a batch is asked for: then a function is what takes it
 _RECORD: Final = (
     "gapless run … records the training, and finds how many workers keep up, and which stage of "
     "making a batch is slow"
@@ -29,95 +29,95 @@ _RECORD: Final = (
 
 
 @dataclass(frozen=True)
-class Waiting:
+class BatchWait:
     """What a step stands still for a kind of loader, in ns, and for how many batches."""
 
     leaf: str
-    waited_ns: float
+    wait_ns: float
     batches: float  # a step
-    asked_ns: float  # of the host, in asking for them
+    request_ns: float  # of the host, in asking for them
 
     @property
     def each_ns(self) -> float:
-        """Give the wait for a batch."""
-        return self.waited_ns / self.batches if self.batches else 0.0
+        """Return the wait for a batch."""
+        return self.wait_ns / self.batches if self.batches else 0.0
 
 
-def waiting(seen: Seen, loader: Loader) -> Waiting | None:
-    """Give how long steps stand still for a loader of a trace; ``None``: hardly at all.
+def measure_wait(evidence: Evidence, loader: Loader) -> BatchWait | None:
+    """Return how long steps stand still for a loader of a trace; ``None``: hardly at all.
 
     Raises ``NotSeenError`` where the trace has no steps.
     """
     leaf = "idle.data.unstaged" if loader.num_workers else "idle.data.main"
-    many, step = windowed.steps(seen), seen.step_ns
-    waited = ranked.least(seen, leaf)  # what one rank waits for more is that rank's
-    if not step or waited < _LEAST * step or loader.trains is False:
+    n_steps, step_ns = windowed.count_steps(evidence), evidence.step_ns
+    wait_ns = ranked.min_rank_ns(evidence, leaf)  # what one rank waits for more is that rank's
+    if not step_ns or wait_ns < _MIN_STEP_SHARE * step_ns or loader.trains is False:
         return None
-    return Waiting(leaf, waited, loader.batches / many, loader.waited_ns / many)
+    return BatchWait(leaf, wait_ns, loader.batches / n_steps, loader.waited_ns / n_steps)
 
 
-def loss_at_home(this: Rule, seen: Seen, loader: Loader) -> Loss | None:
-    """Give that the training thread makes batches itself, where a trace shows that."""
-    found = None if loader.num_workers else waiting(seen, loader)
-    if found is None:
+def detect_own_loading(rule: Rule, evidence: Evidence, loader: Loader) -> Detection | None:
+    """Return that the training thread makes batches itself, where a trace shows that."""
+    wait = None if loader.num_workers else measure_wait(evidence, loader)
+    if wait is None:
         return None
-    inside, share = _inside(seen, found)
-    within = ""
-    if inside is not None:
-        place = named(Where(inside.file, inside.line, inside.function))
-        within = f", {percent(share)} of it in {inside.function} ({place})"
-    return this.loss(
-        f"The training process makes each batch itself, {windowed.of_step(seen, found.waited_ns)}"
-        f"{within}.",
-        Feed(loader.id),
-        where=_place(seen),
-        evidence=_evidence(found),
+    site, share = _find_inner_site(evidence, wait)
+    function_phrase = ""
+    if site is not None:
+        line_ref = name_line(Location(site.file, site.line, site.function))
+        function_phrase = f", {percent(share)} of it in {site.function} ({line_ref})"
+    return rule.detection(
+        f"The training process makes each batch itself, {windowed.format_step_part(evidence, wait.wait_ns)}"
+        f"{function_phrase}.",
+        LoaderChange(loader.id),
+        location=_find_asking_function(evidence),
+        measures=_measure_wait(wait),
         no_remedy=f"Workers make batches beside the step: DataLoader(…, num_workers=N). {_RECORD}.",
         inferred=True,
     )
 
 
-def loss_of_workers(this: Rule, seen: Seen, loader: Loader) -> Loss | None:
-    """Give that workers are late, where a trace shows that the training waits for them.
+def detect_late_workers(rule: Rule, evidence: Evidence, loader: Loader) -> Detection | None:
+    """Return that workers are late, where a trace shows that the training waits for them.
 
     What handing a batch over takes is no lateness.
     """
-    found = waiting(seen, loader) if loader.num_workers else None
-    if found is None or found.each_ns <= HAND_OVER.high:
+    wait = measure_wait(evidence, loader) if loader.num_workers else None
+    if wait is None or wait.each_ns <= HAND_OVER.high:
         return None
-    return this.loss(
+    return rule.detection(
         f"Workers make batches more slowly than the training uses them: it waits for them in "
-        f"{windowed.of_step(seen, found.waited_ns)}; how many "
+        f"{windowed.format_step_part(evidence, wait.wait_ns)}; how many "
         "workers there are the trace does not tell.",
-        Feed(loader.id),
-        where=_place(seen),
-        evidence=_evidence(found),
+        LoaderChange(loader.id),
+        location=_find_asking_function(evidence),
+        measures=_measure_wait(wait),
         no_remedy=f"More workers help if processors are free for them, else a cheaper sample. "
         f"{_RECORD}.",
         inferred=True,
     )
 
 
-def _evidence(found: Waiting) -> tuple[Measure, ...]:
+def _measure_wait(wait: BatchWait) -> tuple[Measure, ...]:
     return (
-        Measure("waiting for data, a step", found.waited_ns, "ns"),
-        Measure("batches asked for, a step", found.batches, ""),
-        Measure("asking for them on the host, a step", found.asked_ns, "ns"),
+        Measure("waiting for data, a step", wait.wait_ns, "ns"),
+        Measure("batches asked for, a step", wait.batches, ""),
+        Measure("asking for them on the host, a step", wait.request_ns, "ns"),
     )
 
 
-def _place(seen: Seen) -> Where | None:
-    """Give the user's function that asks for batches, where stacks tell."""
-    return windowed.site(seen, "idle.data.main", "idle.data.unstaged")
+def _find_asking_function(evidence: Evidence) -> Location | None:
+    """Return the user's function that asks for batches, where stacks tell."""
+    return windowed.find_calling_function(evidence, "idle.data.main", "idle.data.unstaged")
 
 
-def _inside(seen: Seen, found: Waiting) -> tuple[Site | None, float]:
-    """Give the innermost function that takes most of what batches take, and its share."""
-    whole = found.asked_ns * windowed.steps(seen)
-    most = [
-        one
-        for one in seen.study.sites
-        if one.name == IN_LOADING and whole and _MOSTLY * whole <= one.ns <= whole
+def _find_inner_site(evidence: Evidence, wait: BatchWait) -> tuple[Site | None, float]:
+    """Return the innermost function that takes most of what batches take, and its share."""
+    total_ns = wait.request_ns * windowed.count_steps(evidence)
+    candidates = [
+        site
+        for site in evidence.study.sites
+        if site.name == IN_LOADING and total_ns and _MIN_FUNCTION_SHARE * total_ns <= site.ns <= total_ns
     ]
-    inner = min(most, key=lambda one: one.ns, default=None)
-    return inner, inner.ns / whole if inner is not None else 0.0
+    inner = min(candidates, key=lambda site: site.ns, default=None)
+    return inner, inner.ns / total_ns if inner is not None else 0.0

@@ -8,29 +8,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from gapless.catalogue.ruling import NotSeenError
-from gapless.model.edit import Where
-from gapless.model.seen import Seen
+from gapless.catalogue.ruling import NotObservedError
+from gapless.model.edit import Location
+from gapless.model.seen import Evidence
 from gapless.model.tables import Operator
 
 
 @dataclass(frozen=True)
-class Calls:
+class CallStats:
     """Calls of some names: how many a step, how long on the host and on devices, in ns."""
 
     count: float
-    own_ns: float  # of the host, without what they called
+    self_ns: float  # of the host, without what they called
     host_ns: float
     device_ns: float
 
     @property
     def mean_ns(self) -> float:
-        """Give the host's time of a call; 0 where there are none."""
+        """Return the host's time of a call; 0 where there are none."""
         return self.host_ns / self.count if self.count else 0.0
 
 
 @dataclass(frozen=True)
-class Moved:
+class CopyStats:
     """Copies of one direction, a step; ``bytes``: ``None`` where some are not known."""
 
     count: float
@@ -39,7 +39,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Launched:
+class KernelStats:
     """Kernels of some busy leaves: how many a step, how long together and each, in ns."""
 
     count: float
@@ -47,105 +47,105 @@ class Launched:
 
     @property
     def mean_ns(self) -> float:
-        """Give a kernel's mean length; 0 where there are none."""
+        """Return a kernel's mean length; 0 where there are none."""
         return self.ns / self.count if self.count else 0.0
 
 
-def steps(seen: Seen) -> int:
+def count_steps(evidence: Evidence) -> int:
     """Count the steps that the tables are of: of all devices and ranks together.
 
     Raises ``NotSeenError`` where there are none.
     """
-    account = seen.study.account
+    account = evidence.study.account
     if not account.steps:
-        if seen.study.recorded is None:
-            raise NotSeenError("steps", "the trace shows no steps")
-        raise NotSeenError("windows", "no window of the profiler was kept")
+        if evidence.study.recorded is None:
+            raise NotObservedError("steps", "the trace shows no steps")
+        raise NotObservedError("windows", "no window of the profiler was kept")
     return account.steps
 
 
-def operators(seen: Seen, *patterns: str) -> tuple[Operator, ...]:
-    """Give the rows of the operators' table whose name matches one of some patterns."""
+def select_operators(evidence: Evidence, *patterns: str) -> tuple[Operator, ...]:
+    """Return the rows of the operators' table whose name matches one of some patterns."""
     return tuple(
-        one
-        for one in seen.study.tables.operators
-        if any(fnmatchcase(one.name, pattern) for pattern in patterns)
+        operator
+        for operator in evidence.study.tables.operators
+        if any(fnmatchcase(operator.name, pattern) for pattern in patterns)
     )
 
 
-def calls(seen: Seen, *patterns: str) -> Calls:
+def sum_calls(evidence: Evidence, *patterns: str) -> CallStats:
     """Sum the operators and calls whose names match, a step. Raises ``NotSeenError``."""
-    return summed(operators(seen, *patterns), steps(seen))
+    return sum_operators(select_operators(evidence, *patterns), count_steps(evidence))
 
 
-def summed(found: Iterable[Operator], many: int) -> Calls:
+def sum_operators(operators: Iterable[Operator], n_steps: int) -> CallStats:
     """Sum rows of the operators' table, divided by so many steps."""
-    rows = tuple(found)
-    return Calls(
-        sum(one.calls for one in rows) / many,
-        sum(one.host_self_ns for one in rows) / many,
-        sum(one.host_total_ns for one in rows) / many,
-        sum(one.device_total_ns or 0 for one in rows) / many,
+    rows = tuple(operators)
+    return CallStats(
+        sum(row.calls for row in rows) / n_steps,
+        sum(row.host_self_ns for row in rows) / n_steps,
+        sum(row.host_total_ns for row in rows) / n_steps,
+        sum(row.device_total_ns or 0 for row in rows) / n_steps,
     )
 
 
-def kernels(seen: Seen, *leaves: str) -> Launched:
+def sum_kernels(evidence: Evidence, *leaves: str) -> KernelStats:
     """Sum the kernels of the leaves that begin with one of some. Raises ``NotSeenError``."""
-    many = steps(seen)
-    rows = [one for one in seen.study.tables.kernels if one.leaf.startswith(leaves)]
-    return Launched(
-        sum(one.calls for one in rows) / many, sum(one.device_ns for one in rows) / many
+    n_steps = count_steps(evidence)
+    rows = [row for row in evidence.study.tables.kernels if row.leaf.startswith(leaves)]
+    return KernelStats(
+        sum(row.calls for row in rows) / n_steps, sum(row.device_ns for row in rows) / n_steps
     )
 
 
-def copies(seen: Seen, direction: str, memory: str | None = None) -> Moved:
+def sum_copies(evidence: Evidence, direction: str, memory: str | None = None) -> CopyStats:
     """Sum the copies of a direction, from or to this kind of memory. Raises ``NotSeenError``."""
-    many = steps(seen)
+    n_steps = count_steps(evidence)
     rows = [
-        one
-        for one in seen.study.tables.copies
-        if one.direction == direction and memory in (None, one.memory)
+        row
+        for row in evidence.study.tables.copies
+        if row.direction == direction and memory in (None, row.memory)
     ]
-    sizes = [one.bytes for one in rows]
-    known = [one for one in sizes if one is not None]
-    return Moved(
-        sum(one.calls for one in rows) / many,
-        sum(known) / many if len(known) == len(sizes) else None,
-        sum(one.device_ns for one in rows) / many,
+    sizes = [row.bytes for row in rows]
+    known_sizes = [n_bytes for n_bytes in sizes if n_bytes is not None]
+    return CopyStats(
+        sum(row.calls for row in rows) / n_steps,
+        sum(known_sizes) / n_steps if len(known_sizes) == len(sizes) else None,
+        sum(row.device_ns for row in rows) / n_steps,
     )
 
 
-def under(seen: Seen, *leaves: str) -> float:
+def sum_leaves(evidence: Evidence, *leaves: str) -> float:
     """Sum what a step holds of some leaves, launches counted with what they were made under.
 
     As ``Seen.per_step``, where launches are leaves of their own. 0.0 where nothing has steps.
     """
-    recorded = seen.study.recorded
+    recorded = evidence.study.recorded
     joint = recorded.account if recorded is not None else None
-    account = seen.study.account if joint is None else joint.account
-    found = sum(
+    account = evidence.study.account if joint is None else joint.account
+    total_ns = sum(
         ns
         for group in account.parts.values()
         for leaf, ns in group.items()
         if leaf.startswith(leaves)
     )
-    return found / account.steps if account.steps else 0.0
+    return total_ns / account.steps if account.steps else 0.0
 
 
-def site(seen: Seen, *patterns: str) -> Where | None:
-    """Give the user's function that called such operators most often, where stacks tell."""
-    counts: dict[Where, int] = {}
-    for one in seen.study.sites:
-        if any(fnmatchcase(one.name, pattern) for pattern in patterns):
-            place = Where(one.file, one.line, one.function)
-            counts[place] = counts.get(place, 0) + one.calls
-    return max(counts, key=lambda place: counts[place], default=None)
+def find_calling_function(evidence: Evidence, *patterns: str) -> Location | None:
+    """Return the user's function that called such operators most often, where stacks tell."""
+    counts: dict[Location, int] = {}
+    for site in evidence.study.sites:
+        if any(fnmatchcase(site.name, pattern) for pattern in patterns):
+            location = Location(site.file, site.line, site.function)
+            counts[location] = counts.get(location, 0) + site.calls
+    return max(counts, key=lambda location: counts[location], default=None)
 
 
-def looped_ns(seen: Seen) -> int:
-    """Give how long the window with stacks is: as long as the loop that it was recorded in."""
-    account = seen.study.account
-    longest = max((one.host_total_ns for one in seen.study.tables.lines), default=0)
+def loop_window_ns(evidence: Evidence) -> int:
+    """Return how long the window with stacks is: as long as the loop that it was recorded in."""
+    account = evidence.study.account
+    longest = max((line.host_total_ns for line in evidence.study.tables.lines), default=0)
     return longest or account.wall_ns or 1
 
 
@@ -155,27 +155,27 @@ def ms(ns: float) -> str:
     return f"{value:.1f} ms" if value >= 1 else f"{value:.2g} ms"
 
 
-def of_step(seen: Seen, ns: float) -> str:
+def format_step_part(evidence: Evidence, ns: float) -> str:
     """Write what takes a part of each step: "4.2 ms of each 20.0 ms step".
 
     Of windows whose steps are longer than plain ones something may take longer than a plain step:
     of that it takes the part that it takes of the window's.
     """
-    step, account = seen.step_ns or 0.0, seen.study.account
-    if ns > step and account.steps:
-        ns = min(step, ns * step * account.steps / account.wall_ns)
-    return f"{ms(ns)} of each {ms(step)} step"
+    step_ns, account = evidence.step_ns or 0.0, evidence.study.account
+    if ns > step_ns and account.steps:
+        ns = min(step_ns, ns * step_ns * account.steps / account.wall_ns)
+    return f"{ms(ns)} of each {ms(step_ns)} step"
 
 
-def times(count: float) -> str:
+def format_count(count: float) -> str:
     """Write how often: "20", "0.4"."""
     return f"{count:.0f}" if count >= 10 or count == int(count) else f"{count:.1f}"  # noqa: PLR2004
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Write a size: "38 MB", "12 kB", "3 bytes"."""
-    for unit, least in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= least:
-            value = count / least
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            value = count / scale
             return f"{value:.0f} {unit}" if value >= 10 else f"{value:.1f} {unit}"  # noqa: PLR2004
     return f"{count:.0f} byte{'' if round(count) == 1 else 's'}"

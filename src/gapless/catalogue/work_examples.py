@@ -7,7 +7,7 @@ from gapless.catalogue.seen_parts import MS, STEPS
 from gapless.model.machine import Constant, Constants
 from gapless.model.trace import Shape
 from gapless.model.work import Work
-from gapless.replay.formulas import demand
+from gapless.replay.formulas import operator_demand
 
 _TYPES: Final = {"fp32": "float", "fp64": "double", "bf16": "c10::BFloat16", "fp16": "c10::Half"}
 _PEAKS: Final = {
@@ -21,36 +21,36 @@ _PEAKS: Final = {
 }
 
 
-def worked(
+def example_work(
     operator: str,
     sizes: tuple[tuple[int, ...], ...],
     ms: float,
     leaf: str,
-    **more: Any,  # noqa: ANN401 - any field of Work, beside "calls" and "dtype"
+    **changes: Any,  # noqa: ANN401 - any field of Work, beside "calls" and "dtype"
 ) -> Work:
-    """Give what calls of an operator did in a step: ``calls`` of them, in ``ms`` together."""
-    dtype, many = more.pop("dtype", "fp32"), more.pop("calls", 1) * STEPS
-    concrete = more.pop("concrete", ())
-    strides = tuple(_strides(one) for one in sizes)
+    """Return what calls of an operator did in a step: ``calls`` of them, in ``ms`` together."""
+    dtype, n_calls = changes.pop("dtype", "fp32"), changes.pop("calls", 1) * STEPS
+    concrete = changes.pop("concrete", ())
+    strides = tuple(_strides(operand) for operand in sizes)
     shape = Shape(sizes, strides, (_TYPES[dtype],) * len(sizes), concrete)
-    needs = demand(operator, shape)
-    usual: dict[str, Any] = {
+    work_demand = operator_demand(operator, shape)
+    defaults: dict[str, Any] = {
         "operator": operator,
-        "inputs": " ".join(f"[{', '.join(map(str, one))}]" for one in sizes),
+        "inputs": " ".join(f"[{', '.join(map(str, operand))}]" for operand in sizes),
         "dtype": dtype,
         "leaf": leaf,
         "kernel": None,
-        "calls": many,
-        "launches": many,
+        "calls": n_calls,
+        "launches": n_calls,
         "ns": round(ms * STEPS * MS),
-        "flops": None if needs is None else needs.flops * many,
-        "bytes": None if needs is None or needs.bytes is None else needs.bytes * many,
+        "flops": None if work_demand is None else work_demand.flops * n_calls,
+        "bytes": None if work_demand is None or work_demand.bytes is None else work_demand.bytes * n_calls,
     }
-    return Work(**(usual | more))
+    return Work(**(defaults | changes))
 
 
 def h200() -> Constants:
-    """Give the constants of an H200 that matter to kernels, in round numbers."""
+    """Return the constants of an H200 that matter to kernels, in round numbers."""
     values = tuple(
         Constant(name, "", None, value, value, value, 10, 0.0) for name, value in _PEAKS.items()
     )
@@ -58,10 +58,10 @@ def h200() -> Constants:
 
 
 def amx() -> Constants:
-    """Give the constants of 16 processors that multiply in bf16 twice as fast as in fp32."""
+    """Return the constants of 16 processors that multiply in bf16 twice as fast as in fp32."""
     values = tuple(
-        Constant(name, "", at, value, value, value, 10, 0.0)
-        for name, at, value in (
+        Constant(name, "", threads, value, value, value, 10, 0.0)
+        for name, threads, value in (
             ("cpu.gemm.fp32", 16, 1.8e12),
             ("cpu.gemm.bf16", 16, 3.9e12),
             ("cpu.memory.triad", 16, 86e9),
@@ -71,4 +71,4 @@ def amx() -> Constants:
 
 
 def _strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(sizes[at + 1 :]) for at in range(len(sizes)))
+    return tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))

@@ -36,15 +36,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Check the command and give the exit code."""
     from gapless.commands.recording import command_of, record, speak
-    from gapless.launch.environment import Settings
-    from gapless.launch.order import Order
+    from gapless.launch.environment import RecorderSettings
+    from gapless.launch.order import RunSpec
 
-    settings = Settings(check=True, window_steps=arguments.window_steps)
-    order = Order(
+    settings = RecorderSettings(check=True, window_steps=arguments.window_steps)
+    run_spec = RunSpec(
         command_of(arguments),
         arguments.out,
         settings,
         arguments.seconds,
-        tell=lambda words: speak(words, arguments),
+        report_progress=lambda sentence: speak(sentence, arguments),
     )
-    return record(order, arguments)
+    return record(run_spec, arguments)

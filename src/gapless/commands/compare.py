@@ -29,13 +29,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open both and print the difference."""
     from gapless.commands.heap import settle_heap
-    from gapless.commands.options import asked, progress
+    from gapless.commands.options import study_options, progress
     from gapless.report.forms import write_comparison
     from gapless.study import open_study
     from gapless.study.comparison import compare
 
     settle_heap()
     with progress() as say:
-        studies = [open_study([path], asked(arguments), say) for path in (arguments.a, arguments.b)]
+        studies = [open_study([path], study_options(arguments), say) for path in (arguments.a, arguments.b)]
     write_comparison(compare(*studies), arguments)
     return 0

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 SUMMARY = "check a small training that waits for its data, and prove what helps it"
-_NEEDED = "import torch, PIL.Image"
+_REQUIRED_IMPORTS = "import torch, PIL.Image"
 _FIX = "workers-and-one-thread"
 _BUDGET = "80s"
 
@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
     import gapless
     from gapless.commands import check
 
-    require(arguments.python)
+    require_packages(arguments.python)
     folder: Path = arguments.folder or Path(tempfile.mkdtemp(prefix="gapless-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(gapless.__file__).parent / "demo" / "train.py", folder / "train.py")
@@ -52,8 +52,8 @@ def main(arguments: argparse.Namespace) -> int:
     if code == 0 and not arguments.no_try:
         code = _prove(folder)
     if code == 0:
-        ours = own_command()
-        print(f"gapless: to go on: cd {folder}; {ours} report; {ours} try", file=sys.stderr)
+        program = own_command()
+        print(f"gapless: to go on: cd {folder}; {program} report; {program} try", file=sys.stderr)
     return code
 
 
@@ -83,21 +83,21 @@ def _prove(folder: Path) -> int:
         return 0
 
 
-def require(python: str) -> None:
+def require_packages(python: str) -> None:
     """Raise ``UsageError`` unless an interpreter has what the training imports."""
     import subprocess
 
     from gapless.errors import UsageError
 
     try:
-        done = subprocess.run(  # noqa: S603  the user's own interpreter
-            [python, "-c", _NEEDED], capture_output=True, text=True, check=False
+        completed = subprocess.run(  # noqa: S603  the user's own interpreter
+            [python, "-c", _REQUIRED_IMPORTS], capture_output=True, text=True, check=False
         )
     except OSError as error:
         raise UsageError(f"{python}: {error.strerror or error}") from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it failed"])[-1]
+    if completed.returncode:
+        reason = (completed.stderr.strip().splitlines() or ["it failed"])[-1]
         raise UsageError(
-            f"the demo trains with PyTorch and Pillow, and {python} says {last!r}; name another"
+            f"the demo trains with PyTorch and Pillow, and {python} says {reason!r}; name another"
             " interpreter with --python, or: pip install torch pillow"
         )

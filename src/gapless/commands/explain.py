@@ -28,8 +28,8 @@ def main(arguments: argparse.Namespace) -> int:
 
     name: str | None = arguments.name
     if name is None:
-        for line in rule_pages.index():
+        for line in rule_pages.index_lines():
             print(line)
         return 0
-    print(rule_pages.explained(name))
+    print(rule_pages.explain_name(name))
     return 0

@@ -5,8 +5,8 @@ import sys
 from typing import Final
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # mallopt's numbers (malloc.h)
-_KEPT: Final = 64 << 20  # bytes free at the end of the heap that stay for the next batch
-_LARGE: Final = 16 << 20  # bytes of a column that go back to the system as soon as it is freed
+_TRIM_BYTES: Final = 64 << 20  # bytes free at the end of the heap that stay for the next batch
+_MMAP_BYTES: Final = 16 << 20  # bytes of a column that go back to the system as soon as it is freed
 
 
 def settle_heap() -> None:
@@ -17,8 +17,8 @@ def settle_heap() -> None:
     """
     if not sys.platform.startswith("linux"):
         return
-    change = getattr(ctypes.CDLL(None), "mallopt", None)
-    if change is not None:
-        change(_ARENA_MAX, 1)  # threads work on columns, and seldom ask for memory
-        change(_TRIM_THRESHOLD, _KEPT)
-        change(_MMAP_THRESHOLD, _LARGE)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_ARENA_MAX, 1)  # threads work on columns, and seldom ask for memory
+        mallopt(_TRIM_THRESHOLD, _TRIM_BYTES)
+        mallopt(_MMAP_THRESHOLD, _MMAP_BYTES)

@@ -40,14 +40,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open the paths and print the study of them."""
     from gapless.commands.heap import settle_heap
-    from gapless.commands.options import asked, progress
+    from gapless.commands.options import study_options, progress
     from gapless.report.forms import write_study
     from gapless.study import open_study
 
     _check_forms(arguments)
     settle_heap()
     with progress() as say:
-        study = open_study(arguments.paths, asked(arguments), say)
+        study = open_study(arguments.paths, study_options(arguments), say)
     write_study(study, arguments)
     return 0
 

@@ -68,8 +68,8 @@ def budget(text: str) -> float:
     return seconds
 
 
-def asked(arguments: argparse.Namespace) -> "Options":
-    """Give what the options ask of the study. Raises ``UsageError``."""
+def study_options(arguments: argparse.Namespace) -> "Options":
+    """Return what the options ask of the study. Raises ``UsageError``."""
     from gapless.study import Options
 
     return Options(
@@ -84,7 +84,7 @@ def asked(arguments: argparse.Namespace) -> "Options":
 
 @contextmanager
 def progress() -> Generator[Callable[[str], None]]:
-    """Give a function that shows a few words on stderr, if a terminal; they go at the end."""
+    """Return a function that shows a few words on stderr, if a terminal; they go at the end."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -99,10 +99,10 @@ def _show(words: str) -> None:
     import os
     from contextlib import suppress
 
-    from gapless.report.text import clean, shorten
+    from gapless.report.text import clean, cut_middle
 
     columns = 80
     with suppress(OSError):
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or columns
-    line = shorten(clean(words), max(1, columns - 3))
+    line = cut_middle(clean(words), max(1, columns - 3))
     print(f"\r\x1b[K{line} …", end="", file=sys.stderr, flush=True)

@@ -15,9 +15,9 @@ from gapless.commands.options import add_depth, positive, progress
 from gapless.errors import GaplessError, UsageError
 
 _NOTHING_SEEN: Final = 2
-_EARLY_S: Final = 120
+_EARLY_TIMEOUT_S: Final = 120
 _PATIENCE_S: Final = 3.0  # for each of our threads
-_LATER: Final = (  # what the end of a run imports
+_END_MODULES: Final = (  # what the end of a run imports
     "gapless.launch.homecoming",
     "gapless.store.recordings",
     "gapless.study.recorded.making",
@@ -26,10 +26,10 @@ _LATER: Final = (  # what the end of a run imports
 )
 
 if TYPE_CHECKING:
-    from gapless.launch.beside import Beside
-    from gapless.launch.homecoming import Outcome
-    from gapless.launch.order import Order
-    from gapless.launch.running import Ended
+    from gapless.launch.beside import Sidecar
+    from gapless.launch.homecoming import RunOutcome
+    from gapless.launch.order import RunSpec
+    from gapless.launch.running import CommandResult
 
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
 
 
 def command_of(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Give the command to run. Raises ``UsageError`` if there is none."""
+    """Return the command to run. Raises ``UsageError`` if there is none."""
     words = tuple(arguments.command_line)
     if words[:1] == ("--",):
         words = words[1:]
@@ -57,13 +57,13 @@ def command_of(arguments: argparse.Namespace) -> tuple[str, ...]:
     return words
 
 
-def prepare() -> None:
+def import_end_modules() -> None:
     """Import what the report will need, while the command runs."""
-    for module in _LATER:
+    for module in _END_MODULES:
         import_module(module)
 
 
-def early(folder: Path, still: Callable[[], bool]) -> None:
+def show_early_verdict(folder: Path, is_running: Callable[[], bool]) -> None:
     """Print the first verdict of a run that goes on, made in a process of its own.
 
     Its memory goes with it, and Python's lock is not held beside the training's launcher.
@@ -72,11 +72,11 @@ def early(folder: Path, still: Callable[[], bool]) -> None:
 
     code = "import sys; from gapless.commands.recording import print_early; print_early()"
     command = [sys.executable, "-P", "-c", code, str(folder)]
-    done = subprocess.run(  # noqa: S603 - this interpreter, on a folder of ours
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_EARLY_S, check=True
+    completed = subprocess.run(  # noqa: S603 - this interpreter, on a folder of ours
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_EARLY_TIMEOUT_S, check=True
     )
-    if still():
-        sys.stderr.write(done.stdout.decode())
+    if is_running():
+        sys.stderr.write(completed.stdout.decode())
         sys.stderr.flush()
 
 
@@ -89,39 +89,39 @@ def print_early() -> None:
     print(early_line(open_run(Path(sys.argv[1]), Options(diagnose=False), lambda _: None)))
 
 
-def record(order: "Order", arguments: argparse.Namespace) -> int:
+def record(run_spec: "RunSpec", arguments: argparse.Namespace) -> int:
     """Run the command, print its report on stderr, and give the exit code; or die as it did."""
     from gapless.launch.process import StartError, interruptible
     from gapless.launch.running import run
-    from gapless.launch.unseen import border
+    from gapless.launch.unseen import contain_failures
 
     gc.enable()  # this process may live for weeks
     try:
-        ended = run(replace(order, meanwhile=prepare))
+        command_result = run(replace(run_spec, on_idle=import_end_modules))
     except StartError as error:
         print(f"gapless: {error}", file=sys.stderr)
         return error.code
-    told = None
-    with interruptible(), border() as failures:
+    outcome = None
+    with interruptible(), contain_failures() as failures:
         try:
-            told = _tell(ended, arguments)
+            outcome = _finish_run(command_result, arguments)
         except KeyboardInterrupt:
             speak("interrupted; `gapless report` shows what was recorded", arguments)
     for error in failures:
-        speak(_fault(error), arguments)
-    if told is None and ended.beside is not None:
-        _settle(ended.beside)
-    return _code(ended, told, checked=order.settings.check)
+        speak(_fault_text(error), arguments)
+    if outcome is None and command_result.sidecar is not None:
+        _join_threads(command_result.sidecar)
+    return _exit_code(command_result, outcome, is_check=run_spec.settings.check)
 
 
-def _settle(beside: "Beside") -> None:
+def _join_threads(sidecar: "Sidecar") -> None:
     """Wait for our threads where the end was cut short: one that imports would crash our exit."""
-    beside.stop.set()
-    for thread in beside.threads:
+    sidecar.stop.set()
+    for thread in sidecar.threads:
         thread.join(_PATIENCE_S)
 
 
-def _fault(error: Exception) -> str:
+def _fault_text(error: Exception) -> str:
     if isinstance(error, GaplessError):
         return f"{error} (gapless explain {error.slug})"
     if os.environ.get("GAPLESS_DEBUG"):
@@ -129,63 +129,63 @@ def _fault(error: Exception) -> str:
     return f"this is a mistake of gapless, not yours: {type(error).__name__}: {error}"
 
 
-def _code(ended: "Ended", outcome: "Outcome | None", *, checked: bool) -> int:
-    """Give the command's exit code; of a check that was followed to its end, whether it saw any."""
+def _exit_code(command_result: "CommandResult", outcome: "RunOutcome | None", *, is_check: bool) -> int:
+    """Return the command's exit code; of a check that was followed to its end, whether it saw any."""
     from gapless.launch.process import die_by
 
-    if checked and outcome is not None and (outcome.stopped or ended.code == 0):
+    if is_check and outcome is not None and (outcome.stopped or command_result.code == 0):
         return 0 if outcome.recorded else _NOTHING_SEEN
-    if ended.code < 0:
-        die_by(-ended.code)
-    return ended.code
+    if command_result.code < 0:
+        die_by(-command_result.code)
+    return command_result.code
 
 
-def _tell(ended: "Ended", arguments: argparse.Namespace) -> "Outcome | None":
-    from gapless.launch.homecoming import End, bring_home
+def _finish_run(command_result: "CommandResult", arguments: argparse.Namespace) -> "RunOutcome | None":
+    from gapless.launch.homecoming import CommandEnd, finalize_run
 
-    if ended.beside is None:
-        speak(f"nothing was recorded: {ended.why}", arguments)
+    if command_result.sidecar is None:
+        speak(f"nothing was recorded: {command_result.why}", arguments)
         return None
     with progress() as say:
-        outcome = bring_home(ended.beside, End(ended.code, ended.at), say)
+        outcome = finalize_run(command_result.sidecar, CommandEnd(command_result.code, command_result.ended_ns), say)
     if outcome.goes_on and not outcome.recorded:
         speak("nothing was recorded yet: a Python that the command left goes on", arguments)
         speak("once it has stepped, `gapless report` shows it", arguments)
     elif outcome.goes_on:
         speak("a process of the command goes on and is recorded; see `gapless report`", arguments)
-    elif outcome.kept is not None:
-        speak(f"not all fits in {outcome.folder}; the rest is in {outcome.kept}", arguments)
+    elif outcome.leftover_spool is not None:
+        speak(f"not all fits in {outcome.folder}; the rest is in {outcome.leftover_spool}", arguments)
     if outcome.why is not None:
-        failed = f"the command failed with exit code {ended.code}; " if ended.code > 0 else ""
-        speak(f"{failed}nothing was recorded: {outcome.why}", arguments)
-        for sentence in outcome.instead:
+        failure = f"the command failed with exit code {command_result.code}; " if command_result.code > 0 else ""
+        speak(f"{failure}nothing was recorded: {outcome.why}", arguments)
+        for sentence in outcome.torch_processes:
             speak(sentence, arguments)
-    _report(outcome, arguments)
+    _print_report(outcome, arguments)
     return outcome
 
 
-def _report(outcome: "Outcome", arguments: argparse.Namespace) -> None:
+def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
     """Derive what is asked later, and print the report."""
     from gapless.commands.heap import settle_heap
-    from gapless.report.forms import tell_run
+    from gapless.report.forms import write_ended_run
     from gapless.store.recordings import finish
     from gapless.study import Options, study_recording
 
     settle_heap()
     recording = finish(outcome.folder)
     if not outcome.recorded or arguments.quiet:
-        what = "recorded" if outcome.recorded else "what was seen is"
-        speak(f"{what} in {_short(outcome.folder)}", arguments)
+        subject = "recorded" if outcome.recorded else "what was seen is"
+        speak(f"{subject} in {_short_path(outcome.folder)}", arguments)
         return
     with progress() as say:
         study = study_recording(recording, Options(price=arguments.price), say)
     with suppress(OSError):  # a progress bar may have left the cursor in the middle of a line
         sys.stderr.write("\n")
-    speak(f"recorded in {_short(outcome.folder)}", arguments)
-    tell_run(study, arguments, sys.stderr)
+    speak(f"recorded in {_short_path(outcome.folder)}", arguments)
+    write_ended_run(study, arguments, sys.stderr)
 
 
-def _short(path: Path) -> str:
+def _short_path(path: Path) -> str:
     with suppress(ValueError, OSError):
         return str(path.relative_to(Path.cwd()))
     return str(path)

@@ -39,18 +39,18 @@ def main(arguments: argparse.Namespace) -> int:
     """Read the run and print the study of it."""
     from dataclasses import replace
 
-    from gapless.commands.options import asked, progress
+    from gapless.commands.options import study_options, progress
     from gapless.report.forms import write_study
     from gapless.store import runs
     from gapless.study import open_run
 
-    given = Path(arguments.run)
-    place = arguments.place or runs.home()
-    if given.is_dir():
-        folder = given if runs.is_run(given) else runs.find(given, "last")
+    named_path = Path(arguments.run)
+    runs_folder = arguments.place or runs.home()
+    if named_path.is_dir():
+        folder = named_path if runs.is_run(named_path) else runs.find(named_path, "last")
     else:
-        folder = runs.find(place, arguments.run)
+        folder = runs.find(runs_folder, arguments.run)
     with progress() as say:
-        study = open_run(folder, replace(asked(arguments), price=arguments.price), say)
+        study = open_run(folder, replace(study_options(arguments), price=arguments.price), say)
     write_study(study, arguments)
     return 0

@@ -42,36 +42,36 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Run the command and give its exit code."""
-    from gapless.commands.recording import command_of, early, record
-    from gapless.launch.environment import Settings
-    from gapless.launch.order import Order
+    from gapless.commands.recording import command_of, show_early_verdict, record
+    from gapless.launch.environment import RecorderSettings
+    from gapless.launch.order import RunSpec
 
-    settings = Settings(
+    settings = RecorderSettings(
         windows=not arguments.no_windows,
         window_steps=arguments.window_steps,
         every=arguments.every,
-        edits=_edits(arguments.edits),
+        edits=_read_edits(arguments.edits),
     )
-    first = early if arguments.early else None
-    order = Order(command_of(arguments), arguments.out, settings, first_window=first)
-    return record(order, arguments)
+    first_window = show_early_verdict if arguments.early else None
+    run_spec = RunSpec(command_of(arguments), arguments.out, settings, on_first_window=first_window)
+    return record(run_spec, arguments)
 
 
-def _edits(path: Path | None) -> tuple[dict[str, Any], ...]:
+def _read_edits(path: Path | None) -> tuple[dict[str, Any], ...]:
     """Read a list of edits. Raises ``UsageError``."""
     if path is None:
         return ()
     from gapless.errors import UsageError
-    from gapless.model.edit import as_json, from_json
+    from gapless.model.edit import edit_to_json, edit_from_json
 
     try:
-        found: object = json.loads(path.read_text(encoding="utf-8"))
-        edits = cast("list[dict[str, Any]]", found) if isinstance(found, list) else None
-        told = None if edits is None else tuple(as_json(from_json(one)) for one in edits)
+        document: object = json.loads(path.read_text(encoding="utf-8"))
+        edit_objects = cast("list[dict[str, Any]]", document) if isinstance(document, list) else None
+        edits = None if edit_objects is None else tuple(edit_to_json(edit_from_json(edit_object)) for edit_object in edit_objects)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (ValueError, TypeError) as error:
         raise UsageError(f"{path} is no list of edits: {error}") from None
-    if told is None:
+    if edits is None:
         raise UsageError(f"{path} is no list of edits, as trials[].edits of gapless try --json is")
-    return told
+    return edits

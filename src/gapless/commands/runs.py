@@ -24,24 +24,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     _add_place(parser, None)
     acts = parser.add_subparsers(metavar="ACT")
 
-    def act(name: str, summary: str) -> argparse.ArgumentParser:
-        below = acts.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
-        below.error = parser.error
-        below.set_defaults(act=name)
-        _add_place(below, argparse.SUPPRESS)
-        return below
+    def add_act(name: str, summary: str) -> argparse.ArgumentParser:
+        subparser = acts.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+        subparser.error = parser.error
+        subparser.set_defaults(act=name)
+        _add_place(subparser, argparse.SUPPRESS)
+        return subparser
 
-    act("list", "list the runs, newest first; also without ACT")
-    act("show", "show what a run holds").add_argument("run", metavar="ID")
-    delete = act("delete", "delete runs with all that they hold")
+    add_act("list", "list the runs, newest first; also without ACT")
+    add_act("show", "show what a run holds").add_argument("run", metavar="ID")
+    delete = add_act("delete", "delete runs with all that they hold")
     delete.add_argument("runs", metavar="ID", nargs="+")
     delete.add_argument("--force", action="store_true", help="also runs that go on")
-    pack = act("pack", "write a run into one file to send, and list what is in it")
+    pack = add_act("pack", "write a run into one file to send, and list what is in it")
     pack.add_argument("run", metavar="ID")
     pack.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help=".tar.zst or .zip (ID.tar.zst)"
     )
-    act("unpack", "add a packed run to the others").add_argument("file", metavar="FILE", type=Path)
+    add_act("unpack", "add a packed run to the others").add_argument("file", metavar="FILE", type=Path)
 
 
 def _add_place(parser: argparse.ArgumentParser, default: str | None) -> None:
@@ -63,6 +63,6 @@ def main(arguments: argparse.Namespace) -> int:
     from gapless.commands import runs_acts, runs_text
     from gapless.store import runs
 
-    done = runs_acts.do(arguments, arguments.place or runs.home())
-    runs_text.write(done, as_json=arguments.json)
+    result = runs_acts.perform(arguments, arguments.place or runs.home())
+    runs_text.write(result, as_json=arguments.json)
     return 0

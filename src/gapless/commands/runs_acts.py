@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gapless.model.recording import Manifest, Process, Sums, Unseen
+from gapless.model.recording import Manifest, Process, Sums, Unobserved
 from gapless.store import runs
 from gapless.store.manifest import RUNNING
 from gapless.store.pack import Member, pack
@@ -30,7 +30,7 @@ class RunLine:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListResult:
     """What ``gapless runs`` prints."""
 
     folder: str
@@ -53,25 +53,25 @@ class ProcessLine:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShowResult:
     """What ``gapless runs show`` prints."""
 
     run: RunLine
     manifest: Manifest
     processes: tuple[ProcessLine, ...]
     series: tuple[str, ...]
-    unseen: tuple[Unseen, ...]
+    unseen: tuple[Unobserved, ...]
 
 
 @dataclass(frozen=True)
-class Deleted:
+class DeleteResult:
     """What ``gapless runs delete`` prints."""
 
     deleted: Mapping[str, int]  # bytes by id
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackResult:
     """What ``gapless runs pack`` prints."""
 
     path: str
@@ -81,93 +81,93 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Unpacked:
+class UnpackResult:
     """What ``gapless runs unpack`` prints."""
 
     run: RunLine
 
 
-Done = Listed | Shown | Deleted | Packed | Unpacked
+ActResult = ListResult | ShowResult | DeleteResult | PackResult | UnpackResult
 
 
-def do(arguments: Namespace, place: Path) -> Done:
+def perform(arguments: Namespace, folder: Path) -> ActResult:
     """Do what the arguments ask for with the runs of a folder. Raises ``GaplessError``."""
     match arguments.act:
         case "show":
-            return _show(runs.find(place, arguments.run))
+            return _show(runs.find(folder, arguments.run))
         case "delete":
-            return _delete(place, arguments.runs, force=arguments.force)
+            return _delete(folder, arguments.runs, force=arguments.force)
         case "pack":
-            return _pack(runs.find(place, arguments.run), arguments.output)
+            return _pack(runs.find(folder, arguments.run), arguments.output)
         case "unpack":
-            return Unpacked(_line(_finished(unpack(arguments.file, place))))
+            return UnpackResult(_run_line(_finish_entry(unpack(arguments.file, folder))))
         case _:
-            lines = tuple(_line(entry) for entry in runs.listed(place))
-            return Listed(str(place), sum(line.bytes for line in lines), lines)
+            lines = tuple(_run_line(entry) for entry in runs.list_runs(folder))
+            return ListResult(str(folder), sum(line.bytes for line in lines), lines)
 
 
-def _line(entry: runs.Entry) -> RunLine:
-    found = entry.manifest
+def _run_line(entry: runs.Entry) -> RunLine:
+    manifest = entry.manifest
     return RunLine(
         id=entry.path.name,
         path=str(entry.path),
-        status=found.status,
-        exit_code=found.exit_code,
-        started_unix_ns=found.started_unix_ns,
-        wall_ns=None if found.ended is None else found.ended - found.started,
+        status=manifest.status,
+        exit_code=manifest.exit_code,
+        started_unix_ns=manifest.started_unix_ns,
+        wall_ns=None if manifest.ended is None else manifest.ended - manifest.started,
         steps=entry.steps,
         step_ns=entry.step_ns,
-        command=found.command,
+        command=manifest.command,
         bytes=entry.bytes,
     )
 
 
-def _finished(run: Path) -> runs.Entry:
+def _finish_entry(run: Path) -> runs.Entry:
     finish(run)
-    return runs.entry(run)
+    return runs.run_entry(run)
 
 
-def _show(run: Path) -> Shown:
-    whole = (run / DATABASE).exists() or runs.state(run).status == RUNNING
-    recording = load(run) if whole else finish(run)
-    return Shown(
-        run=_line(runs.entry(run)),
+def _show(run: Path) -> ShowResult:
+    is_derived = (run / DATABASE).exists() or runs.current_manifest(run).status == RUNNING
+    recording = load(run) if is_derived else finish(run)
+    return ShowResult(
+        run=_run_line(runs.run_entry(run)),
         manifest=recording.manifest,
-        processes=tuple(map(_process, recording.processes)),
+        processes=tuple(map(_process_line, recording.processes)),
         series=tuple(sorted(recording.samples.series)),
         unseen=(
-            *recording.unseen,
-            *recording.samples.unseen,
-            *(unseen for process in recording.processes for unseen in process.unseen),
+            *recording.unobserved,
+            *recording.samples.unobserved,
+            *(unobserved for process in recording.processes for unobserved in process.unobserved),
         ),
     )
 
 
-def _process(process: Process) -> ProcessLine:
+def _process_line(process: Process) -> ProcessLine:
     return ProcessLine(
         pid=None if process.pid < 0 else process.pid,
         role=process.role,
         rank=process.rank,
         worker=process.worker,
-        marks=len(process.marks) + _added_up(process.mark_sums),
-        batches=len(process.batches) + _added_up(process.batch_sums),
+        marks=len(process.marks) + _summed_count(process.mark_sums),
+        batches=len(process.batches) + _summed_count(process.batch_sums),
         windows=sum(window.path is not None for window in process.windows),
         ended=process.end is not None,
     )
 
 
-def _added_up(sums: Sums | None) -> int:
+def _summed_count(sums: Sums | None) -> int:
     return 0 if sums is None else int(sums.columns["count"].sum())
 
 
-def _delete(place: Path, names: Sequence[str], *, force: bool) -> Deleted:
+def _delete(folder: Path, names: Sequence[str], *, force: bool) -> DeleteResult:
     """Delete all or, where one of them is not there or goes on, none."""
-    found = dict.fromkeys(runs.find_here(place, name) for name in names)
-    for run in found:
+    run_folders = dict.fromkeys(runs.find_here(folder, name) for name in names)
+    for run in run_folders:
         runs.check_deletable(run, force=force)
-    return Deleted({run.name: runs.delete(run, force=force) for run in found})
+    return DeleteResult({run.name: runs.delete(run, force=force) for run in run_folders})
 
 
-def _pack(run: Path, output: Path | None) -> Packed:
-    done = pack(run, output or Path(f"{run.name}.tar.zst"))
-    return Packed(str(done.path), done.path.stat().st_size, done.members, done.left_out)
+def _pack(run: Path, output: Path | None) -> PackResult:
+    packed_run = pack(run, output or Path(f"{run.name}.tar.zst"))
+    return PackResult(str(packed_run.path), packed_run.path.stat().st_size, packed_run.members, packed_run.left_out)

@@ -10,80 +10,80 @@ import msgspec
 from rich.text import Text
 
 from gapless.commands.runs_acts import (
-    Deleted,
-    Done,
-    Listed,
-    Packed,
+    DeleteResult,
+    ActResult,
+    ListResult,
+    PackResult,
     ProcessLine,
     RunLine,
-    Shown,
-    Unpacked,
+    ShowResult,
+    UnpackResult,
 )
 from gapless.report.numbers import duration, size
 from gapless.report.pen import Pen, pen_for
-from gapless.report.text import clean, pad, shorten
+from gapless.report.text import clean, pad, cut_middle
 
 SCHEMA: Final = 1
 _HEADS: Final = ("id", "when", "status", "exit", "steps", "step", "size", "command")
-_RIGHT: Final = {"exit", "steps", "step", "size"}
+_RIGHT_ALIGNED: Final = {"exit", "steps", "step", "size"}
 _GAP: Final = "  "
 _UNKNOWN: Final = "–"
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
-def write(done: Done, *, as_json: bool) -> None:
+def write(result: ActResult, *, as_json: bool) -> None:
     """Write what was done to standard output."""
     if as_json:
         from gapless import __version__
 
-        told = {"schema": SCHEMA, "gapless": __version__, **msgspec.to_builtins(done)}
-        sys.stdout.write(json.dumps(told) + "\n")  # ASCII: nothing that a terminal acts on
+        document = {"schema": SCHEMA, "gapless": __version__, **msgspec.to_builtins(result)}
+        sys.stdout.write(json.dumps(document) + "\n")  # ASCII: nothing that a terminal acts on
         return
     pen = pen_for(sys.stdout)
-    pen.write(map(Text, _lines(done, pen)))
+    pen.write(map(Text, _lines(result, pen)))
 
 
-def _lines(done: Done, pen: Pen) -> Iterator[str]:
-    match done:
-        case Listed():
-            yield from _list(done, pen.width)
-        case Shown():
-            yield from _show(done)
-        case Deleted():
-            for name, number in done.deleted.items():
+def _lines(result: ActResult, pen: Pen) -> Iterator[str]:
+    match result:
+        case ListResult():
+            yield from _list_lines(result, pen.width)
+        case ShowResult():
+            yield from _show_lines(result)
+        case DeleteResult():
+            for name, number in result.deleted.items():
                 yield f"deleted {clean(name)}: {size(number)}"
-        case Packed():
-            yield from _packed(done)
-        case Unpacked():
-            yield from (*_table([done.run], pen.width), f"unpacked to {clean(done.run.path)}")
+        case PackResult():
+            yield from _pack_lines(result)
+        case UnpackResult():
+            yield from (*_table([result.run], pen.width), f"unpacked to {clean(result.run.path)}")
 
 
-def _list(done: Listed, width: int) -> Iterator[str]:
-    if not done.runs:
-        yield f"no runs in {clean(done.folder)}; gapless run COMMAND makes one"
+def _list_lines(result: ListResult, width: int) -> Iterator[str]:
+    if not result.runs:
+        yield f"no runs in {clean(result.folder)}; gapless run COMMAND makes one"
         return
-    yield from _table(done.runs, width)
-    plural = "run" if len(done.runs) == 1 else "runs"
-    yield f"{len(done.runs)} {plural}, {size(done.bytes)} in {clean(done.folder)}"
+    yield from _table(result.runs, width)
+    plural = "run" if len(result.runs) == 1 else "runs"
+    yield f"{len(result.runs)} {plural}, {size(result.bytes)} in {clean(result.folder)}"
 
 
 def _table(runs: Sequence[RunLine], width: int) -> Iterator[str]:
-    """Give a head and a line for each run; the command gets what room is left."""
+    """Return a head and a line for each run; the command gets what room is left."""
     rows = [_HEADS, *(_cells(run) for run in runs)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     room = max(width - sum(widths) - len(_GAP) * len(widths), len("command"))
     for row in rows:
         figures = (
-            pad(cell, wide, right=head in _RIGHT)
-            for head, cell, wide in zip(_HEADS[:-1], row[:-1], widths, strict=True)
+            pad(cell, cell_width, right=head in _RIGHT_ALIGNED)
+            for head, cell, cell_width in zip(_HEADS[:-1], row[:-1], widths, strict=True)
         )
-        yield _GAP.join((*figures, shorten(row[-1], room))).rstrip()
+        yield _GAP.join((*figures, cut_middle(row[-1], room))).rstrip()
 
 
 def _cells(run: RunLine) -> tuple[str, ...]:
     return (
         clean(run.id),
-        _ago(run),
+        _age_text(run),
         run.status,
         _UNKNOWN if run.exit_code is None else str(run.exit_code),
         _UNKNOWN if run.steps is None else f"{run.steps:,}",
@@ -93,73 +93,73 @@ def _cells(run: RunLine) -> tuple[str, ...]:
     )
 
 
-def _ago(run: RunLine) -> str:
-    """Give how long ago a run began, in the largest unit of which there are two."""
+def _age_text(run: RunLine) -> str:
+    """Return how long ago a run began, in the largest unit of which there are two."""
     seconds = time.time() - run.started_unix_ns / 1e9
-    name, unit = next((one for one in _UNITS if seconds >= 2 * one[1]), ("s", 1))
+    name, unit = next((name_and_unit for name_and_unit in _UNITS if seconds >= 2 * name_and_unit[1]), ("s", 1))
     return f"{max(0, seconds) / unit:.0f} {name} ago"
 
 
-def _began(run: RunLine) -> str:
-    """Give the time at which a run began, here."""
+def _start_time(run: RunLine) -> str:
+    """Return the time at which a run began, here."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.started_unix_ns / 1e9))
     except (OverflowError, ValueError, OSError):  # a year that no calendar has
         return _UNKNOWN
 
 
-def _show(done: Shown) -> Iterator[str]:
-    run, found = done.run, done.manifest
+def _show_lines(result: ShowResult) -> Iterator[str]:
+    run, manifest = result.run, result.manifest
     yield clean(run.path)
     yield f"  command   {clean(' '.join(run.command))}"
-    yield f"  in        {clean(found.folder)} on {clean(found.host)}"
-    yield f"  by        gapless {clean(found.gapless)}"
+    yield f"  in        {clean(manifest.folder)} on {clean(manifest.host)}"
+    yield f"  by        gapless {clean(manifest.gapless)}"
     wall = "" if run.wall_ns is None else f", took {duration(run.wall_ns)}"
     code = "" if run.exit_code is None else f" with exit code {run.exit_code}"
-    yield f"  began     {_began(run)}{wall}; {run.status}{code}"
+    yield f"  began     {_start_time(run)}{wall}; {run.status}{code}"
     step = "" if run.step_ns is None else f" of {duration(run.step_ns)} in the mean"
     yield f"  steps     {_UNKNOWN if run.steps is None else f'{run.steps:,}'}{step}"
     yield f"  size      {size(run.bytes)}"
-    yield from (f"  process   {_process(one)}" for one in done.processes if one.role != "worker")
-    for rank in dict.fromkeys(one.rank for one in done.processes if one.role == "worker"):
-        workers = [one for one in done.processes if (one.role, one.rank) == ("worker", rank)]
-        yield f"  workers   {_workers(workers, rank)}"
-    if done.series:
-        yield f"  sampled   {clean(', '.join(done.series))}"
-    for unseen in done.unseen:
-        times = f" ({unseen.count:,} times)" if unseen.count > 1 else ""
-        yield f"  not seen  {clean(unseen.what)}: {clean(unseen.why)}{times}"
+    yield from (f"  process   {_process_text(process)}" for process in result.processes if process.role != "worker")
+    for rank in dict.fromkeys(process.rank for process in result.processes if process.role == "worker"):
+        workers = [process for process in result.processes if (process.role, process.rank) == ("worker", rank)]
+        yield f"  workers   {_workers_text(workers, rank)}"
+    if result.series:
+        yield f"  sampled   {clean(', '.join(result.series))}"
+    for unobserved in result.unseen:
+        times = f" ({unobserved.count:,} times)" if unobserved.count > 1 else ""
+        yield f"  not seen  {clean(unobserved.what)}: {clean(unobserved.why)}{times}"
 
 
-def _process(process: ProcessLine) -> str:
-    counts = (
-        _many(process.marks, "mark", "marks"),
-        _many(process.batches, "batch", "batches"),
-        _many(process.windows, "window", "windows"),
+def _process_text(process: ProcessLine) -> str:
+    counts_and_nouns = (
+        _count_noun(process.marks, "mark", "marks"),
+        _count_noun(process.batches, "batch", "batches"),
+        _count_noun(process.windows, "window", "windows"),
     )
-    told = ", ".join(count for count in counts if not count.startswith("0 "))
+    counts_text = ", ".join(count for count in counts_and_nouns if not count.startswith("0 "))
     end = "" if process.ended else "; killed, or it goes on"
-    return f"training{_of(process.rank)}, {process.pid or _UNKNOWN}: {told}{end}"
+    return f"training{_rank_suffix(process.rank)}, {process.pid or _UNKNOWN}: {counts_text}{end}"
 
 
-def _workers(workers: Sequence[ProcessLine], rank: int | None) -> str:
-    batches = _many(sum(one.batches for one in workers), "batch", "batches")
-    open_ended = sum(not one.ended for one in workers)
-    end = f"; {open_ended:,} killed, or still there" if open_ended else ""
-    return f"{_many(len(workers), 'process', 'processes')}{_of(rank)}: {batches}{end}"
+def _workers_text(workers: Sequence[ProcessLine], rank: int | None) -> str:
+    batches = _count_noun(sum(worker.batches for worker in workers), "batch", "batches")
+    n_unfinished = sum(not worker.ended for worker in workers)
+    end = f"; {n_unfinished:,} killed, or still there" if n_unfinished else ""
+    return f"{_count_noun(len(workers), 'process', 'processes')}{_rank_suffix(rank)}: {batches}{end}"
 
 
-def _of(rank: int | None) -> str:
+def _rank_suffix(rank: int | None) -> str:
     return "" if rank is None else f" of rank {rank}"
 
 
-def _many(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
+def _count_noun(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"
 
 
-def _packed(done: Packed) -> Iterator[str]:
-    for member in done.members:
+def _pack_lines(result: PackResult) -> Iterator[str]:
+    for member in result.members:
         yield f"{size(member.bytes):>10}  {clean(member.name)}"
-    for name in done.left_out:
+    for name in result.left_out:
         yield f"{'damaged':>10}  {clean(name)}: left out"
-    yield f"{size(done.bytes)} in {clean(done.path)}; ~ stands for your home folder in it"
+    yield f"{size(result.bytes)} in {clean(result.path)}; ~ stands for your home folder in it"

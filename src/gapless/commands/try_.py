@@ -44,47 +44,47 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.usage = "gapless try [RUN] [options] [-- COMMAND ...]"
     parser.allow_abbrev = False  # --s may be an option of the command's
-    what = parser.add_argument_group("what to try", "each by itself; those joined by + as one")
+    edit_group = parser.add_argument_group("what to try", "each by itself; those joined by + as one")
     for name, sign, words in (
         ("--fix", "NAME", "edits by name (--list)"),
         ("--set", "TARGET=VALUE", "any setting of torch's"),
     ):
-        what.add_argument(name, metavar=sign, nargs="+", action="extend", default=[], help=words)
-    what.add_argument("--ceilings", action="store_true", help="the most that could be gained")
-    what.add_argument(
+        edit_group.add_argument(name, metavar=sign, nargs="+", action="extend", default=[], help=words)
+    edit_group.add_argument("--ceilings", action="store_true", help="the most that could be gained")
+    edit_group.add_argument(
         "--check-prediction",
         action="store_true",
         help="delays in the loader and the training thread: do they cost what is predicted?",
     )
-    what.add_argument(
+    edit_group.add_argument(
         "--machine",
         action="store_true",
         help="only measure what the machine can do: later predictions use it",
     )
-    what.add_argument("--together", action="store_true", help="all that is named, as one edit")
-    what.add_argument("--list", action="store_true", help="list the edits, and which fit the run")
-    allowed = parser.add_argument_group("what may change")
-    allowed.add_argument("--strict", action="store_true", help="only edits that change no result")
-    allowed.add_argument("--risky", action="store_true", help="also precision and behaviour")
-    allowed.add_argument("--override", action="store_true", help="also settings that carry meaning")
-    allowed.add_argument(
+    edit_group.add_argument("--together", action="store_true", help="all that is named, as one edit")
+    edit_group.add_argument("--list", action="store_true", help="list the edits, and which fit the run")
+    change_group = parser.add_argument_group("what may change")
+    change_group.add_argument("--strict", action="store_true", help="only edits that change no result")
+    change_group.add_argument("--risky", action="store_true", help="also precision and behaviour")
+    change_group.add_argument("--override", action="store_true", help="also settings that carry meaning")
+    change_group.add_argument(
         "--allow-writes", metavar="PATH", type=Path, action="append", default=[],
         help="arms may write there, outside the working folder",
     )  # fmt: skip
-    allowed.add_argument("--yes", action="store_true", help="ask nothing")
-    how = parser.add_argument_group("how")
-    how.add_argument("--budget", metavar="TIME", type=budget, help="90s (4m; ceilings alone: 2m)")
-    how.add_argument("--steps", metavar="N", type=positive, help="steps of an arm (as needed)")
-    how.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
-    how.add_argument("--out", metavar="DIR", type=Path, help="where the arms' records go")
-    how.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+    change_group.add_argument("--yes", action="store_true", help="ask nothing")
+    run_group = parser.add_argument_group("how")
+    run_group.add_argument("--budget", metavar="TIME", type=budget, help="90s (4m; ceilings alone: 2m)")
+    run_group.add_argument("--steps", metavar="N", type=positive, help="steps of an arm (as needed)")
+    run_group.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
+    run_group.add_argument("--out", metavar="DIR", type=Path, help="where the arms' records go")
+    run_group.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
     parser.add_argument("run", metavar="RUN", nargs="?", help="folder or id of a run (last)")
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Try what was asked for, and print what it is worth."""
-    from gapless.commands.trying import listed, measured, tried
+    from gapless.commands.trying import list_edits, measure_machine, try_edits
 
     if arguments.machine:
-        return measured(arguments)
-    return listed(arguments) if arguments.list else tried(arguments)
+        return measure_machine(arguments)
+    return list_edits(arguments) if arguments.list else try_edits(arguments)

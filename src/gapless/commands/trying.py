@@ -14,101 +14,101 @@ if TYPE_CHECKING:
 
     from gapless.model.edit import Proposal
     from gapless.model.recording import Recording
-    from gapless.verify.trying import Tried
-    from gapless.verify.wishes import Wish
+    from gapless.verify.trying import TrialOutcome
+    from gapless.verify.wishes import TrialRequest
 
-_LOOKED_AT: Final = 5  # runs of a command
+_MAX_RUNS: Final = 5  # runs of a command
 _INTERRUPTED: Final = 130  # Ctrl-C, as the shell says it
 
 
-def listed(arguments: argparse.Namespace) -> int:
+def list_edits(arguments: argparse.Namespace) -> int:
     """List the edits, and what each would do in the run; without a run: what each is for."""
-    from gapless.catalogue.declare import spoken
+    from gapless.catalogue.declare import describe_proposal
     from gapless.catalogue.listing import FIXES
     from gapless.study.recorded.facts import facts
-    from gapless.verify.wishes import survey
+    from gapless.verify.wishes import survey_fixes
 
     try:
-        recording, _, _ = _subject(arguments)
+        recording, _, _ = _find_subject(arguments)
     except NotFoundError:
         recording = None
     if recording is None:
-        for one in FIXES:
-            print(f"{one.name:26} {one.summary}")
+        for fix in FIXES:
+            print(f"{fix.name:26} {fix.summary}")
         return 0
-    for proposal in survey(facts(recording)):
-        print(f"{proposal.fix:26} {spoken(proposal)}")
+    for proposal in survey_fixes(facts(recording)):
+        print(f"{proposal.fix:26} {describe_proposal(proposal)}")
     return 0
 
 
-def measured(arguments: argparse.Namespace) -> int:
+def measure_machine(arguments: argparse.Namespace) -> int:
     """Measure the machine in the interpreter of the run, print that, and keep it."""
     from gapless.commands.options import progress
-    from gapless.report.machine_constants import document, lines
-    from gapless.study.machine_constants import Keeping, constants
-    from gapless.study.recorded.constants import asked_of
+    from gapless.report.machine_constants import constants_json, constant_lines
+    from gapless.study.machine_constants import ReusePolicy, constants
+    from gapless.study.recorded.constants import find_interpreter
 
     if arguments.fix or arguments.set or arguments.ceilings or arguments.check_prediction:
         raise UsageError("--machine tries nothing; leave out what is to be tried")
-    recording, _, _ = _subject(arguments)
-    asked = None if recording is None else asked_of(recording)
-    if asked is None:
+    recording, _, _ = _find_subject(arguments)
+    probe_target = None if recording is None else find_interpreter(recording)
+    if probe_target is None:
         raise UsageError("no run tells which interpreter it is about; record one (gapless run)")
     with progress() as say:
-        found = constants(asked.python, asked.device, None, say, Keeping(anew=True))
+        measured_constants = constants(probe_target.python, probe_target.device, None, say, ReusePolicy(remeasure=True))
     if arguments.json:
-        sys.stdout.write(document(found))
+        sys.stdout.write(constants_json(measured_constants))
     else:
-        print(*lines(found), sep="\n")
-    if not found.alone:
+        print(*constant_lines(measured_constants), sep="\n")
+    if not measured_constants.alone:
         print("gapless: others used the machine: no prediction will use this", file=sys.stderr)
-    return int(found.place is None)
+    return int(measured_constants.place is None)
 
 
-def tried(arguments: argparse.Namespace) -> int:
+def try_edits(arguments: argparse.Namespace) -> int:
     """Try what is asked for, print it, and keep it with the run."""
     from gapless.commands.options import progress
     from gapless.verify import plan, trying, wishes
 
-    wish = _wish(arguments)
-    wishes.check(wish)
-    recording, command, folder = _subject(arguments)
-    private = _permitted(arguments, recording, folder)
-    asked = trying.Asked(
-        wish=wish,
+    request = _build_request(arguments)
+    wishes.check_names(request)
+    recording, command, folder = _find_subject(arguments)
+    has_private_view = _ask_permission(arguments, recording, folder)
+    task = trying.TrialTask(
+        request=request,
         command=command,
         folder=folder,
-        home=_home(arguments),
-        private=private,
+        home=_runs_home(arguments),
+        has_private_view=has_private_view,
         budget_s=arguments.budget,
         out=arguments.out,
         steps=arguments.steps,
     )
     with progress() as say:
         try:
-            found = trying.attempt(asked, recording, say)
+            outcome = trying.attempt(task, recording, say)
         except KeyboardInterrupt:
             say("")  # the line of progress goes
             print("gapless: interrupted before two arms could be compared", file=sys.stderr)
             return _INTERRUPTED
-    _print(found, arguments)
-    cut = found.trial is not None and plan.INTERRUPTED in found.trial.notes
-    return _INTERRUPTED if cut else 0
+    _print_outcome(outcome, arguments)
+    was_interrupted = outcome.trial is not None and plan.INTERRUPTED in outcome.trial.notes
+    return _INTERRUPTED if was_interrupted else 0
 
 
-def _wish(arguments: argparse.Namespace) -> "Wish":
-    from gapless.verify.wishes import Wish
+def _build_request(arguments: argparse.Namespace) -> "TrialRequest":
+    from gapless.verify.wishes import TrialRequest
 
-    named = bool(arguments.fix or arguments.set)
-    if arguments.check_prediction and (named or arguments.ceilings):
+    has_named_edits = bool(arguments.fix or arguments.set)
+    if arguments.check_prediction and (has_named_edits or arguments.ceilings):
         raise UsageError(
             "--check-prediction is a trial by itself; leave out what else is to be tried"
         )
-    return Wish(
+    return TrialRequest(
         fixes=tuple(arguments.fix),
         settings=tuple(arguments.set),
         ceilings=arguments.ceilings,
-        proposed=not (named or arguments.ceilings or arguments.check_prediction),
+        proposed=not (has_named_edits or arguments.ceilings or arguments.check_prediction),
         together=arguments.together,
         strict=arguments.strict,
         risky=arguments.risky,
@@ -117,30 +117,30 @@ def _wish(arguments: argparse.Namespace) -> "Wish":
     )
 
 
-def _home(arguments: argparse.Namespace) -> Path:
+def _runs_home(arguments: argparse.Namespace) -> Path:
     from gapless.store import runs
 
     return (arguments.place or runs.home()).absolute()
 
 
-def _subject(
+def _find_subject(
     arguments: argparse.Namespace,
 ) -> "tuple[Recording | None, tuple[str, ...], Path]":
-    """Give the recorded run, the command, and the folder it works in.
+    """Return the recorded run, the command, and the folder it works in.
 
     A command is known if it was recorded here before. Raises ``GaplessError``.
     """
     from gapless.store.recordings import load
 
-    home = _home(arguments)
+    home = _runs_home(arguments)
     if arguments.command_line:
         if arguments.run is not None:
             raise UsageError("a RUN has its own command; leave out RUN, or what follows --")
         command = arguments.command_line
-        return _known(home, command), command, Path.cwd()
-    recording = load(_path(home, arguments.run))
+        return _find_recording(home, command), command, Path.cwd()
+    recording = load(_find_run(home, arguments.run))
     path = recording.path
-    if not trained(recording):
+    if not has_trained(recording):
         raise UsageError(f"{path} has no steps: there is nothing to try; record another run")
     if not recording.manifest.command:
         raise UsageError(f"{path} does not tell its command; name it behind --")
@@ -150,7 +150,7 @@ def _subject(
     return recording, recording.manifest.command, folder
 
 
-def _path(home: Path, name: str | None) -> Path:
+def _find_run(home: Path, name: str | None) -> Path:
     """Return the folder of the run that is asked for; without a name, of the last that trained.
 
     A folder of runs stands for the last of them that trained. Raises ``NotFoundError``.
@@ -158,13 +158,13 @@ def _path(home: Path, name: str | None) -> Path:
     from gapless.store import runs
     from gapless.store.recordings import is_run
 
-    given = Path(name or runs.LAST)
-    if given.is_dir() and is_run(given):
-        return given
+    named_path = Path(name or runs.LAST_RUN)
+    if named_path.is_dir() and is_run(named_path):
+        return named_path
     try:
-        if name not in {None, runs.LAST} and not given.is_dir():
-            return runs.find(home, str(given))
-        return _last_trained(given if given.is_dir() else home)
+        if name not in {None, runs.LAST_RUN} and not named_path.is_dir():
+            return runs.find(home, str(named_path))
+        return _last_trained(named_path if named_path.is_dir() else home)
     except NotFoundError as error:
         raise NotFoundError(f"{error}; or name a command: gapless try -- python train.py") from None
 
@@ -174,47 +174,47 @@ def _last_trained(home: Path) -> Path:
     from gapless.store import runs
     from gapless.store.recordings import load
 
-    last = runs.find_here(home, runs.LAST)
-    paths = [entry.path for entry in islice(runs.listed(home), _LOOKED_AT)]
-    return next((path for path in paths if trained(load(path))), last)
+    last_run = runs.find_here(home, runs.LAST_RUN)
+    paths = [entry.path for entry in islice(runs.list_runs(home), _MAX_RUNS)]
+    return next((path for path in paths if has_trained(load(path))), last_run)
 
 
-def _known(home: Path, command: tuple[str, ...]) -> "Recording | None":
-    """Give the last run of a command in this folder that trained; ``None`` if there is none."""
+def _find_recording(home: Path, command: tuple[str, ...]) -> "Recording | None":
+    """Return the last run of a command in this folder that trained; ``None`` if there is none."""
     from gapless.store import runs
     from gapless.store.recordings import load
 
-    here = str(Path.cwd())
-    same = (
-        one.path
-        for one in runs.listed(home)
-        if one.manifest.command == command and one.manifest.folder == here
+    cwd = str(Path.cwd())
+    paths = (
+        entry.path
+        for entry in runs.list_runs(home)
+        if entry.manifest.command == command and entry.manifest.folder == cwd
     )
-    return next(filter(trained, map(load, islice(same, _LOOKED_AT))), None)
+    return next(filter(has_trained, map(load, islice(paths, _MAX_RUNS))), None)
 
 
-def trained(recording: "Recording") -> bool:
-    """Tell whether any process of a run trained."""
-    return any(one.role == "training" for one in recording.processes)
+def has_trained(recording: "Recording") -> bool:
+    """Return whether any process of a run trained."""
+    return any(process.role == "training" for process in recording.processes)
 
 
-def _permitted(arguments: argparse.Namespace, recording: "Recording | None", folder: Path) -> bool:
+def _ask_permission(arguments: argparse.Namespace, recording: "Recording | None", folder: Path) -> bool:
     """Say what arms may touch, and ask; tell whether they have a view of their own.
 
     Raises ``UsageError`` where that was not permitted.
     """
     from gapless.launch import outside, sandbox
 
-    known = outside.nothing_known(folder) if recording is None else outside.touched(recording)
-    why = sandbox.available(folder, known.inside)
-    needed = outside.needs_permission(known, arguments.allow_writes, sandboxed=why is None)
-    if needed and not arguments.yes:
-        for line in outside.told(known, why_no_view=why):
+    side_effects = outside.assume_unobserved(folder) if recording is None else outside.find_side_effects(recording)
+    why = sandbox.explain_unavailable(folder, side_effects.inside)
+    unpermitted = outside.find_unpermitted(side_effects, arguments.allow_writes, sandboxed=why is None)
+    if unpermitted and not arguments.yes:
+        for line in outside.describe_side_effects(side_effects, why_no_view=why):
             print(f"gapless: {line}", file=sys.stderr)
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise UsageError("; ".join(outside.refusal(needed)))
+            raise UsageError("; ".join(outside.refusal(unpermitted)))
         print(
-            f"gapless: arms may touch {', '.join(needed)}; go on? [y/N] ", end="", file=sys.stderr
+            f"gapless: arms may touch {', '.join(unpermitted)}; go on? [y/N] ", end="", file=sys.stderr
         )
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
@@ -222,32 +222,32 @@ def _permitted(arguments: argparse.Namespace, recording: "Recording | None", fol
     return why is None
 
 
-def _print(found: "Tried", arguments: argparse.Namespace) -> None:
+def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> None:
     from gapless.report.trials import print_trial
     from gapless.store import trials
 
-    if found.trial is not None:
-        trials.write(found.trial, Path(found.recording.path))
+    if outcome.trial is not None:
+        trials.write(outcome.trial, Path(outcome.recording.path))
     if arguments.json:
-        _print_json(found)
-    elif found.trial is not None:
-        print_trial(found.trial)
+        _print_json(outcome)
+    elif outcome.trial is not None:
+        print_trial(outcome.trial)
     else:
         print("nothing was tried")
-        for line in (*found.notes, *_reasons(found.proposals)):
+        for line in (*outcome.notes, *_reason_lines(outcome.proposals)):
             print(line)
 
 
-def _print_json(found: "Tried") -> None:
+def _print_json(outcome: "TrialOutcome") -> None:
     from gapless.report.document import study_json
     from gapless.study import study_recording
 
-    study = study_recording(found.recording)
-    trials = () if found.trial is None else (found.trial,)
-    sys.stdout.write(study_json(replace(study, trials=trials, proposals=found.proposals)))
+    study = study_recording(outcome.recording)
+    trials = () if outcome.trial is None else (outcome.trial,)
+    sys.stdout.write(study_json(replace(study, trials=trials, proposals=outcome.proposals)))
 
 
-def _reasons(proposals: "Sequence[Proposal]") -> list[str]:
-    from gapless.catalogue.declare import spoken
+def _reason_lines(proposals: "Sequence[Proposal]") -> list[str]:
+    from gapless.catalogue.declare import describe_proposal
 
-    return [f"  {one.fix}: {spoken(one)}" for one in proposals]
+    return [f"  {proposal.fix}: {describe_proposal(proposal)}" for proposal in proposals]

@@ -46,10 +46,10 @@ SPANS: Final = {  # begins and ends, in the order of the file
     "track": np.int32,
 }
 Group = dict[str, bytes]
-Label = tuple[int | str, int | str, str, str]  # pid, tid, what is named, the name
+TrackLabel = tuple[int | str, int | str, str, str]  # pid, tid, what is named, the name
 
 
-class Fresh(Struct):
+class FreshEntries(Struct):
     """What the maker of a batch had not met before."""
 
     names: list[str]
@@ -66,8 +66,8 @@ class Batch(Struct):
     gpu: Group
     memory: Group
     spans: Group
-    fresh: Fresh
-    labels: list[Label] = field(default_factory=list[Label])
+    fresh: FreshEntries
+    labels: list[TrackLabel] = field(default_factory=list[TrackLabel])
     written: int = 0
     dropped: dict[str, int] = field(default_factory=dict[str, int])
     repaired: dict[str, int] = field(default_factory=dict[str, int])
@@ -75,16 +75,16 @@ class Batch(Struct):
         None  # text at the start that is no whole event: the end of the chunk before?
     )
     tail: bytes | None = None  # likewise at the end
-    rest: bytes | None = None  # what follows the array of events, if it ends in this chunk
+    footer: bytes | None = None  # what follows the array of events, if it ends in this chunk
 
 
 def pack(columns: Mapping[str, npt.NDArray[Any]], kinds: Mapping[str, type]) -> Group:
-    """Give the bytes of each column."""
+    """Return the bytes of each column."""
     return {
         key: np.ascontiguousarray(columns[key], dtype=kind).tobytes() for key, kind in kinds.items()
     }
 
 
 def unpack(group: Group, kinds: Mapping[str, type]) -> dict[str, npt.NDArray[Any]]:
-    """Give the columns of such bytes; read-only."""
+    """Return the columns of such bytes; read-only."""
     return {key: np.frombuffer(group[key], dtype=kind) for key, kind in kinds.items()}

@@ -42,10 +42,10 @@ _ANNOTATIONS: Final = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "n
 
 
 def code(cat: str) -> int:
-    """Give the category of a ``cat`` string; ``OTHER`` for what gapless has no use for."""
-    return _CODES.get(cat.lower(), c.OTHER)
+    """Return the category of a ``cat`` string; ``OTHER`` for what gapless has no use for."""
+    return _CODES.get(cat.lower(), c.OTHER_KIND)
 
 
 def is_annotation(name: str) -> bool:
-    """Say whether an event that torch ≤ 1.10 called "Operator" is a user annotation by its name."""
+    """Return whether an event that torch ≤ 1.10 called "Operator" is a user annotation by its name."""
     return name.startswith(_ANNOTATIONS)

@@ -15,71 +15,71 @@ from gapless.model.trace import Int64, Uint8
 LIMIT: Final = 2**62 - 1  # ns, 146 years: the sum of two times fits 64 bits
 _DIGITS: Final = b"0123456789"
 _COMMA, _POINT, _ZERO, _FOUR = b",.04"
-_LONGEST: Final = 16  # digits before the point, the first of 16 below 4: surely within LIMIT
-_PLACES: Final = 3  # digits after the point that are whole nanoseconds
+_MAX_DIGITS: Final = 16  # digits before the point, the first of 16 below 4: surely within LIMIT
+_DECIMAL_PLACES: Final = 3  # digits after the point that are whole nanoseconds
 _SPLIT_SIGN: Final = re.compile(r"^-?(\d+)\.-(\d+)$")
 
 
 class Doubt(IntEnum):
     """What was wrong with a number."""
 
-    NONE = 0
+    CLEAR = 0
     TEXT = 1  # written as text, or in a form that only one writer uses; its meaning is clear
     UNUSABLE = 2  # no number, or none that can be a time
 
 
 def nanoseconds(texts: Sequence[Raw]) -> tuple[Int64, Uint8 | None]:
-    """Give ``round_half_even(1000 · x)`` of each, and a ``Doubt`` for each (``None``: no doubt)."""
+    """Return ``round_half_even(1000 · x)`` of each, and a ``Doubt`` for each (``None``: no doubt)."""
     joined = b",".join(texts)
     shape = joined.translate(None, _DIGITS)
-    if shape == b".," * (len(texts) - 1) + b"." and _thousandths(joined, len(texts)):
+    if shape == b".," * (len(texts) - 1) + b"." and _has_thousandths(joined, len(texts)):
         return np.fromstring(joined.replace(b".", b""), dtype=np.int64, sep=","), None
-    return _mixed(joined, texts)
+    return _parse_mixed(joined, texts)
 
 
-def _thousandths(joined: bytes, count: int) -> bool:
-    """Say whether all have three decimals and are within the limit."""
+def _has_thousandths(joined: bytes, count: int) -> bool:
+    """Return whether all have three decimals and are within the limit."""
     letters = np.frombuffer(joined, dtype=np.uint8)
     points = np.flatnonzero(letters == _POINT)
     ends = np.append(np.flatnonzero(letters == _COMMA), len(letters))
     starts = np.append(0, ends[:-1] + 1)
     if len(points) != count:
         return False
-    return bool((ends - points == _PLACES + 1).all() and _fits(letters, starts, points).all())
+    return bool((ends - points == _DECIMAL_PLACES + 1).all() and _fits(letters, starts, points).all())
 
 
 def _fits(
     letters: npt.NDArray[np.uint8], starts: npt.NDArray[np.intp], points: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
-    whole = points - starts
-    short = (whole > 0) & (whole < _LONGEST)
-    return short | ((whole == _LONGEST) & (letters[starts] < _FOUR))
+    n_digits = points - starts
+    is_short = (n_digits > 0) & (n_digits < _MAX_DIGITS)
+    return is_short | ((n_digits == _MAX_DIGITS) & (letters[starts] < _FOUR))
 
 
-def _mixed(joined: bytes, texts: Sequence[Raw]) -> tuple[Int64, Uint8 | None]:
+def _parse_mixed(joined: bytes, texts: Sequence[Raw]) -> tuple[Int64, Uint8 | None]:
     letters = np.frombuffer(joined + b",", dtype=np.uint8)
     if np.count_nonzero(letters == _COMMA) != len(texts):  # an array, or text with a comma
         return _one_by_one(texts, np.arange(len(texts)), np.zeros(len(texts), np.int64))
     ends = np.flatnonzero(letters == _COMMA)
     starts = np.append(0, ends[:-1] + 1)
-    points = _first(letters == _POINT, starts, ends)
+    points = _first_positions(letters == _POINT, starts, ends)
     digits = (letters >= _ZERO) & (letters < _ZERO + 10)
     count = np.add.reduceat(digits, starts, dtype=np.int64)
-    plain = (
+    is_plain = (
         (count == ends - starts - (points < ends))
         & _fits(letters, starts, points)
-        & (ends - points <= _PLACES + 1)
+        & (ends - points <= _DECIMAL_PLACES + 1)
     )
     values = _sum_digits(letters, starts, points, ends)
-    return _one_by_one(texts, np.flatnonzero(~plain), np.where(plain, values, 0))
+    return _one_by_one(texts, np.flatnonzero(~is_plain), np.where(is_plain, values, 0))
 
 
-def _first(
-    found: npt.NDArray[np.bool_], starts: npt.NDArray[np.intp], ends: npt.NDArray[np.intp]
+def _first_positions(
+    is_match: npt.NDArray[np.bool_], starts: npt.NDArray[np.intp], ends: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
-    """Give the first position of each field where ``found`` is true, else the field's end."""
-    places = np.append(np.flatnonzero(found), len(found))
-    return np.minimum(places[np.searchsorted(places, starts)], ends)
+    """Return the first position of each field where ``found`` is true, else the field's end."""
+    positions = np.append(np.flatnonzero(is_match), len(is_match))
+    return np.minimum(positions[np.searchsorted(positions, starts)], ends)
 
 
 def _sum_digits(
@@ -89,15 +89,15 @@ def _sum_digits(
     ends: npt.NDArray[np.intp],
 ) -> Int64:
     total = np.zeros(len(starts), dtype=np.int64)
-    widest = min(int((points - starts).max(initial=0)), _LONGEST)
-    for k in range(widest):
-        place = points - 1 - k
-        digit = letters[np.maximum(place, 0)].astype(np.int64) - _ZERO
-        total += np.where(place >= starts, digit, 0) * (1000 * 10**k)
-    for k in range(_PLACES):
-        place = points + 1 + k
-        digit = letters[np.minimum(place, len(letters) - 1)].astype(np.int64) - _ZERO
-        total += np.where(place < ends, digit, 0) * 10 ** (_PLACES - 1 - k)
+    n_digits = min(int((points - starts).max(initial=0)), _MAX_DIGITS)
+    for k in range(n_digits):
+        position = points - 1 - k
+        digit = letters[np.maximum(position, 0)].astype(np.int64) - _ZERO
+        total += np.where(position >= starts, digit, 0) * (1000 * 10**k)
+    for k in range(_DECIMAL_PLACES):
+        position = points + 1 + k
+        digit = letters[np.minimum(position, len(letters) - 1)].astype(np.int64) - _ZERO
+        total += np.where(position < ends, digit, 0) * 10 ** (_DECIMAL_PLACES - 1 - k)
     return total
 
 
@@ -106,18 +106,18 @@ def _one_by_one(
 ) -> tuple[Int64, Uint8 | None]:
     doubts = np.zeros(len(texts), dtype=np.uint8)
     for row in rows.tolist():  # only the rows that are unlike all others
-        values[row], doubts[row] = exact(bytes(cast("bytes", texts[row])))
+        values[row], doubts[row] = parse_exact(bytes(cast("bytes", texts[row])))
     return values, doubts if doubts.any() else None
 
 
-def exact(text: bytes) -> tuple[int, Doubt]:
-    """Give ``round_half_even(1000 · x)`` of one JSON value, exactly, and what was wrong with it."""
+def parse_exact(text: bytes) -> tuple[int, Doubt]:
+    """Return ``round_half_even(1000 · x)`` of one JSON value, exactly, and what was wrong with it."""
     plain = text.decode("ascii", "replace").strip()
     inner = plain.strip('"').strip()
-    doubt = Doubt.TEXT if inner != plain else Doubt.NONE
-    odd = _SPLIT_SIGN.match(inner)
-    if odd is not None:  # a C++ writer's "-1.-500": quotient and remainder, each with its sign
-        return -(int(odd[1]) * 1000 + int(odd[2])), Doubt.TEXT
+    doubt = Doubt.TEXT if inner != plain else Doubt.CLEAR
+    odd_form = _SPLIT_SIGN.match(inner)
+    if odd_form is not None:  # a C++ writer's "-1.-500": quotient and remainder, each with its sign
+        return -(int(odd_form[1]) * 1000 + int(odd_form[2])), Doubt.TEXT
     try:
         with localcontext(prec=60):
             value = Decimal(inner) * 1000

@@ -10,15 +10,15 @@ import msgspec
 
 from gapless.formats import columns, entries, mend
 from gapless.formats.batch import Batch
-from gapless.formats.chunks import Chunk, boundaries
+from gapless.formats.chunks import Chunk, find_boundaries
 from gapless.formats.columns import Tally
-from gapless.formats.interning import Tables
+from gapless.formats.interning import IdTables
 
 _BLANK: Final = b" \t\r\n,"
-_MOST_JOINED: Final = 8  # pieces that boundaries inside one event may have made of it
-_MOST_MENDED: Final = 3  # of them; more take too long where nothing can be mended
+_MAX_JOINED: Final = 8  # pieces that boundaries inside one event may have made of it
+_MAX_MENDED: Final = 3  # of them; more take too long where nothing can be mended
 _CLOSING: Final = re.compile(r"\s*,?\s*\]")
-_LAST: Final = re.compile(r"\}\s*,?\s*\]")
+_ARRAY_END: Final = re.compile(r"\}\s*,?\s*\]")
 _PHASE: Final = re.compile(r'"ph"\s*:\s*"')
 _LENIENT: Final = json.JSONDecoder(strict=False)
 
@@ -26,154 +26,154 @@ Span = tuple[int, int]
 
 
 @dataclass
-class Maker:
+class BatchMaker:
     """Makes batches; knows what its earlier ones have told already."""
 
-    tables: Tables = field(default_factory=Tables)
-    _decoder: "msgspec.json.Decoder[list[Any]]" = field(default_factory=entries.decoder)
+    tables: IdTables = field(default_factory=IdTables)
+    _decoder: "msgspec.json.Decoder[list[Any]]" = field(default_factory=entries.entry_decoder)
 
-    def chunk(self, chunk: Chunk) -> Batch:
-        """Give the batch of a chunk, its undecodable ends left to whoever knows the neighbours."""
-        found = self._decoded(chunk.listed())
-        if found is not None:
-            return columns.make(found, self.tables, Tally())
-        return self.make(chunk.text())
+    def batch_of_chunk(self, chunk: Chunk) -> Batch:
+        """Return the batch of a chunk, its undecodable ends left to whoever knows the neighbours."""
+        events = self._decode_list(chunk.as_list())
+        if events is not None:
+            return columns.make_batch(events, self.tables, Tally())
+        return self.batch_of_text(chunk.text())
 
-    def make(self, text: bytes) -> Batch:
-        """Give the batch of some text; as for a chunk."""
-        found = self.decoded(text)
-        if found is not None:
-            return columns.make(found, self.tables, Tally())
+    def batch_of_text(self, text: bytes) -> Batch:
+        """Return the batch of some text; as for a chunk."""
+        events = self.decode_events(text)
+        if events is not None:
+            return columns.make_batch(events, self.tables, Tally())
         return _Dissection(self, text).batch()
 
-    def mended(self, text: bytes) -> Batch:
-        """Give the batch of a piece of text that no neighbour completes."""
+    def batch_of_piece(self, text: bytes) -> Batch:
+        """Return the batch of a piece of text that no neighbour completes."""
         tally = Tally()
-        found = self.repaired(text, tally)
-        if found is None:
+        events = self.mend_event(text, tally)
+        if events is None:
             tally.dropped[mend.UNREADABLE] += 1
             tally.unmade += 1
-        return columns.make(found or [], self.tables, tally)
+        return columns.make_batch(events or [], self.tables, tally)
 
-    def decoded(self, text: bytes) -> list[Any] | None:
+    def decode_events(self, text: bytes) -> list[Any] | None:
         """Decode a run of events; ``None`` if anything in it is not as it should be."""
-        return self._decoded(b"[" + text.strip(_BLANK) + b"]")
+        return self._decode_list(b"[" + text.strip(_BLANK) + b"]")
 
-    def _decoded(self, listed: bytes) -> list[Any] | None:
+    def _decode_list(self, json_list: bytes) -> list[Any] | None:
         try:
-            return self._decoder.decode(listed)
+            return self._decoder.decode(json_list)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return None
 
-    def repaired(self, text: bytes, tally: Tally) -> list[Any] | None:
+    def mend_event(self, text: bytes, tally: Tally) -> list[Any] | None:
         """Mend one event; none if it has to be dropped; ``None`` if it is no whole event."""
-        outcome = mend.event(text)
-        if outcome.text is None:
-            if outcome.dropped is None:
+        mended = mend.mend_event(text)
+        if mended.text is None:
+            if mended.dropped is None:
                 return None
-            tally.dropped[outcome.dropped] += 1
+            tally.dropped[mended.dropped] += 1
             tally.unmade += 1
             return []
-        found = self.decoded(outcome.text)
-        if found is not None:
-            tally.repaired.update(outcome.repairs)
-        return found
+        events = self.decode_events(mended.text)
+        if events is not None:
+            tally.repaired.update(mended.repairs)
+        return events
 
 
 @dataclass
 class _Dissection:
     """A chunk that did not decode as a whole."""
 
-    maker: Maker
+    maker: BatchMaker
     text: bytes
     entries: list[Any] = field(default_factory=list[Any])
     tally: Tally = field(default_factory=Tally)
     bad: list[Span] = field(default_factory=list[Span])
     head: bytes | None = None
     tail: bytes | None = None
-    rest: bytes | None = None
+    footer: bytes | None = None
 
     def batch(self) -> Batch:
-        """Give the batch of what could be read."""
-        for span, found in self._pieces():
-            if found is None:
+        """Return the batch of what could be read."""
+        for span, events in self._pieces():
+            if events is None:
                 self.bad.append(span)
                 continue
             self._settle()
-            if self.rest is not None:
+            if self.footer is not None:
                 break
-            self.entries += found
+            self.entries += events
         self._settle()
-        batch = columns.make(self.entries, self.maker.tables, self.tally)
-        batch.head, batch.tail, batch.rest = self.head, self.tail, self.rest
+        batch = columns.make_batch(self.entries, self.maker.tables, self.tally)
+        batch.head, batch.tail, batch.footer = self.head, self.tail, self.footer
         return batch
 
     def _pieces(self) -> Iterator[tuple[Span, list[Any] | None]]:
-        """Give runs of events that decode, and single pieces that do not, in order."""
-        cuts = [0, *boundaries(self.text), len(self.text)]
-        waiting = [(0, len(cuts) - 1)]
-        while waiting:
-            low, high = waiting.pop()
+        """Return runs of events that decode, and single pieces that do not, in order."""
+        cuts = [0, *find_boundaries(self.text), len(self.text)]
+        pending = [(0, len(cuts) - 1)]
+        while pending:
+            low, high = pending.pop()
             span = cuts[low], cuts[high]
-            found = self.maker.decoded(self.text[slice(*span)])
-            if found is not None or high - low == 1:
-                yield span, found
+            events = self.maker.decode_events(self.text[slice(*span)])
+            if events is not None or high - low == 1:
+                yield span, events
             else:
                 middle = (low + high) // 2
-                waiting += [(middle, high), (low, middle)]
+                pending += [(middle, high), (low, middle)]
 
     def _settle(self) -> None:
         """Deal with a run of pieces that do not decode."""
         bad, self.bad = self.bad, []
-        while bad and self.rest is None:
-            used = self._settle_first(bad)
-            bad = bad[used:]
+        while bad and self.footer is None:
+            n_used = self._settle_first(bad)
+            bad = bad[n_used:]
 
     def _settle_first(self, bad: list[Span]) -> int:
         """Deal with the first of them; say how many it took."""
         start, stop = bad[0]
-        for count in range(1, min(len(bad), _MOST_JOINED) + 1):
-            if self._whole((start, bad[count - 1][1]), mendable=count <= _MOST_MENDED):
+        for count in range(1, min(len(bad), _MAX_JOINED) + 1):
+            if self._read_whole_event((start, bad[count - 1][1]), mendable=count <= _MAX_MENDED):
                 return count
-        few = 1 < len(bad) <= _MOST_JOINED and bad[-1][1] == len(self.text)
-        if few and not any(map(self._sound, bad[1:])):
+        may_be_one_event = 1 < len(bad) <= _MAX_JOINED and bad[-1][1] == len(self.text)
+        if may_be_one_event and not any(map(self._is_sound, bad[1:])):
             stop = len(
                 self.text
             )  # all of it one event that is cut off: nested lists look like more
-        guessed = guessed_end(self.text[start:]) if stop == len(self.text) else None
-        if guessed is not None and start:  # at the start it may be the rest of an event
-            self.rest = self.text[start + guessed[1] :]
-            stop = start + guessed[0]
-        self._edge(start, stop)
+        end_guess = guess_end(self.text[start:]) if stop == len(self.text) else None
+        if end_guess is not None and start:  # at the start it may be the rest of an event
+            self.footer = self.text[start + end_guess[1] :]
+            stop = start + end_guess[0]
+        self._read_edge(start, stop)
         return sum(piece[0] < stop for piece in bad)
 
-    def _sound(self, piece: Span) -> bool:
-        """Say whether a piece is an event by itself, sound or to be mended."""
+    def _is_sound(self, piece: Span) -> bool:
+        """Return whether a piece is an event by itself, sound or to be mended."""
         text = self.text[slice(*piece)]
-        return mend.event(text).text is not None or _array_end(self.text, piece) is not None
+        return mend.mend_event(text).text is not None or _array_end(self.text, piece) is not None
 
-    def _whole(self, span: Span, *, mendable: bool) -> bool:
+    def _read_whole_event(self, span: Span, *, mendable: bool) -> bool:
         """Read a piece that may be one whole event, mended or followed by the end of the list."""
         end = _array_end(self.text, span)
         piece = self.text[slice(*span)]
         if end is not None:
-            self.rest = self.text[end[1] :]
+            self.footer = self.text[end[1] :]
             piece = self.text[span[0] : end[0]]
-        found = self.maker.decoded(piece)
-        if found is None and (mendable or end is not None):
-            found = self.maker.repaired(piece, self.tally)
-        self.entries += found or []
-        return found is not None or end is not None
+        events = self.maker.decode_events(piece)
+        if events is None and (mendable or end is not None):
+            events = self.maker.mend_event(piece, self.tally)
+        self.entries += events or []
+        return events is not None or end is not None
 
-    def _edge(self, start: int, stop: int) -> None:
+    def _read_edge(self, start: int, stop: int) -> None:
         """Read the last event, or keep a piece that may belong to a neighbouring chunk."""
         piece = self.text[start:stop]
-        found = self.maker.repaired(piece, self.tally)
-        if found is not None:
-            self.entries += found
+        events = self.maker.mend_event(piece, self.tally)
+        if events is not None:
+            self.entries += events
         elif stop == len(self.text):
             self.tail = piece
-        elif start == 0 and self.rest is None:
+        elif start == 0 and self.footer is None:
             self.head = piece
         else:
             self.tally.dropped[mend.UNREADABLE] += 1
@@ -181,7 +181,7 @@ class _Dissection:
 
 
 def _array_end(text: bytes, span: Span) -> Span | None:
-    """Give where the event in a span ends, and where the text after the closing bracket starts.
+    """Return where the event in a span ends, and where the text after the closing bracket starts.
 
     ``None`` if no sound event starts there, or if the list does not end after it.
     """
@@ -199,32 +199,32 @@ def _array_end(text: bytes, span: Span) -> Span | None:
     if closing is None:
         return None
     after = start + closing.end()
-    return (start + end, after) if _may_follow(text[after:].decode("latin-1").strip()) else None
+    return (start + end, after) if _may_follow_events(text[after:].decode("latin-1").strip()) else None
 
 
-def _may_follow(rest: str) -> bool:
-    """Say whether this may follow the list of events, and not a list inside an event."""
-    if not rest.startswith(","):
-        return rest == "" or (rest[0] == "}" and rest[1:].lstrip()[:1] not in (",", "}", "]"))
+def _may_follow_events(footer: str) -> bool:
+    """Return whether this may follow the list of events, and not a list inside an event."""
+    if not footer.startswith(","):
+        return footer == "" or (footer[0] == "}" and footer[1:].lstrip()[:1] not in (",", "}", "]"))
     try:
-        _, end = _LENIENT.raw_decode("{" + rest[1:])
+        _, end = _LENIENT.raw_decode("{" + footer[1:])
     except (ValueError, RecursionError):
-        return _PHASE.search(rest) is None
-    return end == len(rest)
+        return _PHASE.search(footer) is None
+    return end == len(footer)
 
 
-def guessed_end(piece: bytes) -> Span | None:
+def guess_end(piece: bytes) -> Span | None:
     """Find the closing bracket after an event that is itself broken, by what follows it."""
     text = piece.decode("latin-1")
-    for found in _LAST.finditer(text):
-        after = text[found.end() :].strip()
+    for match in _ARRAY_END.finditer(text):
+        after = text[match.end() :].strip()
         try:
             if after in ("", "}"):  # a cut may have ended a list inside the event as well
-                sound = mend.event(piece[: found.start() + 1]).text is not None
+                is_sound = mend.mend_event(piece[: match.start() + 1]).text is not None
             else:
-                sound = bool(_LENIENT.decode("{" + after.removeprefix(",")))
+                is_sound = bool(_LENIENT.decode("{" + after.removeprefix(",")))
         except (ValueError, RecursionError):
             continue
-        if sound:
-            return found.start() + 1, found.end()
+        if is_sound:
+            return match.start() + 1, match.end()
     return None

@@ -59,7 +59,7 @@ WHOLE_ARGS: Final = frozenset(
 )
 
 
-class Complete(Struct, tag_field="ph", tag="X", gc=False):
+class CompleteEntry(Struct, tag_field="ph", tag="X", gc=False):
     """A complete event; its members in the order in which Kineto writes them."""
 
     cat: str = ""
@@ -71,7 +71,7 @@ class Complete(Struct, tag_field="ph", tag="X", gc=False):
     args: Args | None = None
 
 
-class Instant(Struct, tag_field="ph", tag="i", gc=False):
+class InstantEntry(Struct, tag_field="ph", tag="i", gc=False):
     """A point in time: an allocator event, or a mark that nobody needs."""
 
     ts: Raw = NOTHING
@@ -79,7 +79,7 @@ class Instant(Struct, tag_field="ph", tag="i", gc=False):
     args: Args | None = None
 
 
-class Label(Struct, tag_field="ph", tag="M", gc=False):
+class LabelEntry(Struct, tag_field="ph", tag="M", gc=False):
     """A name for a process or a thread."""
 
     name: str = ""
@@ -88,7 +88,7 @@ class Label(Struct, tag_field="ph", tag="M", gc=False):
     args: Any = None
 
 
-class Begin(Struct, tag_field="ph", tag="B", gc=False):
+class BeginEntry(Struct, tag_field="ph", tag="B", gc=False):
     """The start of an event that a later ``End`` on the same track completes."""
 
     ts: Raw = NOTHING
@@ -98,7 +98,7 @@ class Begin(Struct, tag_field="ph", tag="B", gc=False):
     tid: Number | str = ""
 
 
-class End(Struct, tag_field="ph", tag="E", gc=False):
+class EndEntry(Struct, tag_field="ph", tag="E", gc=False):
     """The end of the innermost open ``Begin`` of its track."""
 
     ts: Raw = NOTHING
@@ -107,18 +107,18 @@ class End(Struct, tag_field="ph", tag="E", gc=False):
 
 
 # Flows, counters, asynchronous spans, objects, samples and the rest: counted, nothing else.
-_SKIPPED: Final = "IstfCbneSTpFNODPRcv(),V"
-_OTHERS: Final = [
+_SKIPPED_PHASES: Final = "IstfCbneSTpFNODPRcv(),V"
+_SKIPPED_KINDS: Final = [
     msgspec.defstruct(f"Skipped{ord(tag)}", [], tag_field="ph", tag=tag, gc=False)
-    for tag in dict.fromkeys(_SKIPPED)
+    for tag in dict.fromkeys(_SKIPPED_PHASES)
 ]
-KEPT: Final = (Complete, Instant, Label, Begin, End)
-PHASES: Final = frozenset("XiMBE" + _SKIPPED)
+READ_KINDS: Final = (CompleteEntry, InstantEntry, LabelEntry, BeginEntry, EndEntry)
+PHASES: Final = frozenset("XiMBE" + _SKIPPED_PHASES)
 
 
-def decoder() -> "msgspec.json.Decoder[list[Any]]":
-    """Give a decoder of a list of entries; numbers written as text are numbers to it."""
-    entry = KEPT[0]
-    for kind in (*KEPT[1:], *_OTHERS):
+def entry_decoder() -> "msgspec.json.Decoder[list[Any]]":
+    """Return a decoder of a list of entries; numbers written as text are numbers to it."""
+    entry = READ_KINDS[0]
+    for kind in (*READ_KINDS[1:], *_SKIPPED_KINDS):
         entry = entry | kind
     return msgspec.json.Decoder(list[entry], strict=False)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gapless.formats import batch as b
 from gapless.formats import metadata as m
 from gapless.formats import plausible, source, spans, tables
-from gapless.formats.assemble import Assembly, Place
+from gapless.formats.assemble import Assembly, TrackKey
 from gapless.model import category as c
 from gapless.model.trace import (
     Count,
@@ -33,31 +33,31 @@ _WORKS: Final = (c.CPU_OP, c.RUNTIME, c.DRIVER)
 
 
 @dataclass(frozen=True)
-class Ends:
+class FileEnds:
     """What is left of a file when its events have been read."""
 
     head: bytes
-    rest: bytes | None  # None: the list of events was never closed
+    footer: bytes | None  # None: the list of events was never closed
     torn: int  # bytes of an event that was cut off
     damage: str | None
     ignored: int = 0
 
     @property
-    def truncated(self) -> bool:
-        """Say whether the file ended before its events did. Chrome lets a bare list stay open."""
-        bare = self.head.strip() == b"["
-        return self.damage is not None or self.torn > 0 or (self.rest is None and not bare)
+    def is_truncated(self) -> bool:
+        """Return whether the file ended before its events did. Chrome lets a bare list stay open."""
+        is_bare = self.head.strip() == b"["
+        return self.damage is not None or self.torn > 0 or (self.footer is None and not is_bare)
 
 
-def trace(path: Path, assembly: Assembly, ends: Ends) -> Trace:
-    """Give the trace."""
-    metadata = m.parse(ends.head, ends.rest or b"")
-    columns = _Columns.of(assembly)
+def build_trace(path: Path, assembly: Assembly, ends: FileEnds) -> Trace:
+    """Return the trace."""
+    metadata = m.parse(ends.head, ends.footer or b"")
+    columns = _Columns.from_assembly(assembly)
     origin = columns.settle_axis(metadata.base_ns)
-    columns.find_places(list(assembly.tracks))
+    columns.fill_device_tracks(list(assembly.tracks))
     columns.freeze()
-    distributed = m.distributed(metadata)
-    stated = distributed.rank if distributed is not None else None
+    distributed = m.distributed_info(metadata)
+    stated_rank = distributed.rank if distributed is not None else None
     return Trace(
         path=str(path),
         origin_ns=origin,
@@ -66,12 +66,12 @@ def trace(path: Path, assembly: Assembly, ends: Ends) -> Trace:
         memory=MemoryColumns(**columns.memory),
         names=tuple(assembly.names),
         tracks=_tracks(assembly),
-        shapes=tuple(map(tables.shape, assembly.shapes)),
-        geometries=tuple(map(tables.geometry, assembly.geometries)),
-        collectives=tuple(map(tables.collective, assembly.collectives)),
+        shapes=tuple(map(tables.parse_shape, assembly.shapes)),
+        geometries=tuple(map(tables.parse_geometry, assembly.geometries)),
+        collectives=tuple(map(tables.parse_collective, assembly.collectives)),
         devices=m.devices(metadata),
         distributed=distributed,
-        rank=source.rank_of(path) if stated is None else stated,
+        rank=source.rank_of(path) if stated_rank is None else stated_rank,
         versions=m.versions(metadata),
         health=_health(assembly, columns, metadata, ends),
         written_events=assembly.written,
@@ -87,31 +87,31 @@ class _Columns:
     notes: list[str] = field(default_factory=list[str])
 
     @classmethod
-    def of(cls, assembly: Assembly) -> "_Columns":
+    def from_assembly(cls, assembly: Assembly) -> "_Columns":
         """Take the columns, pair begins with ends, and mend times that cannot be."""
         events, gpu = assembly.take("events", b.EVENTS), assembly.take("gpu", b.GPU)
         begins = assembly.take("spans", b.SPANS)
         if len(begins["time"]):
-            more = spans.pair(begins, len(gpu["device"]), assembly.dropped)
-            events = {key: np.concatenate([events[key], more.events[key]]) for key in b.EVENTS}
-            gpu = {key: _with_absent(gpu[key], more.gpu_rows) for key in b.GPU}
-        mended = plausible.mend(events, gpu, assembly.dropped, assembly.repaired)
-        found = cls(mended.columns, gpu, assembly.take("memory", b.MEMORY))
-        if mended.kept is not None:
-            found.renumber()
-        return found
+            pairs = spans.pair_spans(begins, len(gpu["device"]), assembly.dropped)
+            events = {key: np.concatenate([events[key], pairs.events[key]]) for key in b.EVENTS}
+            gpu = {key: _with_absent(gpu[key], pairs.gpu_rows) for key in b.GPU}
+        plausible_events = plausible.clip_times(events, gpu, assembly.dropped, assembly.repaired)
+        built = cls(plausible_events.columns, gpu, assembly.take("memory", b.MEMORY))
+        if plausible_events.rows is not None:
+            built.renumber()
+        return built
 
     def renumber(self) -> None:
         """Leave out the GPU rows of events that were dropped."""
         device = np.flatnonzero(np.isin(self.events["category"], (*c.ACTIVITIES, c.SYNC)))
-        used = self.events["detail"][device]
-        self.gpu = {key: column[used] for key, column in self.gpu.items()}
+        used_rows = self.events["detail"][device]
+        self.gpu = {key: column[used_rows] for key, column in self.gpu.items()}
         detail = self.events["detail"].copy()
         detail[device] = np.arange(len(device))
         self.events = self.events | {"detail": detail}
 
     def settle_axis(self, base_ns: int | None) -> int:
-        """Give the origin; move absolute times near to it, and find the resolution.
+        """Return the origin; move absolute times near to it, and find the resolution.
 
         Times stay as they are in the file, unless they count from 1970: then whole seconds of
         them go into the origin.
@@ -121,19 +121,19 @@ class _Columns:
             return base_ns or 0
         if not (start % _MICROSECOND).any() and not (end % _MICROSECOND).any():
             self.resolution_ns = _MICROSECOND
-        first = int(start.min())
-        if first <= _ABSOLUTE:
+        first_ns = int(start.min())
+        if first_ns <= _ABSOLUTE:
             return base_ns or 0
         if base_ns:
             self.notes.append(
                 "the times are absolute although the file states a base: base ignored"
             )
-        origin = first // _SECOND * _SECOND
+        origin = first_ns // _SECOND * _SECOND
         self.events = self.events | {"start": start - origin, "end": end - origin}
         self.memory = self.memory | {"time": self.memory["time"] - origin}
         return origin
 
-    def find_places(self, tracks: list[tuple[int | str, int | str]]) -> None:
+    def fill_device_tracks(self, tracks: list[tuple[int | str, int | str]]) -> None:
         """Fill device and stream from the track, where an activity's arguments do not tell them."""
         device, stream = self.gpu["device"], self.gpu["stream"]
         if len(device) == 0 or (device.min() >= 0 and stream.min() >= 0):
@@ -141,9 +141,9 @@ class _Columns:
         category, track = self.events["category"], self.events["track"]
         rows = np.flatnonzero(np.isin(category, (*c.ACTIVITIES, c.SYNC)))
         detail = self.events["detail"][rows]
-        hosts = _pids(tracks, track[np.isin(category, _WORKS)])
-        devices = np.array([-1 if p in hosts else source.number(p) for p, _ in tracks])
-        streams = np.array([source.number(t) for _, t in tracks])
+        hosts = _used_pids(tracks, track[np.isin(category, _WORKS)])
+        devices = np.array([-1 if p in hosts else source.device_number(p) for p, _ in tracks])
+        streams = np.array([source.device_number(t) for _, t in tracks])
         by_event = np.empty(len(device), dtype=np.int64)
         by_event[detail] = track[rows]
         filled = np.where(device < 0, devices[by_event], device)
@@ -176,31 +176,31 @@ def _tracks(assembly: Assembly) -> tuple[Track, ...]:
     )
 
 
-def _health(assembly: Assembly, columns: _Columns, metadata: m.Metadata, ends: Ends) -> Health:
+def _health(assembly: Assembly, columns: _Columns, metadata: m.Metadata, ends: FileEnds) -> Health:
     return Health(
         source="kineto" if metadata.is_kineto else "chrome",
         dropped=_counts(assembly.dropped),
         repaired=_counts(assembly.repaired),
-        truncated=ends.truncated,
+        truncated=ends.is_truncated,
         resolution_ns=columns.resolution_ns,
         notes=(*_ending(ends), *columns.notes, *_processes(assembly, columns), *m.notes(metadata)),
-        lost=_lost(columns.events) if ends.truncated else (),
+        lost=_lost_span(columns.events) if ends.is_truncated else (),
     )
 
 
 def _counts(counter: dict[str, int]) -> tuple[Count, ...]:
-    return tuple(Count(what, counter[what]) for what in sorted(counter) if counter[what])
+    return tuple(Count(reason, counter[reason]) for reason in sorted(counter) if counter[reason])
 
 
-def _ending(ends: Ends) -> list[str]:
+def _ending(ends: FileEnds) -> list[str]:
     notes: list[str] = []
     if ends.damage is not None:
         notes.append(ends.damage)
     if ends.torn:
         notes.append(f"the file ends inside an event; its {ends.torn} bytes are lost")
-    elif ends.truncated:
+    elif ends.is_truncated:
         notes.append("the file ends before its list of events does")
-    elif ends.rest is None:
+    elif ends.footer is None:
         notes.append("the list of events is not closed")
     if ends.ignored:
         notes.append(f"{ends.ignored} bytes after the compressed stream were ignored")
@@ -211,21 +211,21 @@ def _processes(assembly: Assembly, columns: _Columns) -> list[str]:
     """Say so if several processes were merged into one file: their ids may collide."""
     tracks = list(assembly.tracks)
     host = np.isin(columns.events["category"], _WORKS)
-    pids = _pids(tracks, columns.events["track"][host])
+    pids = _used_pids(tracks, columns.events["track"][host])
     if len(pids) <= 1:
         return []
     return [f"the file holds {len(pids)} processes; ids of theirs may be taken for one another"]
 
 
-def _pids(tracks: Sequence[Place], rows: Int32) -> set[int | str]:
-    used: list[int] = np.unique(rows).tolist()
-    return {tracks[track][0] for track in used}
+def _used_pids(tracks: Sequence[TrackKey], rows: Int32) -> set[int | str]:
+    used_tracks: list[int] = np.unique(rows).tolist()
+    return {tracks[track][0] for track in used_tracks}
 
 
-def _lost(events: Columns) -> tuple[tuple[int, int], ...]:
-    """Give the time after the last host event: what a cut file may lack there, nobody knows."""
+def _lost_span(events: Columns) -> tuple[tuple[int, int], ...]:
+    """Return the time after the last host event: what a cut file may lack there, nobody knows."""
     host = np.isin(events["category"], _HOST)
     if not host.any():
         return ()
-    last, capture_end = int(events["end"][host].max()), int(events["end"].max())
-    return ((last, capture_end),) if last < capture_end else ()
+    last_ns, capture_end = int(events["end"][host].max()), int(events["end"].max())
+    return ((last_ns, capture_end),) if last_ns < capture_end else ()

@@ -10,17 +10,17 @@ from typing import Final
 
 from gapless.errors import NotATraceError, NotFoundError
 from gapless.formats import chunks, finish, pool
-from gapless.formats.assemble import Assembly, Map
+from gapless.formats.assemble import Assembly, IdMap
 from gapless.formats.batch import Batch
-from gapless.formats.decode import Maker, guessed_end
-from gapless.formats.stream import Text
-from gapless.formats.worker import Done
+from gapless.formats.decode import BatchMaker, guess_end
+from gapless.formats.stream import TraceText
+from gapless.formats.worker import EndOfFile
 from gapless.model.trace import Trace
 
-_REST_LIMIT: Final = 64 << 20  # of what stands after the events
-_WORTH_IT: Final = 4 << 20, 24 << 20  # bytes, compressed and not, from which on workers pay
-_MOST_WORKERS: Final = 8
-_SHOWN: Final = 24  # bytes of what is no trace
+_MAX_FOOTER_BYTES: Final = 64 << 20  # of what stands after the events
+_MIN_POOL_BYTES: Final = 4 << 20, 24 << 20  # bytes, compressed and not, from which on workers pay
+_MAX_WORKERS: Final = 8
+_SHOWN_BYTES: Final = 24  # bytes of what is no trace
 
 
 def read(source: str | os.PathLike[str], *, processes: int | None = None) -> Trace:
@@ -44,17 +44,17 @@ def read(source: str | os.PathLike[str], *, processes: int | None = None) -> Tra
 
 
 def _read(path: Path, processes: int | None) -> Trace:
-    text = Text(path)
+    text = TraceText(path)
     pieces = text.pieces()
-    head, first = chunks.head(pieces)
-    if first is None:
+    head, head_rest = chunks.head(pieces)
+    if head_rest is None:
         raise NotATraceError(f"{path}: {_reason(head, text)}")
-    wanted = _workers_for(path, text) if processes is None else processes
-    found = _together(path, head, wanted) if wanted > 1 else None
-    return _checked(path, found or _alone(text, head, chunks.cut(first, pieces)))
+    n_workers = _workers_for(path, text) if processes is None else processes
+    assembled = _read_with_workers(path, head, n_workers) if n_workers > 1 else None
+    return _checked_trace(path, assembled or _read_alone(text, head, chunks.cut_chunks(head_rest, pieces)))
 
 
-def _reason(head: bytes, text: Text) -> str:
+def _reason(head: bytes, text: TraceText) -> str:
     start = head.lstrip()
     if text.damage is not None:
         return f"holds no trace that can be read ({text.damage})"
@@ -62,97 +62,97 @@ def _reason(head: bytes, text: Text) -> str:
         return "the file is empty"
     if start.startswith(b"{"):
         return "JSON without traceEvents is no trace of torch.profiler or Chrome"
-    return f"no JSON; it starts with {start[:_SHOWN]!r}"
+    return f"no JSON; it starts with {start[:_SHOWN_BYTES]!r}"
 
 
-def _workers_for(path: Path, text: Text) -> int:
-    worth = _WORTH_IT[0 if text.compressed else 1]
-    return min(pool.processors(), _MOST_WORKERS) if path.stat().st_size > worth else 1
+def _workers_for(path: Path, text: TraceText) -> int:
+    min_bytes = _MIN_POOL_BYTES[0 if text.is_compressed else 1]
+    return min(pool.count_processors(), _MAX_WORKERS) if path.stat().st_size > min_bytes else 1
 
 
 @dataclass
-class _Reading:
+class _BatchJoiner:
     """Batches appended in the order of the file; what a cut between chunks tore apart is joined."""
 
     assembly: Assembly = field(default_factory=Assembly)
-    rest: bytes | None = None  # what stands after the events, once it is reached
+    footer: bytes | None = None  # what stands after the events, once it is reached
     torn: bytes = b""  # an event whose other part should come next
-    _maker: Maker = field(default_factory=Maker)
-    _ids: Map = field(default_factory=Map)
+    _maker: BatchMaker = field(default_factory=BatchMaker)
+    _ids: IdMap = field(default_factory=IdMap)
 
-    def add(self, batch: Batch, ids: Map) -> None:
+    def add(self, batch: Batch, ids: IdMap) -> None:
         """Append the next batch; ``ids`` belongs to its maker."""
-        if batch.written == 0 and batch.rest is None and batch.tail is not None:
+        if batch.written == 0 and batch.footer is None and batch.tail is not None:
             self.torn += (batch.head or b"") + batch.tail  # a chunk without a single whole event
             return
-        self._join(batch.head or b"")
-        if self.rest is not None:
+        self._join_torn(batch.head or b"")
+        if self.footer is not None:
             return
         self.assembly.add(batch, ids)
         self.torn = batch.tail or b""
-        self.rest = batch.rest
+        self.footer = batch.footer
 
-    def _join(self, head: bytes) -> None:
+    def _join_torn(self, head: bytes) -> None:
         """Read what was torn together with what the next chunk starts with."""
-        whole, self.torn = self.torn + head, b""
-        left = self._read(whole) if whole else []
-        for piece in left:
-            self.assembly.add(self._maker.mended(piece), self._ids)
+        joined, self.torn = self.torn + head, b""
+        unread = self._read(joined) if joined else []
+        for piece in unread:
+            self.assembly.add(self._maker.batch_of_piece(piece), self._ids)
 
     def _read(self, text: bytes) -> list[bytes]:
-        batch = self._maker.make(text)
+        batch = self._maker.batch_of_text(text)
         self.assembly.add(batch, self._ids)
-        self.rest = batch.rest
+        self.footer = batch.footer
         return [piece for piece in (batch.head, batch.tail) if piece]
 
     def close(self) -> None:
         """Read what is left at the end of the file; what cannot be read stays ``torn``."""
-        if self.torn and self.rest is None:
+        if self.torn and self.footer is None:
             self.torn = b"".join(self._read(self.torn))
-        end = guessed_end(self.torn)
+        end = guess_end(self.torn)
         if end is not None:
-            self.assembly.add(self._maker.mended(self.torn[: end[0]]), self._ids)
-            self.rest, self.torn = self.torn[end[1] :], b""
+            self.assembly.add(self._maker.batch_of_piece(self.torn[: end[0]]), self._ids)
+            self.footer, self.torn = self.torn[end[1] :], b""
 
 
-def _alone(text: Text, head: bytes, parts: Iterator[chunks.Chunk]) -> tuple[Assembly, finish.Ends]:
-    reading, maker, ids = _Reading(), Maker(), Map()
-    for part in parts:
-        if reading.rest is None:
-            reading.add(maker.chunk(part), ids)
-        elif len(reading.rest) < _REST_LIMIT:
-            reading.rest += part.text()
-    return reading.assembly, _ends(head, reading, text.damage, text.ignored)
+def _read_alone(text: TraceText, head: bytes, file_chunks: Iterator[chunks.Chunk]) -> tuple[Assembly, finish.FileEnds]:
+    reading, maker, ids = _BatchJoiner(), BatchMaker(), IdMap()
+    for chunk in file_chunks:
+        if reading.footer is None:
+            reading.add(maker.batch_of_chunk(chunk), ids)
+        elif len(reading.footer) < _MAX_FOOTER_BYTES:
+            reading.footer += chunk.text()
+    return reading.assembly, _file_ends(head, reading, text.damage, text.ignored)
 
 
-def _together(path: Path, head: bytes, count: int) -> tuple[Assembly, finish.Ends] | None:
+def _read_with_workers(path: Path, head: bytes, count: int) -> tuple[Assembly, finish.FileEnds] | None:
     """Read with workers; ``None`` if that does not work out, and one process has to."""
-    reading, maps, place = _Reading(), [Map() for _ in range(count)], 0
+    reading, maps, chunk_index = _BatchJoiner(), [IdMap() for _ in range(count)], 0
     try:
-        with pool.workers(path, count) as workers:
-            while not isinstance(message := workers[place % count].receive(), Done):
-                if reading.rest is not None:  # more than a chunk after the events: who knows what
+        with pool.start_workers(path, count) as workers:
+            while not isinstance(message := workers[chunk_index % count].receive(), EndOfFile):
+                if reading.footer is not None:  # more than a chunk after the events: who knows what
                     return None
-                reading.add(message.batch, maps[place % count])
-                place += 1
+                reading.add(message.batch, maps[chunk_index % count])
+                chunk_index += 1
     except pool.WorkerLostError:
         return None
-    return reading.assembly, _ends(head, reading, message.damage, message.ignored)
+    return reading.assembly, _file_ends(head, reading, message.damage, message.ignored)
 
 
-def _ends(head: bytes, reading: _Reading, damage: str | None, ignored: int) -> finish.Ends:
+def _file_ends(head: bytes, reading: _BatchJoiner, damage: str | None, ignored: int) -> finish.FileEnds:
     reading.close()
-    return finish.Ends(head, reading.rest, len(reading.torn), damage, ignored)
+    return finish.FileEnds(head, reading.footer, len(reading.torn), damage, ignored)
 
 
-def _checked(path: Path, found: tuple[Assembly, finish.Ends]) -> Trace:
-    assembly, ends = found
-    lost = sum(assembly.dropped.values())
-    bare = ends.head.strip() == b"["
-    if assembly.written <= lost and (bare or lost or ends.truncated):
-        what = f"none of its {lost} entries is an event" if lost else "it holds no events"
-        raise NotATraceError(f"{path}: {what}")
-    return finish.trace(path, assembly, ends)
+def _checked_trace(path: Path, assembled: tuple[Assembly, finish.FileEnds]) -> Trace:
+    assembly, ends = assembled
+    n_lost = sum(assembly.dropped.values())
+    is_bare = ends.head.strip() == b"["
+    if assembly.written <= n_lost and (is_bare or n_lost or ends.is_truncated):
+        complaint = f"none of its {n_lost} entries is an event" if n_lost else "it holds no events"
+        raise NotATraceError(f"{path}: {complaint}")
+    return finish.build_trace(path, assembly, ends)
 
 
 @contextmanager

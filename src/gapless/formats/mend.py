@@ -28,7 +28,7 @@ _LOW, _HIGH = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MendResult:
     """A mended event; or why it is dropped; or neither: the text is no whole event."""
 
     text: bytes | None = None
@@ -36,19 +36,19 @@ class Outcome:
     dropped: str | None = None
 
 
-def event(piece: bytes) -> Outcome:
+def mend_event(piece: bytes) -> MendResult:
     """Mend one event."""
     repairs: list[str] = []
-    text = _surrogates(_letters(piece.strip(_BLANK), repairs), repairs)
-    found = _parsed(text, repairs)
-    if found is None:
-        return Outcome()
-    if not isinstance(found, dict):
-        return Outcome(dropped="no object")
-    return _event(cast("dict[str, Any]", found), repairs)
+    text = _surrogates(_decode_utf8(piece.strip(_BLANK), repairs), repairs)
+    parsed = _parse_event(text, repairs)
+    if parsed is None:
+        return MendResult()
+    if not isinstance(parsed, dict):
+        return MendResult(dropped="no object")
+    return _mend_members(cast("dict[str, Any]", parsed), repairs)
 
 
-def _letters(piece: bytes, repairs: list[str]) -> str:
+def _decode_utf8(piece: bytes, repairs: list[str]) -> str:
     try:
         return piece.decode()
     except UnicodeDecodeError:
@@ -57,44 +57,44 @@ def _letters(piece: bytes, repairs: list[str]) -> str:
 
 
 def _surrogates(text: str, repairs: list[str]) -> str:
-    def sound(found: re.Match[str]) -> str:
-        if found["lone"] is None:
-            return found[0]
+    def replace_half(match: re.Match[str]) -> str:
+        if match["lone"] is None:
+            return match[0]
         repairs.append("half a surrogate pair")
         return "\\ufffd"
 
-    return _ESCAPE.sub(sound, text) if "\\u" in text else text
+    return _ESCAPE.sub(replace_half, text) if "\\u" in text else text
 
 
-def _parsed(text: str, repairs: list[str]) -> object:
+def _parse_event(text: str, repairs: list[str]) -> object:
     """Parse the text, as it is or rewritten; ``None`` if neither will do."""
     for strict, reason in ((True, None), (False, "raw control character")):
         try:
-            found = _loaded(text, repairs, strict=strict)
+            parsed = _load_json(text, repairs, strict=strict)
         except (ValueError, RecursionError):
             continue
         if reason is not None:
             repairs.append(reason)
-        return found
-    again = rewrite.event(text)
-    if again is None:
+        return parsed
+    rewritten = rewrite.rewrite_event(text)
+    if rewritten is None:
         return None
     try:
-        found = _loaded(again.text, repairs, strict=False)
+        parsed = _load_json(rewritten.text, repairs, strict=False)
     except (ValueError, RecursionError):
         return None
-    repairs += again.repairs
-    return found
+    repairs += rewritten.repairs
+    return parsed
 
 
-def _loaded(text: str, repairs: list[str], *, strict: bool) -> object:
+def _load_json(text: str, repairs: list[str], *, strict: bool) -> object:
     constants: list[str] = []
-    found: object = json.loads(
+    parsed: object = json.loads(
         text, strict=strict, parse_float=_decimal, parse_constant=constants.append
     )
     if constants:
         repairs.append(rewrite.NO_NUMBER)
-    return found
+    return parsed
 
 
 def _decimal(text: str) -> Decimal | None:
@@ -104,41 +104,41 @@ def _decimal(text: str) -> Decimal | None:
         return None
 
 
-def _event(found: dict[str, Any], repairs: list[str]) -> Outcome:
-    phase = found.get("ph")
+def _mend_members(parsed: dict[str, Any], repairs: list[str]) -> MendResult:
+    phase = parsed.get("ph")
     if not isinstance(phase, str) or phase not in PHASES:
-        return Outcome(dropped="no known phase")
-    before = len(repairs)
-    sound = {"ph": phase} | _members(found, repairs)
+        return MendResult(dropped="no known phase")
+    n_before = len(repairs)
+    members = {"ph": phase} | _typed_members(parsed, repairs)
     if phase == "M":
-        sound["args"] = found.get("args")
-    if len(repairs) > before:
-        repairs = [*repairs[:before], _WRONG_TYPE]
+        members["args"] = parsed.get("args")
+    if len(repairs) > n_before:
+        repairs = [*repairs[:n_before], _WRONG_TYPE]
     try:
-        return Outcome(text=_WRITER.encode(sound), repairs=tuple(dict.fromkeys(repairs)))
+        return MendResult(text=_WRITER.encode(members), repairs=tuple(dict.fromkeys(repairs)))
     except (OverflowError, RecursionError):
-        return Outcome(dropped="number of more than 64 bits")
+        return MendResult(dropped="number of more than 64 bits")
 
 
-def _members(found: dict[str, Any], repairs: list[str]) -> dict[str, Any]:
-    """Give what columns are made from, each of the type that it should have."""
-    sound: dict[str, Any] = {}
+def _typed_members(parsed: dict[str, Any], repairs: list[str]) -> dict[str, Any]:
+    """Return what columns are made from, each of the type that it should have."""
+    members: dict[str, Any] = {}
     for key in ("ts", "dur"):
-        value = found.get(key)
+        value = parsed.get(key)
         if isinstance(value, (int, Decimal, str)) and not isinstance(value, bool):
-            sound[key] = value
+            members[key] = value
         elif value is not None:
             repairs.append(key)
     for key in ("name", "cat"):
-        sound[key] = _text(found.get(key), repairs)
+        members[key] = _text(parsed.get(key), repairs)
     for key in ("pid", "tid"):
-        sound[key] = _place(found.get(key), repairs)
-    args = found.get("args")
+        members[key] = _typed_id(parsed.get(key), repairs)
+    args = parsed.get("args")
     if isinstance(args, dict):
-        sound["args"] = _arguments(cast("dict[str, Any]", args), repairs)
+        members["args"] = _arguments(cast("dict[str, Any]", args), repairs)
     elif args is not None:
         repairs.append("args")
-    return sound
+    return members
 
 
 def _text(value: object, repairs: list[str]) -> str:
@@ -150,7 +150,7 @@ def _text(value: object, repairs: list[str]) -> str:
     return json.dumps(value, default=str)
 
 
-def _place(value: object, repairs: list[str]) -> int | str:
+def _typed_id(value: object, repairs: list[str]) -> int | str:
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and _LOW <= value <= _HIGH:
@@ -164,19 +164,19 @@ def _place(value: object, repairs: list[str]) -> int | str:
 
 
 def _arguments(args: dict[str, Any], repairs: list[str]) -> dict[str, Any]:
-    sound: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for key in ARGS & args.keys():
         value = args[key]
         if key not in WHOLE_ARGS:
-            sound[key] = value
-        elif (number := _whole(value)) is not None:
-            sound[key] = number
+            arguments[key] = value
+        elif (number := _exact_integer(value)) is not None:
+            arguments[key] = number
         elif value is not None:
             repairs.append(key)
-    return sound
+    return arguments
 
 
-def _whole(value: object) -> int | None:
+def _exact_integer(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
         return None
     try:

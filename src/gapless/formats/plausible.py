@@ -11,12 +11,12 @@ from gapless.model import category as c
 from gapless.model.trace import Int64
 
 Columns = dict[str, npt.NDArray[Any]]
-Tallied = Counter[str]
+Counts = Counter[str]
 _SECOND: Final = 1_000_000_000
 _HOUR: Final = 3600 * _SECOND
-_FAR: Final = 60 * _SECOND  # past the last start, and at least _TIMES the span of all starts
-_TIMES: Final = 10
-_SWALLOWS: Final = (
+_MIN_FAR_NS: Final = 60 * _SECOND  # past the last start, and at least _TIMES the span of all starts
+_FAR_RATIO: Final = 10
+_MIN_OVERLAP_NS: Final = (
     _SECOND // 2
 )  # of its stream: programmatic dependent launch overlaps by microseconds
 CLIPPED_END: Final = "duration far past the end of the capture: clipped to it"
@@ -25,33 +25,33 @@ CLAMPED_START: Final = "start at 0, as writers clamp what lies before their time
 
 
 @dataclass(frozen=True)
-class Mended:
+class PlausibleColumns:
     """Columns, and which rows of the given ones they are (``None``: all)."""
 
     columns: Columns
-    kept: npt.NDArray[np.intp] | None
+    rows: npt.NDArray[np.intp] | None
 
 
-def mend(events: Columns, gpu: Columns, dropped: Tallied, repaired: Tallied) -> Mended:
+def clip_times(events: Columns, gpu: Columns, dropped: Counts, repaired: Counts) -> PlausibleColumns:
     """Drop events whose start is unknown and clip durations that cannot be."""
-    kept = _known_start(events["start"])
-    if kept is not None:
-        dropped[CLAMPED_START] += len(events["start"]) - len(kept)
-        events = {key: column[kept] for key, column in events.items()}
+    rows = _rows_with_start(events["start"])
+    if rows is not None:
+        dropped[CLAMPED_START] += len(events["start"]) - len(rows)
+        events = {key: column[rows] for key, column in events.items()}
     start, end = events["start"], events["end"]
-    end, far = _clip_far(start, end)
-    repaired[CLIPPED_END] += far
-    end, swallowing = _clip_streams(events | {"end": end}, gpu)
-    repaired[CLIPPED_STREAM] += swallowing
-    return Mended(events | {"end": end}, kept)
+    end, n_far = _clip_far(start, end)
+    repaired[CLIPPED_END] += n_far
+    end, n_clipped = _clip_streams(events | {"end": end}, gpu)
+    repaired[CLIPPED_STREAM] += n_clipped
+    return PlausibleColumns(events | {"end": end}, rows)
 
 
-def _known_start(start: Int64) -> npt.NDArray[np.intp] | None:
-    """Give the rows that do not start at 0, if the others start hours later (else ``None``)."""
+def _rows_with_start(start: Int64) -> npt.NDArray[np.intp] | None:
+    """Return the rows that do not start at 0, if the others start hours later (else ``None``)."""
     if len(start) == 0 or start.min() != 0:
         return None
-    others = start[start != 0]
-    if len(others) == 0 or others.min() < _HOUR:
+    other_starts = start[start != 0]
+    if len(other_starts) == 0 or other_starts.min() < _HOUR:
         return None
     return np.flatnonzero(start)
 
@@ -59,13 +59,13 @@ def _known_start(start: Int64) -> npt.NDArray[np.intp] | None:
 def _clip_far(start: Int64, end: Int64) -> tuple[Int64, int]:
     if len(start) == 0:
         return end, 0
-    last = int(start.max())
-    limit = last + max(_FAR, _TIMES * (last - int(start.min())))
-    far = end > limit
-    if not far.any():
+    last_start = int(start.max())
+    limit = last_start + max(_MIN_FAR_NS, _FAR_RATIO * (last_start - int(start.min())))
+    is_far = end > limit
+    if not is_far.any():
         return end, 0
-    capture_end = max(last, int(end[~far].max(initial=last)))
-    return np.where(far, capture_end, end), int(np.count_nonzero(far))
+    capture_end = max(last_start, int(end[~is_far].max(initial=last_start)))
+    return np.where(is_far, capture_end, end), int(np.count_nonzero(is_far))
 
 
 def _clip_streams(events: Columns, gpu: Columns) -> tuple[Int64, int]:
@@ -79,11 +79,11 @@ def _clip_streams(events: Columns, gpu: Columns) -> tuple[Int64, int]:
     stream, device = gpu["stream"][detail], gpu["device"][detail]
     order = np.lexsort((start[rows], stream, device))
     rows, stream, device = rows[order], stream[order], device[order]
-    same = (stream[1:] == stream[:-1]) & (device[1:] == device[:-1]) & (stream[1:] >= 0)
-    follows = start[rows[1:]]
-    here = rows[:-1]
-    bad = same & (end[here] - start[here] >= _SECOND) & (end[here] - follows >= _SWALLOWS)
-    bad &= follows > start[here]
+    is_same_stream = (stream[1:] == stream[:-1]) & (device[1:] == device[:-1]) & (stream[1:] >= 0)
+    next_start = start[rows[1:]]
+    earlier = rows[:-1]
+    is_clipped = is_same_stream & (end[earlier] - start[earlier] >= _SECOND) & (end[earlier] - next_start >= _MIN_OVERLAP_NS)
+    is_clipped &= next_start > start[earlier]
     clipped = end.copy()
-    clipped[here[bad]] = follows[bad]
-    return clipped, int(np.count_nonzero(bad))
+    clipped[earlier[is_clipped]] = next_start[is_clipped]
+    return clipped, int(np.count_nonzero(is_clipped))

@@ -19,8 +19,8 @@ from gapless.formats import worker
 from gapless.formats.worker import LENGTH_BYTES, Message
 
 _PIPE_BYTES: Final = 1 << 20  # two batches or so: a worker need not wait for its neighbours
-_MOST_BYTES: Final = 1 << 30  # of a message; one is half a megabyte
-_STARTED_BY: Final = (
+_MAX_MESSAGE_BYTES: Final = 1 << 30  # of a message; one is half a megabyte
+_WORKER_CODE: Final = (
     "import sys; sys.path[:] = sys.argv[4:]; from pathlib import Path;"
     " from gapless.formats.worker import main;"
     " main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.stdout.buffer)"
@@ -32,7 +32,7 @@ class WorkerLostError(Exception):
 
 
 @dataclass(frozen=True)
-class Share:
+class FileShare:
     """The part of a file that is a worker's: every ``count``-th chunk, from ``number`` on."""
 
     path: Path
@@ -41,44 +41,44 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Worker:
+class ReadingWorker:
     """A process, and the pipe through which its batches come."""
 
     pipe: IO[bytes]
 
     def receive(self) -> Message:
-        """Give the next message. Raises ``WorkerLostError``."""
-        length = int.from_bytes(self._exactly(LENGTH_BYTES), "little")
+        """Return the next message. Raises ``WorkerLostError``."""
+        length = int.from_bytes(self._read_exactly(LENGTH_BYTES), "little")
         try:
-            return msgspec.msgpack.decode(self._exactly(length), type=Message)
+            return msgspec.msgpack.decode(self._read_exactly(length), type=Message)
         except msgspec.DecodeError as error:
             raise WorkerLostError from error
 
-    def _exactly(self, length: int) -> bytes:
-        data = self.pipe.read(length) if length <= _MOST_BYTES else b""
+    def _read_exactly(self, length: int) -> bytes:
+        data = self.pipe.read(length) if length <= _MAX_MESSAGE_BYTES else b""
         if len(data) < length:
             raise WorkerLostError
         return data
 
 
 @contextmanager
-def workers(path: Path, count: int) -> Generator[list[Worker]]:
+def start_workers(path: Path, count: int) -> Generator[list[ReadingWorker]]:
     """Start workers, and end them however the reading ends. Raises ``WorkerLostError``.
 
     Where nothing else runs in this process a worker is a copy of it, which has imported everything
     already (a fifth of a second); else an interpreter of its own. Neither needs what
     multiprocessing does: that the user's script has a guard of ``__main__``.
     """
-    start = _forked if _may_fork() else _spawned
-    made: list[Worker] = []
+    start_worker = _fork_worker if _may_fork() else _spawn_worker
+    workers: list[ReadingWorker] = []
     with ExitStack() as stack:
         for number in range(count):
-            made.append(stack.enter_context(start(Share(path, number, count), made)))
-        yield made
+            workers.append(stack.enter_context(start_worker(FileShare(path, number, count), workers)))
+        yield workers
 
 
 def _may_fork() -> bool:
-    """Tell whether a copy is safe: a lock that another thread holds would stay locked in it."""
+    """Return whether a copy is safe: a lock that another thread holds would stay locked in it."""
     if sys.platform != "linux" or threading.active_count() > 1:
         return False
     # Who does not leave its children's ends to us would have their numbers given to others.
@@ -86,7 +86,7 @@ def _may_fork() -> bool:
 
 
 @contextmanager
-def _forked(share: Share, earlier: Sequence[Worker]) -> Generator[Worker]:
+def _fork_worker(share: FileShare, earlier_workers: Sequence[ReadingWorker]) -> Generator[ReadingWorker]:
     reading, writing = os.pipe()
     with warnings.catch_warnings():  # of threads that are not Python's: NumPy's wait for work
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -99,20 +99,20 @@ def _forked(share: Share, earlier: Sequence[Worker]) -> Generator[Worker]:
     if not child:
         # Who holds the reading end of a pipe keeps its writer waiting for a reader that is dead.
         os.close(reading)
-        for other in earlier:
-            other.pipe.close()
-        _work(share, writing)
+        for worker_before in earlier_workers:
+            worker_before.pipe.close()
+        _run_worker(share, writing)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        _widen(pipe)
+        _widen_pipe(pipe)
         try:
-            yield Worker(pipe)
+            yield ReadingWorker(pipe)
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
 
-def _work(share: Share, writing: int) -> NoReturn:
+def _run_worker(share: FileShare, writing: int) -> NoReturn:
     """Do a worker's work in a copy of the user's process, and leave nothing of that process run."""
     try:
         with os.fdopen(writing, "wb") as pipe:
@@ -122,13 +122,13 @@ def _work(share: Share, writing: int) -> NoReturn:
 
 
 @contextmanager
-def _spawned(share: Share, _: Sequence[Worker]) -> Generator[Worker]:
+def _spawn_worker(share: FileShare, _: Sequence[ReadingWorker]) -> Generator[ReadingWorker]:
     # Isolated and without site, but with the path of this process: the same packages as here,
     # whatever the environment says, and no start-up file of anybody's runs.
-    own = Path(__file__).resolve().parents[2]
-    places = [str(own), *(place or str(Path.cwd()) for place in sys.path)]
-    command = [sys.executable, "-I", "-S", "-c", _STARTED_BY]
-    arguments = [str(share.path.absolute()), str(share.number), str(share.count), *places]
+    package_folder = Path(__file__).resolve().parents[2]
+    search_path = [str(package_folder), *(entry or str(Path.cwd()) for entry in sys.path)]
+    command = [sys.executable, "-I", "-S", "-c", _WORKER_CODE]
+    arguments = [str(share.path.absolute()), str(share.number), str(share.count), *search_path]
     try:
         process = subprocess.Popen(  # noqa: S603  our own interpreter and code
             [*command, *arguments],
@@ -140,21 +140,21 @@ def _spawned(share: Share, _: Sequence[Worker]) -> Generator[Worker]:
         raise WorkerLostError from error
     with process:
         pipe = cast("IO[bytes]", process.stdout)
-        _widen(pipe)
+        _widen_pipe(pipe)
         try:
-            yield Worker(pipe)
+            yield ReadingWorker(pipe)
         finally:
             process.kill()
 
 
-def _widen(pipe: IO[bytes]) -> None:
+def _widen_pipe(pipe: IO[bytes]) -> None:
     resize = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux only
     if resize is not None:
         with suppress(OSError):
             fcntl.fcntl(pipe, resize, _PIPE_BYTES)
 
 
-def processors() -> int:
+def count_processors() -> int:
     """Count the processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

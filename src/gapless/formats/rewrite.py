@@ -22,113 +22,113 @@ _QUOTE: Final = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
 # What may follow the quote that ends a value, so that it is not one inside the value.
 _AFTER_MEMBER: Final = re.compile(r'\s*,\s*"[^"\\]*"\s*:')
 _AFTER_ELEMENT: Final = re.compile(r'\s*,\s*["\[{\d\-tfn]|\s*\]')
-_AFTER_LAST: Final = re.compile(r'\s*\}\s*(?:[}\]]|,\s*"[^"\\]*"\s*:|,\s*\{)')
+_AFTER_LAST_MEMBER: Final = re.compile(r'\s*\}\s*(?:[}\]]|,\s*"[^"\\]*"\s*:|,\s*\{)')
 # What no value between unescaped quotes holds: then the quotes belong to several members.
 _NO_VALUE: Final = re.compile(r'\n|"(?:ph|cat|name|pid|tid|ts|dur|args|traceName)"\s*:')
-_AFTER_ALL: Final = re.compile(r"\s*\}\s*$")
+_AFTER_EVENT: Final = re.compile(r"\s*\}\s*$")
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewrittenEvent:
     """Text that should parse, and what was changed."""
 
     text: str
     repairs: tuple[str, ...]
 
 
-def event(text: str) -> Rewritten | None:
+def rewrite_event(text: str) -> RewrittenEvent | None:
     """Rewrite the text of one event; ``None`` if it is no whole event, or past mending."""
-    scan = _Scan(text)
-    return Rewritten("".join(scan.out), tuple(dict.fromkeys(scan.repairs))) if scan.run() else None
+    scan = _EventScan(text)
+    return RewrittenEvent("".join(scan.out), tuple(dict.fromkeys(scan.repairs))) if scan.run() else None
 
 
 @dataclass
-class _Scan:
+class _EventScan:
     text: str
-    place: int = 0
+    position: int = 0
     out: list[str] = field(default_factory=list[str])
     repairs: list[str] = field(default_factory=list[str])
     stack: list[str] = field(default_factory=list[str])  # of open brackets
-    want: str = "value"  # value, key, colon, comma (or a closing bracket)
+    expected: str = "value"  # value, key, colon, comma (or a closing bracket)
 
     def run(self) -> bool:
         """Rewrite all of the text; say whether it was one whole object."""
-        self._space()
-        if not self.text.startswith("{", self.place):
+        self._skip_space()
+        if not self.text.startswith("{", self.position):
             return False
-        while self.place < len(self.text):
-            if not self._token(self.text[self.place]):
+        while self.position < len(self.text):
+            if not self._read_token(self.text[self.position]):
                 return False
-            self._space()
+            self._skip_space()
             if not self.stack:
-                return self.place == len(self.text)
+                return self.position == len(self.text)
         return False
 
-    def _space(self) -> None:
-        found = _SPACE.match(self.text, self.place)
-        self.place = found.end() if found is not None else self.place
+    def _skip_space(self) -> None:
+        match = _SPACE.match(self.text, self.position)
+        self.position = match.end() if match is not None else self.position
 
-    def _token(self, letter: str) -> bool:
+    def _read_token(self, letter: str) -> bool:
         match letter:
             case "{" | "[":
-                return self._open(letter)
+                return self._read_open(letter)
             case "}" | "]":
-                return self._close(letter)
+                return self._read_close(letter)
             case ",":
-                return self._comma()
+                return self._read_comma()
             case ":":
-                return self._colon()
+                return self._read_colon()
             case '"':
-                return self._string()
+                return self._read_string()
             case _:
-                return self._word()
+                return self._read_word()
 
-    def _put(self, text: str, want: str, length: int) -> bool:
+    def _put(self, text: str, expected: str, length: int) -> bool:
         self.out.append(text)
-        self.want = want
-        self.place += length
+        self.expected = expected
+        self.position += length
         return True
 
-    def _open(self, letter: str) -> bool:
-        if self.want != "value":
+    def _read_open(self, letter: str) -> bool:
+        if self.expected != "value":
             return False
         self.stack.append(letter)
         return self._put(letter, "key" if letter == "{" else "value", 1)
 
-    def _close(self, letter: str) -> bool:
+    def _read_close(self, letter: str) -> bool:
         if not self.stack or self.stack[-1] != {"}": "{", "]": "["}[letter]:
             return False
-        if self.want == "colon":
+        if self.expected == "colon":
             return False
         if self.out[-1] == ",":
             self.out.pop()
             self.repairs.append("comma too many")
         elif self.out[-1] == ":":
-            self._empty()
+            self._put_null()
         self.stack.pop()
         return self._put(letter, "comma", 1)
 
-    def _empty(self) -> None:
+    def _put_null(self) -> None:
         self.out.append("null")
         self.repairs.append("empty value")
 
-    def _comma(self) -> bool:
+    def _read_comma(self) -> bool:
         if self.out[-1] == ":":
-            self._empty()
-        elif self.want != "comma":  # a second comma, or one after an opening bracket
+            self._put_null()
+        elif self.expected != "comma":  # a second comma, or one after an opening bracket
             self.repairs.append("comma too many")
-            self.place += 1
-            return self.want != "colon"
+            self.position += 1
+            return self.expected != "colon"
         return self._put(",", "key" if self.stack[-1] == "{" else "value", 1)
 
-    def _colon(self) -> bool:
-        return self.want == "colon" and self._put(":", "value", 1)
+    def _read_colon(self) -> bool:
+        return self.expected == "colon" and self._put(":", "value", 1)
 
-    def _word(self) -> bool:
-        found = _WORD.match(self.text, self.place)
-        if found is None or self.want != "value":
+    def _read_word(self) -> bool:
+        match = _WORD.match(self.text, self.position)
+        if match is None or self.expected != "value":
             return False
-        word = found[0]
+        word = match[0]
         if word in {"true", "false", "null"} or _NUMBER.fullmatch(word):
             return self._put(word, "comma", len(word))
         if _NO_NUMBER.fullmatch(word):
@@ -139,44 +139,44 @@ class _Scan:
             return self._put(f'"{word}"', "comma", len(word))
         return False
 
-    def _string(self) -> bool:
-        if self.want == "key":
-            found = _PLAIN.match(self.text, self.place)
-            return found is not None and self._put(_sound(found[0][1:-1]), "colon", len(found[0]))
-        if self.want != "value":
+    def _read_string(self) -> bool:
+        if self.expected == "key":
+            match = _PLAIN.match(self.text, self.position)
+            return match is not None and self._put(_fix_escapes(match[0][1:-1]), "colon", len(match[0]))
+        if self.expected != "value":
             return False
-        end = self._string_end()
+        end = self._find_string_end()
         if end is None:
             return False
-        body = self.text[self.place + 1 : end]
-        quoted = _QUOTE.sub(_escaped, body)
+        body = self.text[self.position + 1 : end]
+        quoted = _QUOTE.sub(_escape_quote, body)
         if quoted != body and _NO_VALUE.search(body):
             return False
-        sound = _sound(quoted)
+        fixed = _fix_escapes(quoted)
         if quoted != body:
             self.repairs.append("unescaped quote")
-        elif len(sound) != len(body) + 2:
+        elif len(fixed) != len(body) + 2:
             self.repairs.append("bad escape")
-        return self._put(sound, "comma", len(body) + 2)
+        return self._put(fixed, "comma", len(body) + 2)
 
-    def _string_end(self) -> int | None:
-        """Give the place of the quote that ends the value which starts here."""
-        for found in _QUOTE.finditer(self.text, self.place + 1):
-            if found["quote"] and self._may_end(found.end()):
-                return found.start()
+    def _find_string_end(self) -> int | None:
+        """Return the place of the quote that ends the value which starts here."""
+        for match in _QUOTE.finditer(self.text, self.position + 1):
+            if match["quote"] and self._may_end(match.end()):
+                return match.start()
         return None
 
     def _may_end(self, after: int) -> bool:
         if self.stack[-1] == "[":
             return _AFTER_ELEMENT.match(self.text, after) is not None
-        last = _AFTER_ALL if len(self.stack) == 1 else _AFTER_LAST
-        return bool(_AFTER_MEMBER.match(self.text, after) or last.match(self.text, after))
+        after_last = _AFTER_EVENT if len(self.stack) == 1 else _AFTER_LAST_MEMBER
+        return bool(_AFTER_MEMBER.match(self.text, after) or after_last.match(self.text, after))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return '\\"' if found["quote"] else found[0]
+def _escape_quote(match: re.Match[str]) -> str:
+    return '\\"' if match["quote"] else match[0]
 
 
-def _sound(body: str) -> str:
-    """Give a JSON string: backslashes that start no escape stand for themselves."""
-    return '"' + _BAD_ESCAPE.sub(lambda m: m[0] if m["bad"] is None else "\\\\", body) + '"'
+def _fix_escapes(body: str) -> str:
+    """Return a JSON string: backslashes that start no escape stand for themselves."""
+    return '"' + _BAD_ESCAPE.sub(lambda match: match[0] if match["bad"] is None else "\\\\", body) + '"'

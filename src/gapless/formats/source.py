@@ -13,13 +13,13 @@ from typing import BinaryIO, Final
 
 from gapless.errors import GaplessError, NotATraceError, NotFoundError, UsageError
 from gapless.formats import chunks
-from gapless.formats.stream import Text
+from gapless.formats.stream import TraceText
 
 STANDARD_INPUT: Final = "-"
 _NAMED_LIKE_A_TRACE: Final = re.compile(r"\.json(?:\.gz|\.zst|\.zstd)?$", re.IGNORECASE)
 _RANK: Final = re.compile(r"(?:^|[^a-z])rank[-_.= ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,9})$")
-_LARGEST_PLACE: Final = 2**31 - 1
+_MAX_NUMBER: Final = 2**31 - 1
 
 
 def find(paths: Sequence[str]) -> tuple[Path, ...]:
@@ -31,14 +31,14 @@ def find(paths: Sequence[str]) -> tuple[Path, ...]:
     many, taken, so that reading it says why. Raises ``NotFoundError`` where a path names nothing,
     ``UsageError`` for a stream, see ``spool``, and ``NotATraceError`` for a device.
     """
-    found: dict[str, Path] = {}
+    files_by_path: dict[str, Path] = {}
     for path in paths:
-        for file in _expanded(path):
-            found.setdefault(os.path.realpath(file), _checked(file))
-    return tuple(found.values())
+        for file in _expand_path(path):
+            files_by_path.setdefault(os.path.realpath(file), _check_file(file))
+    return tuple(files_by_path.values())
 
 
-def _expanded(path: str) -> Iterable[Path]:
+def _expand_path(path: str) -> Iterable[Path]:
     if is_stream(path):
         msg = f"{path}: standard input and pipes can only be read alone, without other paths"
         raise UsageError(msg)
@@ -57,7 +57,7 @@ def _expanded(path: str) -> Iterable[Path]:
 
 
 def is_stream(path: str) -> bool:
-    """Tell whether a path can be read but once: standard input, a pipe of the shell's ``<(…)``."""
+    """Return whether a path can be read but once: standard input, a pipe of the shell's ``<(…)``."""
     if path == STANDARD_INPUT:
         return True
     try:
@@ -67,51 +67,51 @@ def is_stream(path: str) -> bool:
 
 
 def _files(path: str) -> list[Path]:
-    place = Path(os.path.expanduser(path))  # noqa: PTH111  Path's raises where there is no such user
-    if place.is_dir():
-        return _in_folder(place)
-    return [place] if os.path.lexists(place) else _matching(path)
+    entry = Path(os.path.expanduser(path))  # noqa: PTH111  Path's raises where there is no such user
+    if entry.is_dir():
+        return _traces_in_folder(entry)
+    return [entry] if os.path.lexists(entry) else _expand_pattern(path)
 
 
-def _in_folder(folder: Path) -> list[Path]:
+def _traces_in_folder(folder: Path) -> list[Path]:
     files = [
-        Path(place, name)
-        for place, _, names in os.walk(folder, onerror=_unless_gone)
+        Path(folder_path, name)
+        for folder_path, _, names in os.walk(folder, onerror=_raise_unless_gone)
         for name in names
         if _NAMED_LIKE_A_TRACE.search(name)
     ]
     return [file for file in sorted(files) if _looks_like_a_trace(file)]
 
 
-def _unless_gone(error: OSError) -> None:
+def _raise_unless_gone(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):  # removed while we looked
         raise error
 
 
-def _matching(pattern: str) -> list[Path]:
+def _expand_pattern(pattern: str) -> list[Path]:
     if not glob.has_magic(pattern):
         msg = f"{pattern}: no such file or folder"
         raise NotFoundError(msg)
     files: list[Path] = []
     for name in sorted(glob.glob(os.path.expanduser(pattern), recursive=True)):  # noqa: PTH207, PTH111  a pattern is no path
-        place = Path(name)
-        if place.is_dir():
-            files += _in_folder(place)
-        elif _looks_like_a_trace(place):
-            files.append(place)
+        matched_path = Path(name)
+        if matched_path.is_dir():
+            files += _traces_in_folder(matched_path)
+        elif _looks_like_a_trace(matched_path):
+            files.append(matched_path)
     return files
 
 
 def _looks_like_a_trace(path: Path) -> bool:
     try:
-        return path.is_file() and chunks.starts_like_a_trace(Text(path).pieces())
+        return path.is_file() and chunks.starts_like_a_trace(TraceText(path).pieces())
     except FileNotFoundError:
         return False
     except OSError:
         return True
 
 
-def _checked(path: Path) -> Path:
+def _check_file(path: Path) -> Path:
     try:
         status = path.stat()
     except OSError as error:
@@ -125,7 +125,7 @@ def _checked(path: Path) -> Path:
 
 @contextmanager
 def spool(stream: BinaryIO) -> Generator[Path]:
-    """Give a file that holds all of a stream (standard input); it is gone afterwards.
+    """Return a file that holds all of a stream (standard input); it is gone afterwards.
 
     Raises ``GaplessError`` if there is no room for it.
     """
@@ -142,17 +142,17 @@ def spool(stream: BinaryIO) -> Generator[Path]:
 
 
 def rank_of(path: Path) -> int | None:
-    """Give the rank that a file's name, else its folder's name, states."""
+    """Return the rank that a file's name, else its folder's name, states."""
     for name in (path.name, path.parent.name):
-        found = _RANK.search(name)
-        if found is not None:
-            return int(found[1])
+        match = _RANK.search(name)
+        if match is not None:
+            return int(match[1])
     return None
 
 
-def number(place: int | str) -> int:
-    """Give the number of a device's pid or tid ("stream 7" → 7); −1 if it has none."""
-    if isinstance(place, int):
-        return place if 0 <= place <= _LARGEST_PLACE else -1
-    found = _NUMBER.search(place)
-    return int(found[1]) if found is not None else -1
+def device_number(pid_or_tid: int | str) -> int:
+    """Return the number of a device's pid or tid ("stream 7" → 7); −1 if it has none."""
+    if isinstance(pid_or_tid, int):
+        return pid_or_tid if 0 <= pid_or_tid <= _MAX_NUMBER else -1
+    match = _NUMBER.search(pid_or_tid)
+    return int(match[1]) if match is not None else -1

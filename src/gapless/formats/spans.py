@@ -13,21 +13,21 @@ Columns = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedEvents:
     """Complete events made of pairs, and the rows of GPU columns that they need."""
 
     events: Columns
     gpu_rows: int
 
 
-def pair(spans: Columns, activities: int, dropped: "Counter[str]") -> Paired:
+def pair_spans(spans: Columns, activities: int, dropped: "Counter[str]") -> PairedEvents:
     """Pair each end with the innermost open begin of its track, in the order of the file.
 
     ``activities`` is the number of rows that the GPU columns have already. Begins and ends that
     stay alone are counted in ``dropped``.
     """
-    begin, end, single = _pairs(spans)
-    for reason, number in single.items():
+    begin, end, unpaired = _pairs(spans)
+    for reason, number in unpaired.items():
         dropped[reason] += number
     order = np.argsort(begin, kind="stable")
     begin, end = begin[order], end[order]
@@ -44,22 +44,22 @@ def pair(spans: Columns, activities: int, dropped: "Counter[str]") -> Paired:
         "correlation": np.full(len(begin), -1, dtype=np.int64),
         "detail": detail,
     }
-    return Paired(events, len(device))
+    return PairedEvents(events, len(device))
 
 
 def _pairs(spans: Columns) -> tuple[npt.NDArray[Any], npt.NDArray[Any], "Counter[str]"]:
-    open_: dict[int, list[int]] = {}
+    open_rows: dict[int, list[int]] = {}
     begin: list[int] = []
     end: list[int] = []
-    single: Counter[str] = Counter()
+    unpaired: Counter[str] = Counter()
     rows = zip(spans["begins"].tolist(), spans["track"].tolist(), strict=True)
     for row, (begins, track) in enumerate(rows):
         if begins:
-            open_.setdefault(track, []).append(row)
-        elif open_.get(track):
-            begin.append(open_[track].pop())
+            open_rows.setdefault(track, []).append(row)
+        elif open_rows.get(track):
+            begin.append(open_rows[track].pop())
             end.append(row)
         else:
-            single["end without a begin"] += 1
-    single["begin without an end"] += sum(map(len, open_.values()))
-    return np.array(begin, dtype=np.intp), np.array(end, dtype=np.intp), +single
+            unpaired["end without a begin"] += 1
+    unpaired["begin without an end"] += sum(map(len, open_rows.values()))
+    return np.array(begin, dtype=np.intp), np.array(end, dtype=np.intp), +unpaired

@@ -10,7 +10,7 @@ from zstandard import ZstdDecompressor, ZstdError
 
 PIECE: Final = 4 << 20
 _GZIP_WINDOW: Final = 31  # zlib's number for "a gzip stream"
-_LONGEST_MAGIC: Final = 4
+_MAGIC_BYTES: Final = 4
 
 
 class _Inflater(Protocol):
@@ -22,13 +22,13 @@ class _Inflater(Protocol):
 
 
 def _gzip() -> _Inflater:
-    made: Any = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)  # pyright: ignore[reportUnknownMemberType]
-    return made
+    inflater: Any = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)  # pyright: ignore[reportUnknownMemberType]
+    return inflater
 
 
 def _zstd() -> _Inflater:
-    made: Any = ZstdDecompressor().decompressobj()
-    return made
+    inflater: Any = ZstdDecompressor().decompressobj()
+    return inflater
 
 
 @dataclass(frozen=True)
@@ -49,64 +49,64 @@ _BROKEN: Final = (cast("type[Exception]", isal_zlib.error), ZstdError)
 
 
 @dataclass
-class Text:
+class TraceText:
     """The text of a file; once read, ``damage`` and ``ignored`` say what was wrong with it."""
 
     path: Path
-    compressed: bool = False
+    is_compressed: bool = False
     damage: str | None = None
     ignored: int = 0  # bytes after the compressed stream that belong to nothing
 
     def pieces(self) -> Iterator[bytes]:
-        """Give the text, piece by piece."""
+        """Return the text, piece by piece."""
         with self.path.open("rb") as file:
-            magic = file.read(_LONGEST_MAGIC)
+            magic = file.read(_MAGIC_BYTES)
             file.seek(0)
             for codec in _CODECS:
                 if magic.startswith(codec.magic):
-                    self.compressed = True
-                    yield from self._inflated(file, codec)
+                    self.is_compressed = True
+                    yield from self._inflate(file, codec)
                     return
             while piece := file.read(PIECE):
                 yield piece
 
-    def _inflated(self, file: BinaryIO, codec: Codec) -> Iterator[bytes]:
-        fed = 0
-        members = _Members(codec)
+    def _inflate(self, file: BinaryIO, codec: Codec) -> Iterator[bytes]:
+        n_fed = 0
+        members = _StreamMembers(codec)
         try:
             while data := file.read(codec.input_bytes):
                 texts = members.feed(data)
-                fed += 1
+                n_fed += 1
                 yield from texts
         except _BROKEN as error:
             self.damage = f"the {codec.name} stream is damaged: {error}"
             file.seek(0)
-            yield from _last(file, codec, fed)
+            yield from _inflate_last(file, codec, n_fed)
             return
         self.ignored = members.ignored
         if members.inflater is not None:
             self.damage = f"the {codec.name} stream ends early"
 
 
-def _last(file: BinaryIO, codec: Codec, fed: int) -> Iterator[bytes]:
-    """Give what the piece after the first ``fed`` inflates to, byte by byte, as far as it goes.
+def _inflate_last(file: BinaryIO, codec: Codec, n_fed: int) -> Iterator[bytes]:
+    """Return what the piece after the first ``fed`` inflates to, byte by byte, as far as it goes.
 
     An inflater that fails keeps what it had of its last piece: all is inflated once more up to it.
     """
-    members = _Members(codec)
-    for _ in range(fed):
+    members = _StreamMembers(codec)
+    for _ in range(n_fed):
         members.feed(file.read(codec.input_bytes))
     data = file.read(codec.input_bytes)
-    for place in range(len(data)):
+    for offset in range(len(data)):
         try:
-            texts = members.feed(data[place : place + 1])
+            texts = members.feed(data[offset : offset + 1])
         except _BROKEN:
             return
         yield from texts
 
 
 @dataclass
-class _Members:
+class _StreamMembers:
     """The members (gzip) or frames (zstd) of a stream, one after another."""
 
     codec: Codec

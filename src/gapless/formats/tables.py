@@ -10,7 +10,7 @@ _LENIENT: Final = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 _PERCENT: Final = 100
 
 
-def shape(key: bytes) -> Shape:
+def parse_shape(key: bytes) -> Shape:
     """Decode an operator's inputs."""
     dims, old_dims, types, strides, concrete = map(_value, key.split(SEPARATOR))
     return Shape(
@@ -21,33 +21,33 @@ def shape(key: bytes) -> Shape:
     )
 
 
-def geometry(key: bytes) -> Geometry:
+def parse_geometry(key: bytes) -> Geometry:
     """Decode a kernel's launch."""
     grid, block, registers, shared, blocks, warps, occupancy = map(_value, key.split(SEPARATOR))
     percent = _real(occupancy)
     return Geometry(
-        grid=_whole_tuple(grid),
-        block=_whole_tuple(block),
-        registers=_whole(registers),
-        shared_memory=_whole(shared),
+        grid=_integer_tuple(grid),
+        block=_integer_tuple(block),
+        registers=_integer(registers),
+        shared_memory=_integer(shared),
         blocks_per_sm=_real(blocks),
         warps_per_sm=_real(warps),
         occupancy=None if percent is None else percent / _PERCENT,
     )
 
 
-def collective(key: bytes) -> Collective:
+def parse_collective(key: bytes) -> Collective:
     """Decode what a communication kernel says of its collective."""
     name, dtype, elements, out, group, size, ranks, seq = map(_value, key.split(SEPARATOR))
     return Collective(
         name=_text(name),
         dtype=_text(dtype),
-        in_elements=_whole(elements),
-        out_elements=_whole(out),
+        in_elements=_integer(elements),
+        out_elements=_integer(out),
         group=_text(group),
-        group_size=_whole(size),
+        group_size=_integer(size),
         ranks=_text(ranks),
-        seq=_whole(seq),
+        seq=_integer(seq),
     )
 
 
@@ -59,7 +59,7 @@ def _value(raw: bytes) -> Any:  # noqa: ANN401  JSON
 
 
 def _sizes(value: object) -> tuple[object, ...]:
-    """Give nested lists of integers as nested tuples; ``()`` for what is none."""
+    """Return nested lists of integers as nested tuples; ``()`` for what is none."""
     if not isinstance(value, list):
         return ()
     return tuple(
@@ -76,14 +76,14 @@ def _texts(value: object) -> tuple[str, ...]:
     )
 
 
-def _whole_tuple(value: object) -> tuple[int, ...] | None:
+def _integer_tuple(value: object) -> tuple[int, ...] | None:
     if not isinstance(value, list):
         return None
-    numbers = tuple(_whole(entry) for entry in cast("list[object]", value))
+    numbers = tuple(_integer(entry) for entry in cast("list[object]", value))
     return tuple(n for n in numbers if n is not None) if None not in numbers else None
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

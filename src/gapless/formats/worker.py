@@ -13,39 +13,39 @@ from msgspec import Struct
 
 from gapless.formats import chunks
 from gapless.formats.batch import Batch
-from gapless.formats.decode import Maker
-from gapless.formats.stream import Text
+from gapless.formats.decode import BatchMaker
+from gapless.formats.stream import TraceText
 
 LENGTH_BYTES: Final = 8
 
 
-class Done(Struct, tag=True):
+class EndOfFile(Struct, tag=True):
     """The file has ended."""
 
     damage: str | None
     ignored: int
 
 
-class Made(Struct, tag=True):
+class BuiltBatch(Struct, tag=True):
     """One more batch."""
 
     batch: Batch
 
 
-Message = Made | Done
+Message = BuiltBatch | EndOfFile
 
 
 def main(path: Path, number: int, count: int, out: BinaryIO) -> None:
     """Write the batches of the chunks ``number``, ``number + count``, …, then ``Done``."""
     gc.disable()
-    text = Text(path)
+    text = TraceText(path)
     pieces = text.pieces()
-    _, first = chunks.head(pieces)
-    maker = Maker()
-    for place, chunk in enumerate(chunks.cut(first or b"", pieces)):
-        if place % count == number:
-            _send(Made(maker.chunk(chunk)), out)
-    _send(Done(text.damage, text.ignored), out)
+    _, head_rest = chunks.head(pieces)
+    maker = BatchMaker()
+    for index, chunk in enumerate(chunks.cut_chunks(head_rest or b"", pieces)):
+        if index % count == number:
+            _send(BuiltBatch(maker.batch_of_chunk(chunk)), out)
+    _send(EndOfFile(text.damage, text.ignored), out)
 
 
 def _send(message: Message, out: BinaryIO) -> None:

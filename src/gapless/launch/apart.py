@@ -21,25 +21,25 @@ from typing import Any, Final
 
 from gapless.launch import beside as threads
 from gapless.launch import carrying, checking, homecoming, keeper, search_path, tree
-from gapless.launch.environment import environment, make_spool
-from gapless.launch.order import Order
+from gapless.launch.environment import build_environment, make_spool
+from gapless.launch.order import RunSpec
 from gapless.launch.unseen import Journal
-from gapless.model.recording import Unseen
+from gapless.model.recording import Unobserved
 
-_KEEPER: Final = Path(keeper.__file__)
-_LOOK_S: Final = 0.1
-_OTHERS_S: Final = 20.0  # for the other ranks, once one has left as planned
-_MOMENT_S: Final = 0.3  # for processes that clean up when the training is gone
+_SUPERVISOR: Final = Path(keeper.__file__)
+_POLL_S: Final = 0.1
+_OTHER_RANKS_S: Final = 20.0  # for the other ranks, once one has left as planned
+_CLEANUP_S: Final = 0.3  # for processes that clean up when the training is gone
 _HELPERS_S: Final = 2.0  # likewise, once they were told to end
-_KEEPER_S: Final = 15.0
+_SUPERVISOR_S: Final = 15.0
 _KILLED: Final = -int(signal.SIGKILL)
 
 
 @dataclass(frozen=True)
-class Apart:
+class IsolatedRun:
     """What to run apart, where its output goes, and when to end it."""
 
-    order: Order  # its settings tell when the training leaves by itself
+    spec: RunSpec  # its settings tell when the training leaves by itself
     output: Path  # what it prints
     deadline_s: float
     prefix: tuple[str, ...] = ()  # words before the command: ``launch.sandbox.prefix``
@@ -49,20 +49,20 @@ class Apart:
 
 
 @dataclass(frozen=True)
-class Ended:
+class IsolatedOutcome:
     """How it ended: 0 where its processes left as planned, the number of a signal, negative."""
 
     code: int
     planned: bool  # every training left at its planned step
-    late: bool  # it was ended for the deadline
+    timed_out: bool  # it was ended for the deadline
     folder: Path  # of the run
-    unseen: tuple[Unseen, ...]
-    started: int  # CLOCK_MONOTONIC, both
-    ended: int
+    unobserved: tuple[Unobserved, ...]
+    started_ns: int  # CLOCK_MONOTONIC, both
+    ended_ns: int
     cpu_ns: int | None  # of all its processes
 
 
-def run(apart: Apart) -> Ended:
+def run(isolated: IsolatedRun) -> IsolatedOutcome:
     """Run a command apart to its end. Raises ``OSError`` where nothing can be written or started.
 
     Whatever is raised here, Ctrl-C included: its processes are ended first.
@@ -70,109 +70,109 @@ def run(apart: Apart) -> Ended:
     with _interruptible():
         spool = make_spool()
         try:
-            with _kept(apart, spool) as kept:
-                beside = _accompany(apart.order, spool, kept)
+            with _start_supervised(isolated, spool) as supervised:
+                sidecar = _start_sidecar(isolated.spec, spool, supervised)
                 try:
-                    _wait(kept, apart.deadline_s)
-                    _end(kept)
+                    _wait(supervised, isolated.deadline_s)
+                    _end_processes(supervised)
                 except BaseException:
-                    _end(kept)
-                    _leave(beside)
+                    _end_processes(supervised)
+                    _stop_sidecar(sidecar)
                     raise
         except BaseException:
             with suppress(OSError):
                 carrying.remove(spool)
             raise
-        end = homecoming.End(kept.code_told(), kept.ended)
-        outcome = homecoming.bring_home(beside, end, lambda _: None)
-    return Ended(
+        end = homecoming.CommandEnd(supervised.exit_code(), supervised.ended_ns)
+        outcome = homecoming.finalize_run(sidecar, end, lambda _: None)
+    return IsolatedOutcome(
         code=end.code,
-        planned=kept.planned,
-        late=kept.late,
+        planned=supervised.planned,
+        timed_out=supervised.timed_out,
         folder=outcome.folder,
-        unseen=outcome.unseen,
-        started=kept.started[0],
-        ended=kept.ended,
-        cpu_ns=kept.cpu_ns,
+        unobserved=outcome.unobserved,
+        started_ns=supervised.started[0],
+        ended_ns=supervised.ended_ns,
+        cpu_ns=supervised.cpu_ns,
     )
 
 
 @contextmanager
 def _interruptible() -> Generator[None]:
     """Let what ends us interrupt what follows, as Ctrl-C does, where handlers can be set."""
-    ours = (signal.SIGTERM, signal.SIGHUP)
+    signals = (signal.SIGTERM, signal.SIGHUP)
     if threading.current_thread() is not threading.main_thread():
-        ours = ()
-    before = {each: signal.signal(each, signal.default_int_handler) for each in ours}
+        signals = ()
+    old_handlers = {number: signal.signal(number, signal.default_int_handler) for number in signals}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in old_handlers.items():
+            signal.signal(number, handler)
 
 
 @dataclass
-class _Kept:
+class _SupervisedCommand:
     """A command and its keeper, and what is known of them."""
 
-    keeper: "subprocess.Popen[bytes]"
-    life: int
-    told: int
+    supervisor: "subprocess.Popen[bytes]"
+    life_pipe: int
+    report_pipe: int
     spool: Path
     started: tuple[int, int]
-    progress: checking.Progress
+    progress: checking.CheckProgress
     pid: int | None = None
     code: int | None = None
-    ended: int = 0
+    ended_ns: int = 0
     cpu_ns: int | None = None
     planned: bool = False
-    late: bool = False
-    gone: bool = False  # the keeper
-    _rest: bytes = b""
+    timed_out: bool = False
+    supervisor_ended: bool = False  # the keeper
+    _partial_line: bytes = b""
 
     def listen(self, seconds: float) -> None:
         """Take what the keeper tells within a time."""
-        if self.gone:
+        if self.supervisor_ended:
             time.sleep(seconds)
-        elif select.select([self.told], [], [], seconds)[0]:
-            heard = os.read(self.told, 1 << 16)
-            self.gone = not heard
-            *lines, self._rest = (self._rest + heard).split(b"\n")
+        elif select.select([self.report_pipe], [], [], seconds)[0]:
+            chunk = os.read(self.report_pipe, 1 << 16)
+            self.supervisor_ended = not chunk
+            *lines, self._partial_line = (self._partial_line + chunk).split(b"\n")
             for line in lines:
-                self._take(json.loads(line))
+                self._take_report(json.loads(line))
 
-    def _take(self, told: dict[str, Any]) -> None:
-        self.pid = told.get("pid", self.pid)
-        self.code = told.get("code", self.code)
-        self.ended = told.get("at", self.ended)
-        self.cpu_ns = told.get("cpu_ns", self.cpu_ns)
+    def _take_report(self, report: dict[str, Any]) -> None:
+        self.pid = report.get("pid", self.pid)
+        self.code = report.get("code", self.code)
+        self.ended_ns = report.get("at", self.ended_ns)
+        self.cpu_ns = report.get("cpu_ns", self.cpu_ns)
 
-    def close_life(self) -> None:
+    def close_life_pipe(self) -> None:
         """Have the keeper end what is left."""
-        life, self.life = self.life, -1
-        if life >= 0:
-            os.close(life)
+        pipe, self.life_pipe = self.life_pipe, -1
+        if pipe >= 0:
+            os.close(pipe)
 
-    def code_told(self) -> int:
-        """Give the exit code; 0 for one that left as planned and was ended by us then."""
+    def exit_code(self) -> int:
+        """Return the exit code; 0 for one that left as planned and was ended by us then."""
         if self.planned and self.code in {None, _KILLED}:
             return 0
         return _KILLED if self.code is None else self.code
 
 
 @contextmanager
-def _kept(apart: Apart, spool: Path) -> Generator[_Kept]:
+def _start_supervised(isolated: IsolatedRun, spool: Path) -> Generator[_SupervisedCommand]:
     """Start the keeper, which starts the command; close what connects us at the end."""
-    unset = {name: value for name, value in os.environ.items() if name not in apart.variables}
-    more = {name: value for name, value in apart.variables.items() if value is not None}
-    ours = environment({**unset, **more}, spool, apart.order.settings)
-    command, variables = search_path.kept(apart.order.command, ours, spool, apart.folder or Path())
-    python = (sys.executable, "-I", "-S", "-B", str(_KEEPER))
-    words = *apart.prefix, *command
-    scratch = json.dumps([str(one) for one in (spool, *apart.scratch)])
+    inherited = {name: value for name, value in os.environ.items() if name not in isolated.variables}
+    overrides = {name: value for name, value in isolated.variables.items() if value is not None}
+    ours = build_environment({**inherited, **overrides}, spool, isolated.spec.settings)
+    command, variables = search_path.keep_entry(isolated.spec.command, ours, spool, isolated.folder or Path())
+    python = (sys.executable, "-I", "-S", "-B", str(_SUPERVISOR))
+    words = *isolated.prefix, *command
+    scratch = json.dumps([str(folder) for folder in (spool, *isolated.scratch)])
     ours, theirs = os.pipe(), os.pipe()  # its life, what it tells
     try:
-        with apart.output.open("wb") as output:
+        with isolated.output.open("wb") as output:
             started = time.monotonic_ns(), time.time_ns()
             child = subprocess.Popen(  # noqa: S603 - the user's own command
                 (*python, *map(str, (ours[0], theirs[1])), scratch, *words),
@@ -180,7 +180,7 @@ def _kept(apart: Apart, spool: Path) -> Generator[_Kept]:
                 stdout=output,
                 stderr=output,
                 env=variables,
-                cwd=apart.folder,
+                cwd=isolated.folder,
                 pass_fds=(ours[0], theirs[1]),
                 start_new_session=True,
             )
@@ -191,105 +191,105 @@ def _kept(apart: Apart, spool: Path) -> Generator[_Kept]:
     finally:
         os.close(ours[0])
         os.close(theirs[1])
-    progress = checking.Progress(asked="trial")
-    kept = _Kept(child, ours[1], theirs[0], spool, started, progress)
+    progress = checking.CheckProgress(expected_end="trial")
+    supervised = _SupervisedCommand(child, ours[1], theirs[0], spool, started, progress)
     try:
-        yield kept
+        yield supervised
     finally:
-        kept.close_life()
-        os.close(kept.told)
+        supervised.close_life_pipe()
+        os.close(supervised.report_pipe)
 
 
-def _accompany(order: Order, spool: Path, kept: _Kept) -> threads.Beside:
-    until = time.monotonic() + _KEEPER_S
-    while kept.pid is None and not kept.gone and time.monotonic() < until:
-        kept.listen(_LOOK_S)
-    number = kept.keeper.pid
-    members = tree.Tree(number, spool)  # who loses its parent comes to the keeper
-    beside = threads.Beside(order, spool, kept.pid or number, kept.started, Journal(spool), members)
-    beside.sightings.pass_over(number)
-    threads.start(beside)
-    return beside
+def _start_sidecar(spec: RunSpec, spool: Path, supervised: _SupervisedCommand) -> threads.Sidecar:
+    deadline = time.monotonic() + _SUPERVISOR_S
+    while supervised.pid is None and not supervised.supervisor_ended and time.monotonic() < deadline:
+        supervised.listen(_POLL_S)
+    supervisor_pid = supervised.supervisor.pid
+    processes = tree.Tree(supervisor_pid, spool)  # who loses its parent comes to the keeper
+    sidecar = threads.Sidecar(spec, spool, supervised.pid or supervisor_pid, supervised.started, Journal(spool), processes)
+    sidecar.sightings.pass_over(supervisor_pid)
+    threads.start(sidecar)
+    return sidecar
 
 
-def _wait(kept: _Kept, deadline_s: float) -> None:
+def _wait(supervised: _SupervisedCommand, deadline_s: float) -> None:
     """Wait for the command's end, the word of its trainings that they leave, or the deadline."""
-    until = time.monotonic() + deadline_s
-    first: float | None = None  # when the first training had left as planned
-    while not kept.gone:
-        kept.listen(_LOOK_S)
-        kept.progress.look(kept.spool)
-        left = kept.progress.left()
-        if left and first is None:
-            first = time.monotonic()
-        kept.planned = left and kept.progress.done()
-        if kept.planned or (kept.code is not None and not kept.progress.goes_on()):
+    deadline = time.monotonic() + deadline_s
+    first_left_s: float | None = None  # when the first training had left as planned
+    while not supervised.supervisor_ended:
+        supervised.listen(_POLL_S)
+        supervised.progress.look(supervised.spool)
+        has_left = supervised.progress.has_left()
+        if has_left and first_left_s is None:
+            first_left_s = time.monotonic()
+        supervised.planned = has_left and supervised.progress.is_done()
+        if supervised.planned or (supervised.code is not None and not supervised.progress.goes_on()):
             return
-        if first is not None and time.monotonic() > first + _OTHERS_S:
+        if first_left_s is not None and time.monotonic() > first_left_s + _OTHER_RANKS_S:
             return
-        if time.monotonic() > until:
-            kept.late = True
+        if time.monotonic() > deadline:
+            supervised.timed_out = True
             return
 
 
-def _end(kept: _Kept) -> None:
+def _end_processes(supervised: _SupervisedCommand) -> None:
     """End every process of the command, so that none goes on with what the user wrote behind it.
 
     First, at once, those that train and what waits for them, parents first; then what cleans up
     when they are gone has a moment; then the keeper ends the rest.
     """
-    kept.ended = kept.ended or time.monotonic_ns()
-    for number, started in _chain(kept).items():
-        checking.send(number, started, signal.SIGKILL)
-    _wait_for_helpers(kept, _MOMENT_S)
-    for number, started in _below(kept).items():
-        checking.send(number, started, signal.SIGTERM)
-    _wait_for_helpers(kept, _HELPERS_S)
-    kept.close_life()
-    until = time.monotonic() + _KEEPER_S
-    while not kept.gone and time.monotonic() < until:
-        kept.listen(_LOOK_S)
-    if not kept.gone:
-        kept.keeper.kill()
-    kept.keeper.wait()
-    for number, started in tree.left(kept.spool).items():  # the keeper was killed
-        checking.send(number, started, signal.SIGKILL)
+    supervised.ended_ns = supervised.ended_ns or time.monotonic_ns()
+    for number, started in _find_training_chain(supervised).items():
+        checking.send_signal(number, started, signal.SIGKILL)
+    _wait_for_helpers(supervised, _CLEANUP_S)
+    for number, started in _find_living(supervised).items():
+        checking.send_signal(number, started, signal.SIGTERM)
+    _wait_for_helpers(supervised, _HELPERS_S)
+    supervised.close_life_pipe()
+    deadline = time.monotonic() + _SUPERVISOR_S
+    while not supervised.supervisor_ended and time.monotonic() < deadline:
+        supervised.listen(_POLL_S)
+    if not supervised.supervisor_ended:
+        supervised.supervisor.kill()
+    supervised.supervisor.wait()
+    for number, started in tree.find_by_spool(supervised.spool).items():  # the keeper was killed
+        checking.send_signal(number, started, signal.SIGKILL)
 
 
-def _wait_for_helpers(kept: _Kept, seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while _below(kept) and time.monotonic() < until:
-        kept.listen(_LOOK_S / 5)
+def _wait_for_helpers(supervised: _SupervisedCommand, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while _find_living(supervised) and time.monotonic() < deadline:
+        supervised.listen(_POLL_S / 5)
 
 
-def _chain(kept: _Kept) -> dict[int, int]:
-    """Give the trainings, their workers and all above them, parents first: number → start."""
-    everybody = _below(kept)
-    ours = {*kept.progress.training, *kept.progress.workers, kept.pid}
-    above = set[int]()
-    for number in ours & everybody.keys():
-        at: int | None = number
-        while at is not None and at in everybody and at not in above:
-            above.add(at)
-            status = tree.read(Path("/proc"), at)
-            at = None if status is None else status.parent
-    return {number: started for number, started in everybody.items() if number in above}
+def _find_training_chain(supervised: _SupervisedCommand) -> dict[int, int]:
+    """Return the trainings, their workers and all above them, parents first: number → start."""
+    processes = _find_living(supervised)
+    training_pids = {*supervised.progress.trainings, *supervised.progress.workers, supervised.pid}
+    ancestors = set[int]()
+    for number in training_pids & processes.keys():
+        ancestor: int | None = number
+        while ancestor is not None and ancestor in processes and ancestor not in ancestors:
+            ancestors.add(ancestor)
+            status = tree.read(Path("/proc"), ancestor)
+            ancestor = None if status is None else status.parent
+    return {number: started for number, started in processes.items() if number in ancestors}
 
 
-def _below(kept: _Kept) -> dict[int, int]:
-    """Give the command's processes that live, parents first: number → when it started."""
-    numbers = keeper.below(kept.keeper.pid)
-    read = {number: tree.read(Path("/proc"), number) for number in numbers}
+def _find_living(supervised: _SupervisedCommand) -> dict[int, int]:
+    """Return the command's processes that live, parents first: number → when it started."""
+    numbers = keeper.find_descendants(supervised.supervisor.pid)
+    statuses = {number: tree.read(Path("/proc"), number) for number in numbers}
     return {
         number: status.started
-        for number, status in read.items()
-        if status is not None and not status.over
+        for number, status in statuses.items()
+        if status is not None and not status.is_over
     }
 
 
-def _leave(beside: threads.Beside) -> None:
+def _stop_sidecar(sidecar: threads.Sidecar) -> None:
     """Let the threads end: nobody asks for the records any more."""
-    beside.stop.set()
-    for thread in beside.threads:
+    sidecar.stop.set()
+    for thread in sidecar.threads:
         with suppress(RuntimeError):
             thread.join(_HELPERS_S)

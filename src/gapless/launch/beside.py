@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gapless.launch import carrying, checking, folder, reasons, remote, sampling
-from gapless.launch.order import Order
+from gapless.launch.order import RunSpec
 from gapless.launch.pacing import Patience
 from gapless.launch.samplers import Sampler
 from gapless.launch.tree import Tree
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from gapless.model.recording import Manifest
 
 _SWEEP_S: Final = 0.5
-_SLOWEST_S: Final = 10.0
-_SHARE: Final = 500  # time between sweeps is at least so many times what one takes of a processor
-_STACK: Final = 1 << 20  # a limit on memory is the training's, not ours
+_MAX_SWEEP_S: Final = 10.0
+_MIN_PAUSE_RATIO: Final = 500  # time between sweeps is at least so many times what one takes of a processor
+_STACK_BYTES: Final = 1 << 20  # a limit on memory is the training's, not ours
 
 
 @dataclass
-class Beside:
+class Sidecar:
     """The threads beside a command, and what they know."""
 
-    order: Order
+    spec: RunSpec
     spool: Path
     child: int
     started: tuple[int, int]  # CLOCK_MONOTONIC, Unix time
@@ -37,108 +37,108 @@ class Beside:
     tree: Tree
     sightings: reasons.Sightings = field(default_factory=reasons.Sightings)
     stop: threading.Event = field(default_factory=threading.Event)
-    windowed: threading.Event = field(default_factory=threading.Event)
+    window_saved: threading.Event = field(default_factory=threading.Event)
     stopped: bool = False  # the command, by us
-    carrier: carrying.Carrier | None = None
+    transfer: carrying.SpoolTransfer | None = None
     manifest: "Manifest | None" = None
     threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
 
 
-def start(beside: Beside) -> None:
+def start(sidecar: Sidecar) -> None:
     """Start the threads."""
-    threading.stack_size(_STACK)
-    _start(beside, "run folder", lambda: _carry(beside))
-    _start(beside, "samplers", lambda: _sample(beside))
-    _start(beside, "gpu", lambda: _sample_gpus(beside))
-    _start(beside, "hosts", lambda: remote.watch_until(beside.stop, beside.tree, beside.journal))
-    if beside.order.first_window is not None:
-        _start(beside, "early verdict", lambda: _tell(beside))
-    if beside.order.settings.check:
-        _start(beside, "check", lambda: _check(beside))
+    threading.stack_size(_STACK_BYTES)
+    _start_thread(sidecar, "run folder", lambda: _carry(sidecar))
+    _start_thread(sidecar, "samplers", lambda: _sample(sidecar))
+    _start_thread(sidecar, "gpu", lambda: _sample_gpus(sidecar))
+    _start_thread(sidecar, "hosts", lambda: remote.watch_until(sidecar.stop, sidecar.tree, sidecar.journal))
+    if sidecar.spec.on_first_window is not None:
+        _start_thread(sidecar, "early verdict", lambda: _report_first_window(sidecar))
+    if sidecar.spec.settings.check:
+        _start_thread(sidecar, "check", lambda: _check(sidecar))
 
 
-def _start(beside: Beside, name: str, action: Callable[[], None]) -> None:
-    def guarded() -> None:
-        with beside.journal.guard(name):
+def _start_thread(sidecar: Sidecar, name: str, action: Callable[[], None]) -> None:
+    def run_guarded() -> None:
+        with sidecar.journal.guard(name):
             action()
 
-    with beside.journal.guard(name):  # where no more threads are allowed
-        thread = threading.Thread(target=guarded, name=f"gapless {name}", daemon=True)
+    with sidecar.journal.guard(name):  # where no more threads are allowed
+        thread = threading.Thread(target=run_guarded, name=f"gapless {name}", daemon=True)
         thread.start()
-        beside.threads.append(thread)
+        sidecar.threads.append(thread)
 
 
-def recorded(beside: Beside) -> bool:
-    """Tell whether a process of the run has written anything."""
-    return any(beside.spool.glob("rank*.log"))
+def has_records(sidecar: Sidecar) -> bool:
+    """Return whether a process of the run has written anything."""
+    return any(sidecar.spool.glob("rank*.log"))
 
 
-def open_folder(beside: Beside) -> None:
+def open_folder(sidecar: Sidecar) -> None:
     """Make the run folder in its place or, where that cannot be written, in another."""
     try:
-        path = folder.make(beside.order.out)
+        path = folder.make(sidecar.spec.out)
     except OSError as error:
-        beside.journal.note("run folder", f"{error.strerror}: {error.filename or Path()}")
+        sidecar.journal.note("run folder", f"{error.strerror}: {error.filename or Path()}")
         path = folder.make_elsewhere()
-    beside.manifest = folder.manifest(path.name, beside.order.command, beside.started)
-    beside.carrier = carrying.Carrier(beside.spool, path, beside.journal)
-    with beside.journal.guard("run.json"):
-        folder.write(path, beside.manifest, beside.spool)
+    sidecar.manifest = folder.new_manifest(path.name, sidecar.spec.command, sidecar.started)
+    sidecar.transfer = carrying.SpoolTransfer(sidecar.spool, path, sidecar.journal)
+    with sidecar.journal.guard("run.json"):
+        folder.write(path, sidecar.manifest, sidecar.spool)
 
 
-def _carry(beside: Beside) -> None:
+def _carry(sidecar: Sidecar) -> None:
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # packing can wait
-    open_folder(beside)
-    carrier = beside.carrier
-    if beside.order.meanwhile is not None:
-        with beside.journal.guard("preparing the report"):
-            beside.order.meanwhile()  # while the training imports what it needs
-    pause, told = _SWEEP_S, beside.order.first_window is None
-    while carrier is not None and not beside.stop.wait(pause):
+    open_folder(sidecar)
+    transfer = sidecar.transfer
+    if sidecar.spec.on_idle is not None:
+        with sidecar.journal.guard("preparing the report"):
+            sidecar.spec.on_idle()  # while the training imports what it needs
+    pause, is_reported = _SWEEP_S, sidecar.spec.on_first_window is None
+    while transfer is not None and not sidecar.stop.wait(pause):
         spent = time.thread_time()
-        with beside.journal.guard("carrying"):
-            carrier.carry_logs()
-        pause = min(_SLOWEST_S, max(_SWEEP_S, (time.thread_time() - spent) * _SHARE))
-        with beside.journal.guard("carrying"):
-            carrier.carry_windows()
-        if not told and any((carrier.folder / "windows").glob("*.gz")):
-            told = True
-            beside.windowed.set()
+        with sidecar.journal.guard("carrying"):
+            transfer.carry_logs()
+        pause = min(_MAX_SWEEP_S, max(_SWEEP_S, (time.thread_time() - spent) * _MIN_PAUSE_RATIO))
+        with sidecar.journal.guard("carrying"):
+            transfer.carry_windows()
+        if not is_reported and any((transfer.folder / "windows").glob("*.gz")):
+            is_reported = True
+            sidecar.window_saved.set()
 
 
-def _tell(beside: Beside) -> None:
+def _report_first_window(sidecar: Sidecar) -> None:
     """Tell of the first window, in a thread that has not lowered its priority."""
-    while not beside.windowed.wait(_SWEEP_S):
-        if beside.stop.is_set():
+    while not sidecar.window_saved.wait(_SWEEP_S):
+        if sidecar.stop.is_set():
             return
-    if beside.order.first_window is not None and beside.carrier is not None:
-        beside.order.first_window(beside.carrier.folder, lambda: not beside.stop.is_set())
+    if sidecar.spec.on_first_window is not None and sidecar.transfer is not None:
+        sidecar.spec.on_first_window(sidecar.transfer.folder, lambda: not sidecar.stop.is_set())
 
 
-def _sample(beside: Beside) -> None:
-    samplers = sampling.machine(beside.tree)
-    samplers["processes"] = lambda: _notice(beside)
-    sampling.sample_until(beside.stop, samplers, beside.journal)
+def _sample(sidecar: Sidecar) -> None:
+    factories = sampling.machine_samplers(sidecar.tree)
+    factories["processes"] = lambda: _open_process_watch(sidecar)
+    sampling.sample_until(sidecar.stop, factories, sidecar.journal)
 
 
-def _sample_gpus(beside: Beside) -> None:
-    sampling.sample_until(beside.stop, sampling.gpus(beside.tree, beside.journal), beside.journal)
+def _sample_gpus(sidecar: Sidecar) -> None:
+    sampling.sample_until(sidecar.stop, sampling.gpu_samplers(sidecar.tree, sidecar.journal), sidecar.journal)
 
 
-def _notice(beside: Beside) -> Sampler:
-    """Give a sampler without values: it looks at what kind of processes there are."""
+def _open_process_watch(sidecar: Sidecar) -> Sampler:
+    """Return a sampler without values: it looks at what kind of processes there are."""
 
     def sample(_: int) -> dict[str, float]:
-        if not recorded(beside):
-            beside.sightings.look(beside.tree)
+        if not has_records(sidecar):
+            sidecar.sightings.look(sidecar.tree)
         return {}
 
     return sample
 
 
-def _check(beside: Beside) -> None:
-    patience = Patience(beside.order.seconds, beside.order.tell)
-    if checking.wait_for_enough(beside.stop, beside.spool, patience):
-        beside.stopped = True
-        checking.end_tree(beside.spool, lambda: list(beside.tree.members))
+def _check(sidecar: Sidecar) -> None:
+    patience = Patience(sidecar.spec.seconds, sidecar.spec.report_progress)
+    if checking.wait_for_enough(sidecar.stop, sidecar.spool, patience):
+        sidecar.stopped = True
+        checking.end_tree(sidecar.spool, lambda: list(sidecar.tree.members))

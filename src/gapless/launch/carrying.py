@@ -16,61 +16,61 @@ from isal import igzip
 
 from gapless.launch.unseen import Journal
 
-_PIECE: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 20
 _TRY_AGAIN_S: Final = 30.0  # a window that could not be saved: packing it again costs a second
-_SAVED: Final = ".json"  # how the name of a whole window ends
-UNFINISHED: Final = ".part"
+_WINDOW_SUFFIX: Final = ".json"  # how the name of a whole window ends
+UNFINISHED_MARK: Final = ".part"
 
 
 @dataclass
-class Carrier:
+class SpoolTransfer:
     """What is carried from where to where, and how far."""
 
     spool: Path
     folder: Path
     journal: Journal
-    _carried: dict[str, int] = field(default_factory=dict[str, int])
-    _later: dict[str, float] = field(default_factory=dict[str, float])
+    _carried_sizes: dict[str, int] = field(default_factory=dict[str, int])
+    _retry_times: dict[str, float] = field(default_factory=dict[str, float])
 
-    def sweep(self, *, last: bool = False) -> bool:
+    def sweep(self, *, is_last: bool = False) -> bool:
         """Carry what is new; tell whether nothing is left behind."""
-        logs = self.carry_logs()
-        return self.carry_windows(last=last) and logs
+        logs_complete = self.carry_logs()
+        return self.carry_windows(is_last=is_last) and logs_complete
 
     def carry_logs(self) -> bool:
         """Carry what is new in logs; tell whether nothing is left behind."""
         logs = _files(self.spool, ".log")
-        carried = [self._log(entry.name, entry.stat().st_size) for entry in logs]
-        return all(carried)  # one that cannot be carried does not hold the others
+        successes = [self._carry_log(entry.name, entry.stat().st_size) for entry in logs]
+        return all(successes)  # one that cannot be carried does not hold the others
 
-    def carry_windows(self, *, last: bool = False) -> bool:
+    def carry_windows(self, *, is_last: bool = False) -> bool:
         """Pack the windows that are saved; tell whether none is left behind."""
-        windows = _files(self.spool / "windows", _SAVED)
-        carried = [self._window(Path(entry.path), last) for entry in windows]
-        return all(carried)
+        windows = _files(self.spool / "windows", _WINDOW_SUFFIX)
+        successes = [self._carry_window(Path(entry.path), is_last) for entry in windows]
+        return all(successes)
 
-    def again(self) -> None:
+    def forget_sizes(self) -> None:
         """Look at every log again, new or not: the folder may have lost it."""
-        self._carried.clear()
+        self._carried_sizes.clear()
 
-    def _log(self, name: str, size: int) -> bool:
-        if self._carried.get(name) == size:
+    def _carry_log(self, name: str, size: int) -> bool:
+        if self._carried_sizes.get(name) == size:
             return True
         try:
-            self._carried[name] = append(self.spool / name, self.folder / "logs" / name)
+            self._carried_sizes[name] = append_new(self.spool / name, self.folder / "logs" / name)
         except OSError as error:
             self.journal.note("run folder", f"{error.strerror}: {self.folder}")
             return False
         return True
 
-    def _window(self, path: Path, last: bool) -> bool:  # noqa: FBT001
-        if not last and self._later.get(path.name, 0.0) > time.monotonic():
+    def _carry_window(self, path: Path, is_last: bool) -> bool:  # noqa: FBT001
+        if not is_last and self._retry_times.get(path.name, 0.0) > time.monotonic():
             return False
         try:
             pack(path, self.folder / "windows")
             path.unlink()
         except OSError as error:
-            self._later[path.name] = time.monotonic() + _TRY_AGAIN_S
+            self._retry_times[path.name] = time.monotonic() + _TRY_AGAIN_S
             self.journal.note("windows", f"{error.strerror}: {self.folder / 'windows'}")
             return False
         return True
@@ -78,10 +78,10 @@ class Carrier:
 
 def _files(folder: Path, suffix: str = "") -> Iterator[os.DirEntry[str]]:
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        yield from (each for each in entries if each.name.endswith(suffix) and each.is_file())
+        yield from (entry for entry in entries if entry.name.endswith(suffix) and entry.is_file())
 
 
-def append(source: Path, target: Path) -> int:
+def append_new(source: Path, target: Path) -> int:
     """Append to the target what the source has more of; give its length. Raises ``OSError``."""
     target.parent.mkdir(parents=True, exist_ok=True)
     reading = os.open(source, os.O_RDONLY)
@@ -89,8 +89,8 @@ def append(source: Path, target: Path) -> int:
         writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             length = os.fstat(writing).st_size
-            while piece := os.pread(reading, _PIECE, length):
-                length += os.write(writing, piece)
+            while chunk := os.pread(reading, _CHUNK_BYTES, length):
+                length += os.write(writing, chunk)
         finally:
             os.close(writing)
     finally:
@@ -101,14 +101,14 @@ def append(source: Path, target: Path) -> int:
 def pack(path: Path, folder: Path) -> None:
     """Write a file compressed into a folder, whole or not at all. Raises ``OSError``."""
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / (path.name + ".gz" + UNFINISHED)
+    unfinished = folder / (path.name + ".gz" + UNFINISHED_MARK)
     try:
         with (
             path.open("rb") as source,
             igzip.IGzipFile(unfinished, "wb", compresslevel=1) as target,
         ):
-            while piece := source.read(_PIECE):
-                target.write(piece)
+            while chunk := source.read(_CHUNK_BYTES):
+                target.write(chunk)
         unfinished.replace(folder / (path.name + ".gz"))
     except BaseException:
         with suppress(OSError):
@@ -116,11 +116,11 @@ def pack(path: Path, folder: Path) -> None:
         raise
 
 
-def saving(spool: Path) -> int:
-    """Give the bytes so far of windows that are being saved; 0 if none is."""
+def count_unsaved_bytes(spool: Path) -> int:
+    """Return the bytes so far of windows that are being saved; 0 if none is."""
     sizes: list[int] = []
     for entry in _files(spool / "windows"):
-        if UNFINISHED in entry.name:
+        if UNFINISHED_MARK in entry.name:
             with suppress(FileNotFoundError):  # it is saved
                 sizes.append(entry.stat().st_size + 1)
     return sum(sizes)

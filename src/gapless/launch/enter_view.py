@@ -35,14 +35,14 @@ class RefusedError(Exception):
     """There is no private view to be had; the message says why."""
 
 
-def main(folder: str, place: str, command: Sequence[str]) -> NoReturn:
+def main(folder: str, layers: str, command: Sequence[str]) -> NoReturn:
     """Enter a private view of a folder and become the command."""
-    here = os.getcwd()  # noqa: PTH109 - pathlib's is the same
+    cwd = os.getcwd()  # noqa: PTH109 - pathlib's is the same
     try:
-        kind = enter(Path(folder), Path(place))
-        os.chdir(here)  # into the view
+        kind = enter(Path(folder), Path(layers))
+        os.chdir(cwd)  # into the view
         if command[0] == "--try":
-            _try(Path(folder), Path(place))
+            _test_writes(Path(folder), Path(layers))
             print(kind)  # noqa: T201
     except (RefusedError, OSError) as error:
         if command[0] == "--try":
@@ -55,18 +55,18 @@ def main(folder: str, place: str, command: Sequence[str]) -> NoReturn:
     _become(command)
 
 
-def enter(folder: Path, place: Path) -> str:
+def enter(folder: Path, layers: Path) -> str:
     """Let this process see a private view of a folder; give by which right: "root" or "user"."""
     kind = _own_mounts()
-    _call("to keep mounts to oneself", "mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
-    kept = {path: os.open(path, os.O_PATH) for path in _seen_through(folder)}
-    upper, work = place / "upper", place / "work"
+    _call_libc("to keep mounts to oneself", "mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
+    descriptors = {path: os.open(path, os.O_PATH) for path in _find_passthrough(folder)}
+    upper, work = layers / "upper", layers / "work"
     upper.chmod(stat.S_IMODE(folder.stat().st_mode))  # of it the view's own folder takes its mode
     _overlay(folder, upper, work, extended=kind == "user" or not _is_root_of_all())
-    for path, file in kept.items():
+    for path, file in descriptors.items():
         source = f"/proc/self/fd/{file}".encode()
-        doing = f"to see {path} through it"
-        _call(doing, "mount", source, bytes(path), None, _BIND | _RECURSIVE, None)
+        purpose = f"to see {path} through it"
+        _call_libc(purpose, "mount", source, bytes(path), None, _BIND | _RECURSIVE, None)
         os.close(file)
     return kind
 
@@ -76,7 +76,7 @@ def _own_mounts() -> str:
     if libc.unshare(_NEWNS) == 0:
         return "root"
     user, group = os.geteuid(), os.getegid()
-    _call("a user namespace", "unshare", _NEWUSER | _NEWNS)
+    _call_libc("a user namespace", "unshare", _NEWUSER | _NEWNS)
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
@@ -92,12 +92,12 @@ def _overlay(folder: Path, upper: Path, work: Path, *, extended: bool) -> None:
     files = [os.open(path, os.O_PATH) for path in (folder, upper, work)]
     names = [f"{name}dir=/proc/self/fd/{file}" for name, file in zip(_LAYERS, files, strict=True)]
     options = ",".join([*names, "userxattr"] if extended else names).encode()
-    within = list(mounts_below(folder))
+    inner_mounts = list(mounts_below(folder))
     try:
-        _call("an overlay", "mount", b"overlay", bytes(folder), b"overlay", 0, options)
+        _call_libc("an overlay", "mount", b"overlay", bytes(folder), b"overlay", 0, options)
     except RefusedError as error:
-        if within and extended:
-            raise RefusedError(f"{within[0]} is mounted inside the folder ({error})") from None
+        if inner_mounts and extended:
+            raise RefusedError(f"{inner_mounts[0]} is mounted inside the folder ({error})") from None
         raise
     for file in files:
         os.close(file)
@@ -107,11 +107,11 @@ _LAYERS: Final = ("lower", "upper", "work")
 
 
 def mounts_below(folder: Path) -> Iterator[Path]:
-    """Give what is mounted below a folder, but for what is mounted below such a mount again."""
-    last: Path | None = None
+    """Return what is mounted below a folder, but for what is mounted below such a mount again."""
+    last_mount: Path | None = None
     for path in sorted(_mounts()):
-        if folder in path.parents and (last is None or last not in path.parents) and path != last:
-            last = path
+        if folder in path.parents and (last_mount is None or last_mount not in path.parents) and path != last_mount:
+            last_mount = path
             yield path
 
 
@@ -121,20 +121,20 @@ def _mounts() -> Iterator[Path]:
         yield Path(os.fsdecode(name.decode("unicode_escape").encode("latin-1")))
 
 
-def _seen_through(folder: Path) -> Iterator[Path]:
-    """Give what stays as it is: other file systems inside, and the spool of the recorder."""
-    within = list(mounts_below(folder))
-    yield from within
+def _find_passthrough(folder: Path) -> Iterator[Path]:
+    """Return what stays as it is: other file systems inside, and the spool of the recorder."""
+    inner_mounts = list(mounts_below(folder))
+    yield from inner_mounts
     spool = Path(os.environ.get(_SPOOL) or "/").resolve()
-    if folder in spool.parents and not any(one in (spool, *spool.parents) for one in within):
+    if folder in spool.parents and not any(mount in (spool, *spool.parents) for mount in inner_mounts):
         yield spool
 
 
-def _try(folder: Path, place: Path) -> None:
+def _test_writes(folder: Path, layers: Path) -> None:
     """Write into the view as a training may; raise where that fails or comes out elsewhere."""
     name = f".gapless-view-{os.getpid()}"
     (folder / name).write_bytes(b"x")
-    private = (place / "upper" / name).exists()
+    private = (layers / "upper" / name).exists()
     (folder / name).rename(folder / f"{name}.moved")
     (folder / f"{name}.moved").unlink()
     if not private:
@@ -143,12 +143,12 @@ def _try(folder: Path, place: Path) -> None:
     (folder / name).rmdir()
 
 
-def _call(doing: str, function: str, *values: bytes | int | None) -> None:
+def _call_libc(purpose: str, function: str, *values: bytes | int | None) -> None:
     """Call a function of the C library. Raises ``RefusedError``."""
     libc = ctypes.CDLL(None, use_errno=True)
-    given = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in values]
-    if getattr(libc, function)(*given) != 0:
-        raise RefusedError(f"{doing}: {os.strerror(ctypes.get_errno())}")
+    arguments = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in values]
+    if getattr(libc, function)(*arguments) != 0:
+        raise RefusedError(f"{purpose}: {os.strerror(ctypes.get_errno())}")
 
 
 def _become(command: Sequence[str]) -> NoReturn:
@@ -169,7 +169,7 @@ def _become(command: Sequence[str]) -> NoReturn:
 
 
 def _environment() -> dict[bytes, bytes]:
-    """Give the environment as it was: in a locale of "C" Python sets ``LC_CTYPE`` at its start."""
+    """Return the environment as it was: in a locale of "C" Python sets ``LC_CTYPE`` at its start."""
     entries = Path("/proc/self/environ").read_bytes().split(b"\0")
     return dict(entry.split(b"=", 1) for entry in entries if b"=" in entry[1:])
 

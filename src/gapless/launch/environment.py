@@ -12,16 +12,16 @@ from typing import Any, Final
 from gapless import wire
 
 SITE: Final = Path(__file__).resolve().parents[1] / "payload" / "site"
-_ASKED: Final = ("TMPDIR", "TEMP", "TMP")  # as ``tempfile`` looks for a place, whose import
-_USUAL: Final = ("/tmp", "/var/tmp", "/usr/tmp", os.curdir)  # noqa: S108 - a training waits for
-_MEMORY: Final = "/dev/shm"  # noqa: S108 - where the disk for temporary files is full
-_ROOM: Final = 4096  # bytes: that many must fit
-_HASHES: Final = "PYTHONHASHSEED"  # of strings: the order of sets, equal in all arms of a trial
-_KINETO: Final = "KINETO_LOG_LEVEL"  # else each window prints two lines among the training's
+_TEMP_VARIABLES: Final = ("TMPDIR", "TEMP", "TMP")  # as ``tempfile`` looks for a place, whose import
+_TEMP_FOLDERS: Final = ("/tmp", "/var/tmp", "/usr/tmp", os.curdir)  # noqa: S108 - a training waits for
+_MEMORY_FOLDER: Final = "/dev/shm"  # noqa: S108 - where the disk for temporary files is full
+_MIN_FREE_BYTES: Final = 4096  # bytes: that many must fit
+_HASH_SEED: Final = "PYTHONHASHSEED"  # of strings: the order of sets, equal in all arms of a trial
+_KINETO_LOG_LEVEL: Final = "KINETO_LOG_LEVEL"  # else each window prints two lines among the training's
 
 
 @dataclass(frozen=True)
-class Settings:
+class RecorderSettings:
     """What the recorder is asked for; the names are those of ``GAPLESS_OPTIONS``."""
 
     windows: bool = True
@@ -38,55 +38,55 @@ class Settings:
     trial: dict[str, Any] | None = None  # how a trial's arm ends, and what it observes
 
 
-def environment(old: Mapping[str, str], spool: Path, settings: Settings) -> dict[str, str]:
-    """Give the environment of the command: the old one, edited, and the way to the recorder."""
-    users = edited(old, settings.edits)
+def build_environment(old: Mapping[str, str], spool: Path, settings: RecorderSettings) -> dict[str, str]:
+    """Return the environment of the command: the old one, edited, and the way to the recorder."""
+    user_variables = apply_env_edits(old, settings.edits)
     if settings.trial is not None:
-        users = {_HASHES: "0", **users}
-    paths = [path for path in users.get("PYTHONPATH", "").split(os.pathsep) if path != str(SITE)]
-    kept = os.pathsep.join(paths)
+        user_variables = {_HASH_SEED: "0", **user_variables}
+    paths = [path for path in user_variables.get("PYTHONPATH", "").split(os.pathsep) if path != str(SITE)]
+    user_path = os.pathsep.join(paths)
     return {
-        _KINETO: "99",
-        **users,
-        "PYTHONPATH": f"{SITE}{os.pathsep}{kept}" if kept else str(SITE),
+        _KINETO_LOG_LEVEL: "99",
+        **user_variables,
+        "PYTHONPATH": f"{SITE}{os.pathsep}{user_path}" if user_path else str(SITE),
         wire.SPOOL: str(spool),
         wire.OPTIONS: json.dumps(vars(settings), separators=(",", ":")),
     }
 
 
-def edited(old: Mapping[str, str], edits: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Give an environment with the edits of its variables done, the last one of a name ruling."""
-    found = dict(old)
+def apply_env_edits(old: Mapping[str, str], edits: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return an environment with the edits of its variables done, the last one of a name ruling."""
+    variables = dict(old)
     for edit in edits:
         if edit.get("kind") == "set_env":
-            found.pop(edit["name"], None)
+            variables.pop(edit["name"], None)
             if edit["value"] is not None:
-                found[edit["name"]] = str(edit["value"])
-    return found
+                variables[edit["name"]] = str(edit["value"])
+    return variables
 
 
 def make_spool() -> Path:
-    """Give a new folder on a local disk, for this user alone. Raises ``OSError``."""
-    first: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    for at, place in enumerate(_places()):
+    """Return a new folder on a local disk, for this user alone. Raises ``OSError``."""
+    first_error: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    for index, folder in enumerate(_list_temp_folders()):
         try:
-            return _made(Path(place).absolute())
+            return _make_spool_in(Path(folder).absolute())
         except OSError as error:
-            first = first if at else error
-    raise first
+            first_error = first_error if index else error
+    raise first_error
 
 
-def _places() -> Iterator[str]:
-    yield from filter(None, map(os.environ.get, _ASKED))
-    yield from (*_USUAL, _MEMORY)
+def _list_temp_folders() -> Iterator[str]:
+    yield from filter(None, map(os.environ.get, _TEMP_VARIABLES))
+    yield from (*_TEMP_FOLDERS, _MEMORY_FOLDER)
 
 
-def _made(place: Path) -> Path:
+def _make_spool_in(folder: Path) -> Path:
     """Make a folder that can be written to. Raises ``OSError``."""
-    spool = place / f"gapless-spool-{os.urandom(6).hex()}"
+    spool = folder / f"gapless-spool-{os.urandom(6).hex()}"
     spool.mkdir(0o700)
     try:
-        (spool / "room").write_bytes(bytes(_ROOM))
+        (spool / "room").write_bytes(bytes(_MIN_FREE_BYTES))
         (spool / "room").unlink()
     except OSError:
         with suppress(OSError):

@@ -18,7 +18,7 @@ _HOME: Final = Path(".gapless") / "runs"
 
 
 def make(out: Path | None) -> Path:
-    """Give a new run folder in ``out``, else in ``.gapless/runs`` here. Raises ``OSError``."""
+    """Return a new run folder in ``out``, else in ``.gapless/runs`` here. Raises ``OSError``."""
     home = (_HOME if out is None else out).absolute()
     home.mkdir(parents=True, exist_ok=True)
     if out is None:
@@ -31,7 +31,7 @@ def make(out: Path | None) -> Path:
 
 
 def make_elsewhere() -> Path:
-    """Give a run folder beside the spool, for where the proper place cannot be written."""
+    """Return a run folder beside the spool, for where the proper place cannot be written."""
     return make(Path(tempfile.mkdtemp(prefix="gapless-run-")))
 
 
@@ -41,8 +41,8 @@ def _hide(folder: Path) -> None:
         file.write("*\n")
 
 
-def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> "Manifest":
-    """Give the manifest of a command started at (CLOCK_MONOTONIC, Unix time), both in ns."""
+def new_manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> "Manifest":
+    """Return the manifest of a command started at (CLOCK_MONOTONIC, Unix time), both in ns."""
     from gapless.model.recording import Manifest
     from gapless.model.version import version
 
@@ -50,7 +50,7 @@ def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> "Ma
     return Manifest(
         id=name,
         command=tuple(command),
-        folder=_here(),
+        folder=_working_folder(),
         host=platform.node(),
         gapless=version(),
         started_unix_ns=unix,
@@ -61,7 +61,7 @@ def manifest(name: str, command: Sequence[str], started: tuple[int, int]) -> "Ma
     )
 
 
-def _here() -> str:
+def _working_folder() -> str:
     try:
         return str(Path.cwd())
     except FileNotFoundError:  # it was removed
@@ -72,12 +72,12 @@ def write(folder: Path, manifest: "Manifest", spool: Path | None) -> None:
     """Write ``run.json`` whole; it names the spool until all is carried. Raises ``OSError``."""
     import msgspec
 
-    beside = {
+    extras = {
         "version": VERSION,
         "spool": None if spool is None else str(spool),
         "launcher": os.getpid(),
     }
-    text = msgspec.json.encode({**msgspec.to_builtins(manifest), **beside})
+    text = msgspec.json.encode({**msgspec.to_builtins(manifest), **extras})
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / "run.json.unfinished"
     unfinished.write_bytes(msgspec.json.format(text, indent=2) + b"\n")

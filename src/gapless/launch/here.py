@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless import wire
 from gapless.launch import carrying, exports, folder
-from gapless.launch.environment import SITE, Settings, environment, make_spool
+from gapless.launch.environment import SITE, RecorderSettings, build_environment, make_spool
 from gapless.launch.unseen import Journal
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _PACKAGE = "_gapless"  # as in the processes below `gapless run`: one set of hoo
 
 
 @contextmanager
-def record(out: Path | None = None, settings: Settings | None = None) -> Generator[Path]:
+def record(out: Path | None = None, settings: RecorderSettings | None = None) -> Generator[Path]:
     """Record this process and its workers while the block runs; give the run folder.
 
     Afterwards everything is as it was, the same objects. Within ``gapless run``, which records
@@ -36,8 +36,8 @@ def record(out: Path | None = None, settings: Settings | None = None) -> Generat
         return
     started = time.monotonic_ns(), time.time_ns()
     run = folder.make(out)
-    begun = folder.manifest(run.name, sys.argv, started)
-    with _spool(run, begun, settings or Settings()) as (written, boot):
+    manifest = folder.new_manifest(run.name, sys.argv, started)
+    with _spool(run, manifest, settings or RecorderSettings()) as (new_spool, boot):
         status = "failed"
         boot.load()
         try:
@@ -45,29 +45,29 @@ def record(out: Path | None = None, settings: Settings | None = None) -> Generat
             status = "finished"
         finally:
             boot.leave("record")
-            ended, journal = time.monotonic_ns(), Journal(written)
-            adopted = exports.adopt(written, run, journal, lambda _: None)
-            carried = carrying.Carrier(written, run, journal).sweep(last=True)
-            done = replace(begun, ended=ended, status=status, adopted=adopted)
-            if carried:
-                carrying.remove(written)
-            folder.write(run, done, None if carried else written)
+            ended_ns, journal = time.monotonic_ns(), Journal(new_spool)
+            adopted = exports.adopt(new_spool, run, journal, lambda _: None)
+            all_carried = carrying.SpoolTransfer(new_spool, run, journal).sweep(is_last=True)
+            final_manifest = replace(manifest, ended=ended_ns, status=status, adopted=adopted)
+            if all_carried:
+                carrying.remove(new_spool)
+            folder.write(run, final_manifest, None if all_carried else new_spool)
 
 
 @contextmanager
-def _spool(run: Path, begun: "Manifest", settings: Settings) -> Generator[tuple[Path, Any]]:
+def _spool(run: Path, manifest: "Manifest", settings: RecorderSettings) -> Generator[tuple[Path, Any]]:
     """Make a spool; let this process and its children know of it as long as the block runs."""
     spool = make_spool()
-    folder.write(run, begun, spool)
-    before = dict(os.environ)
-    changed = environment(before, spool, settings)
-    os.environ.update(changed)
+    folder.write(run, manifest, spool)
+    old_variables = dict(os.environ)
+    variables = build_environment(old_variables, spool, settings)
+    os.environ.update(variables)
     try:
         yield spool, _boot()
     finally:
-        for name in (one for one in changed if changed[one] != before.get(one)):
-            if name in before:
-                os.environ[name] = before[name]
+        for name in (variable for variable in variables if variables[variable] != old_variables.get(variable)):
+            if name in old_variables:
+                os.environ[name] = old_variables[name]
             else:
                 os.environ.pop(name, None)
 

@@ -23,16 +23,16 @@ from typing import Final, NoReturn
 
 _PDEATHSIG: Final = 1  # linux/prctl.h
 _CHILD_SUBREAPER: Final = 36
-_LEAD: Final = "GAPLESS_LEAD"  # wire.LEAD
-_LOOK_S: Final = 0.2
+_LEAD_VARIABLE: Final = "GAPLESS_LEAD"  # wire.LEAD
+_POLL_S: Final = 0.2
 _ENDING_S: Final = 10.0  # for what a driver holds
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 
 
-def main(life: int, told: int, scratch: Sequence[str], command: Sequence[str]) -> None:
+def main(life_pipe: int, report_pipe: int, scratch: Sequence[str], command: Sequence[str]) -> None:
     """Start the command and keep it until ``life`` closes, or all its processes have ended."""
-    for file in (life, told):
+    for file in (life_pipe, report_pipe):
         os.set_inheritable(file, False)  # noqa: FBT003 - it takes no name
     launcher = os.getppid()
     libc = ctypes.CDLL(None)
@@ -41,17 +41,17 @@ def main(life: int, told: int, scratch: Sequence[str], command: Sequence[str]) -
     lead = os.fork()
     if lead == 0:
         _become(command, libc)
-    _tell(told, pid=lead)
-    while _reap(lead, told) and not select.select([life], [], [], 0)[0]:
-        signal.sigtimedwait({signal.SIGCHLD}, _LOOK_S)
+    _write_report(report_pipe, pid=lead)
+    while _reap(lead, report_pipe) and not select.select([life_pipe], [], [], 0)[0]:
+        signal.sigtimedwait({signal.SIGCHLD}, _POLL_S)
     until = time.monotonic() + _ENDING_S
-    while _reap(lead, told) and time.monotonic() < until:
-        for number in below(os.getpid()):
+    while _reap(lead, report_pipe) and time.monotonic() < until:
+        for number in find_descendants(os.getpid()):
             with suppress(OSError):
                 os.kill(number, signal.SIGKILL)
         time.sleep(0.005)
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    _tell(told, cpu_ns=int((spent.ru_utime + spent.ru_stime) * 1e9))
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _write_report(report_pipe, cpu_ns=int((usage.ru_utime + usage.ru_stime) * 1e9))
     if os.getppid() != launcher:
         for folder in scratch:
             remove(folder)
@@ -59,21 +59,21 @@ def main(life: int, told: int, scratch: Sequence[str], command: Sequence[str]) -
 
 def remove(folder: str) -> None:
     """Remove a folder; a training may take its own rights away, and overlayfs does."""
-    for above, names, _ in os.walk(folder):
+    for parent, names, _ in os.walk(folder):
         for name in names:
             with suppress(OSError):
-                if not os.path.islink(path := os.path.join(above, name)):  # noqa: PTH114, PTH118
+                if not os.path.islink(path := os.path.join(parent, name)):  # noqa: PTH114, PTH118
                     os.chmod(path, stat.S_IRWXU)  # noqa: PTH101
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def below(root: int) -> list[int]:
-    """Give the processes below one, parents first."""
+def find_descendants(root: int) -> list[int]:
+    """Return the processes below one, parents first."""
     parents = {int(name): _parent(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208
-    found = [root]
-    for one in found:
-        found.extend(number for number, parent in parents.items() if parent == one)
-    return found[1:]
+    descendants = [root]
+    for ancestor in descendants:
+        descendants.extend(number for number, parent in parents.items() if parent == ancestor)
+    return descendants[1:]
 
 
 def _parent(name: str) -> int:
@@ -82,7 +82,7 @@ def _parent(name: str) -> int:
     return -1
 
 
-def _reap(lead: int, told: int) -> bool:
+def _reap(lead: int, report_pipe: int) -> bool:
     """Bury those that ended; tell whether any are left."""
     while True:
         try:
@@ -92,12 +92,12 @@ def _reap(lead: int, told: int) -> bool:
         if number == 0:
             return True
         if number == lead:
-            _tell(told, code=os.waitstatus_to_exitcode(status), at=time.monotonic_ns())
+            _write_report(report_pipe, code=os.waitstatus_to_exitcode(status), at=time.monotonic_ns())
 
 
-def _tell(told: int, **values: int) -> None:
+def _write_report(report_pipe: int, **values: int) -> None:
     with suppress(OSError):  # the launcher is dead
-        os.write(told, json.dumps(values).encode() + b"\n")
+        os.write(report_pipe, json.dumps(values).encode() + b"\n")
 
 
 def _become(command: Sequence[str], libc: ctypes.CDLL) -> NoReturn:
@@ -107,7 +107,7 @@ def _become(command: Sequence[str], libc: ctypes.CDLL) -> NoReturn:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python alone
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-    os.environ[_LEAD] = str(os.getpid())
+    os.environ[_LEAD_VARIABLE] = str(os.getpid())
     try:
         try:
             os.execvp(command[0], list(command))  # noqa: S606

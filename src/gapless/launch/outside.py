@@ -48,11 +48,11 @@ _PORTS: Final = {
     27017: "mongodb",
     29500: "torch.distributed, by its usual port",
 }
-_FOLDERS: Final = 12  # as many are named; beyond, those above them
+_MAX_FOLDERS: Final = 12  # as many are named; beyond, those above them
 
 
 @dataclass(frozen=True)
-class Outside:
+class SideEffects:
     """What a training touches: in its working folder, and elsewhere."""
 
     folder: Path  # working folder
@@ -60,114 +60,114 @@ class Outside:
     paths: tuple[str, ...]  # files written elsewhere, but for temporary ones and caches
     stores: tuple[str, ...]  # URLs written to
     hosts: tuple[Host, ...]
-    unknown: tuple[str, ...]  # what was not observed, in words
+    unobserved: tuple[str, ...]  # what was not observed, in words
 
 
-def touched(recording: Recording, environment: Mapping[str, str] = os.environ) -> Outside:
-    """Give what a recorded run wrote and talked to, by where it is."""
+def find_side_effects(recording: Recording, environment: Mapping[str, str] = os.environ) -> SideEffects:
+    """Return what a recorded run wrote and talked to, by where it is."""
     folder = Path(os.path.realpath(recording.manifest.folder or "."))
-    written = dict.fromkeys(
-        path for one in recording.processes for path in (*one.written, *one.exported)
+    written_paths = dict.fromkeys(
+        path for process in recording.processes for path in (*process.written, *process.exported)
     )
-    stores = dict.fromkeys(url for path in written if (url := _url(path)) is not None)
-    real = dict.fromkeys(os.path.realpath(path) for path in written if _url(path) is None)
-    through = sandbox.uncovered(folder)
-    inside = [path for path in real if _under(path, [folder]) and not _under(path, through)]
+    stores = dict.fromkeys(url for path in written_paths if (url := _url(path)) is not None)
+    real = dict.fromkeys(os.path.realpath(path) for path in written_paths if _url(path) is None)
+    mounts = sandbox.find_uncovered(folder)
+    inside = [path for path in real if _under(path, [folder]) and not _under(path, mounts)]
     scratch = [*_scratch(environment), Path(recording.path).resolve()]
-    private = {*inside, *(path for path in real if _under(path, scratch))}
-    return Outside(
+    covered = {*inside, *(path for path in real if _under(path, scratch))}
+    return SideEffects(
         folder=folder,
         inside=tuple(inside),
-        paths=tuple(path for path in real if path not in private),
+        paths=tuple(path for path in real if path not in covered),
         stores=tuple(stores),
         hosts=recording.samples.hosts or (),
-        unknown=tuple(_unknown(recording)),
+        unobserved=tuple(_list_unobserved(recording)),
     )
 
 
-def nothing_known(folder: Path) -> Outside:
-    """Give what is known of a command that was never recorded."""
-    unknown = ("files and hosts that nobody knows before it was recorded (gapless run)",)
-    return Outside(folder.resolve(), (), (), (), (), unknown)
+def assume_unobserved(folder: Path) -> SideEffects:
+    """Return what is known of a command that was never recorded."""
+    unobserved = ("files and hosts that nobody knows before it was recorded (gapless run)",)
+    return SideEffects(folder.resolve(), (), (), (), (), unobserved)
 
 
-def needs_permission(
-    outside: Outside, allowed: Collection[Path], *, sandboxed: bool
+def find_unpermitted(
+    effects: SideEffects, allowed: Collection[Path], *, sandboxed: bool
 ) -> tuple[str, ...]:
-    """Give what no permission was given for: folders, URLs, hosts, and what is not known.
+    """Return what no permission was given for: folders, URLs, hosts, and what is not known.
 
     ``allowed``: folders and files, URLs, or hosts ("10.0.0.7" or "10.0.0.7:443"); each permits
     what is below it. What is not known only ``--yes`` permits.
     """
-    permitted = {str(one) for one in allowed}  # a Path, so of a URL's two slashes one is left
-    folders = [Path(os.path.realpath(one)) for one in allowed]
-    paths = [path for path in outside.paths if not _under(path, folders)]
-    needed = [*common_folders(paths)]
-    if not sandboxed and not _under(str(outside.folder), folders):
-        needed.insert(0, str(outside.folder))
-    needed += [url for url in outside.stores if not _url_under(url, permitted)]
-    for one in outside.hosts:
-        if not permitted & {one.address, _address(one)}:
-            needed.append(f"{_address(one)} ({meaning(one)})")
-    return (*needed, *outside.unknown)
+    permissions = {str(permission) for permission in allowed}  # a Path, so of a URL's two slashes one is left
+    folders = [Path(os.path.realpath(permission)) for permission in allowed]
+    paths = [path for path in effects.paths if not _under(path, folders)]
+    requests = [*common_folders(paths)]
+    if not sandboxed and not _under(str(effects.folder), folders):
+        requests.insert(0, str(effects.folder))
+    requests += [url for url in effects.stores if not _url_under(url, permissions)]
+    for host in effects.hosts:
+        if not permissions & {host.address, _address(host)}:
+            requests.append(f"{_address(host)} ({describe_port(host)})")
+    return (*requests, *effects.unobserved)
 
 
-def told(outside: Outside, *, why_no_view: str | None) -> tuple[str, ...]:
-    """Give the sentences that tell, before the first arm, what of the arms' doing is real."""
-    folder = outside.folder
+def describe_side_effects(effects: SideEffects, *, why_no_view: str | None) -> tuple[str, ...]:
+    """Return the sentences that tell, before the first arm, what of the arms' doing is real."""
+    folder = effects.folder
     if why_no_view is None:
-        first = f"Arms write to a private copy of {folder}, which is thrown away."
+        sentence = f"Arms write to a private copy of {folder}, which is thrown away."
     else:
-        first = f"Arms write to {folder} itself: there is no private view of it ({why_no_view})."
-    return (first, *_elsewhere(outside))
+        sentence = f"Arms write to {folder} itself: there is no private view of it ({why_no_view})."
+    return (sentence, *_describe_elsewhere(effects))
 
 
-def refusal(needed: Collection[str]) -> tuple[str, ...]:
-    """Give the sentences that refuse a trial, and the way out; none if nothing is needed."""
-    if not needed:
+def refusal(requests: Collection[str]) -> tuple[str, ...]:
+    """Return the sentences that refuse a trial, and the way out; none if nothing is needed."""
+    if not requests:
         return ()
-    paths = [one for one in needed if one.startswith("/")]
-    flags = " ".join(f"--allow-writes {one}" for one in paths)
+    paths = [target for target in requests if target.startswith("/")]
+    flags = " ".join(f"--allow-writes {path}" for path in paths)
     return (
-        f"not started: a trial runs the command several times, and may touch {', '.join(needed)}",
+        f"not started: a trial runs the command several times, and may touch {', '.join(requests)}",
         f"allow it with {flags + ', or all of it with ' if flags else ''}--yes",
     )
 
 
-def meaning(host: Host) -> str:
-    """Give what a port usually means, and which program it was that talked to it."""
+def describe_port(host: Host) -> str:
+    """Return what a port usually means, and which program it was that talked to it."""
     port = _PORTS.get(host.port)
-    who = f"by {host.program}" if host.program else None
-    return ", ".join(one for one in (port, who) if one) or "a port of no usual meaning"
+    program = f"by {host.program}" if host.program else None
+    return ", ".join(meaning_text for meaning_text in (port, program) if meaning_text) or "a port of no usual meaning"
 
 
 def common_folders(paths: Iterable[str]) -> tuple[str, ...]:
-    """Give the folders that files lie in: none below another, and at most a dozen of them."""
+    """Return the folders that files lie in: none below another, and at most a dozen of them."""
     folders = {Path(path).parent for path in paths}
-    while len(folders := _outermost(folders)) > _FOLDERS:
-        deepest = max(len(one.parts) for one in folders)
+    while len(folders := _outermost(folders)) > _MAX_FOLDERS:
+        deepest = max(len(folder.parts) for folder in folders)
         if deepest <= 2:  # noqa: PLR2004 - not the root of everything
             break
-        folders = {one.parent if len(one.parts) == deepest else one for one in folders}
+        folders = {folder.parent if len(folder.parts) == deepest else folder for folder in folders}
     return tuple(sorted(map(str, folders)))
 
 
 def _outermost(folders: Collection[Path]) -> set[Path]:
-    return {one for one in folders if not any(above in folders for above in one.parents)}
+    return {folder for folder in folders if not any(above in folders for above in folder.parents)}
 
 
-def _elsewhere(outside: Outside) -> Iterator[str]:
-    if outside.paths:
-        counts = Counter(_folder_of(path, outside.paths) for path in outside.paths)
-        places = (f"{folder} ({number})" for folder, number in sorted(counts.items()))
-        yield f"The recorded run wrote files elsewhere, which is not covered: {', '.join(places)}."
-    if outside.stores:
-        yield f"It wrote to {', '.join(outside.stores)}: what is sent there stays."
-    if outside.hosts:
-        hosts = (f"{_address(one)} ({meaning(one)})" for one in outside.hosts)
+def _describe_elsewhere(effects: SideEffects) -> Iterator[str]:
+    if effects.paths:
+        counts = Counter(_folder_of(path, effects.paths) for path in effects.paths)
+        folders = (f"{folder} ({number})" for folder, number in sorted(counts.items()))
+        yield f"The recorded run wrote files elsewhere, which is not covered: {', '.join(folders)}."
+    if effects.stores:
+        yield f"It wrote to {', '.join(effects.stores)}: what is sent there stays."
+    if effects.hosts:
+        hosts = (f"{_address(host)} ({describe_port(host)})" for host in effects.hosts)
         yield f"It had connections to {', '.join(hosts)}: what is sent there stays."
-    if outside.unknown:
-        yield f"Not observed: {'; '.join(outside.unknown)}."
+    if effects.unobserved:
+        yield f"Not observed: {'; '.join(effects.unobserved)}."
     yield (
         "A file that was open for a few seconds only, or that another program wrote, may be "
         "missing here, and so may a connection that lasted less than a second."
@@ -175,7 +175,7 @@ def _elsewhere(outside: Outside) -> Iterator[str]:
 
 
 def _folder_of(path: str, paths: Iterable[str]) -> str:
-    return next(one for one in common_folders(paths) if _under(path, [Path(one)]))
+    return next(folder for folder in common_folders(paths) if _under(path, [Path(folder)]))
 
 
 def _address(host: Host) -> str:
@@ -183,36 +183,36 @@ def _address(host: Host) -> str:
 
 
 def _url(path: str) -> str | None:
-    """Give the URL that a path is; of one that was taken for a file's name a slash is lost."""
-    found = _STORE.fullmatch(path)
-    return None if found is None else f"{found[1]}://{found[2]}"
+    """Return the URL that a path is; of one that was taken for a file's name a slash is lost."""
+    match = _STORE.fullmatch(path)
+    return None if match is None else f"{match[1]}://{match[2]}"
 
 
-def _url_under(url: str, permitted: Iterable[str]) -> bool:
-    return any(f"{Path(url)}/".startswith(f"{one}/") for one in permitted)
+def _url_under(url: str, permissions: Iterable[str]) -> bool:
+    return any(f"{Path(url)}/".startswith(f"{prefix}/") for prefix in permissions)
 
 
 def _under(path: str, folders: Iterable[Path]) -> bool:
-    one = Path(path)
-    return any(folder == one or folder in one.parents for folder in folders)
+    file = Path(path)
+    return any(folder == file or folder in file.parents for folder in folders)
 
 
 def _scratch(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Give where anything may be written: temporary files, the system's own, caches."""
+    """Return where anything may be written: temporary files, the system's own, caches."""
     yield Path(os.path.realpath(tempfile.gettempdir()))
     yield from map(Path, _SYSTEMS)
     for name, usual in _CACHES.items():
         yield Path(os.path.realpath(environment.get(name) or os.path.expanduser(usual)))  # noqa: PTH111
 
 
-def _unknown(recording: Recording) -> Iterator[str]:
-    noted = {one.what: one.why for one in (*recording.unseen, *recording.samples.unseen)}
+def _list_unobserved(recording: Recording) -> Iterator[str]:
+    reasons = {gap.what: gap.why for gap in (*recording.unobserved, *recording.samples.unobserved)}
     for process in recording.processes:
-        noted.update({one.what: one.why for one in process.unseen})
+        reasons.update({gap.what: gap.why for gap in process.unobserved})
     if not recording.processes:
         yield "what it writes (no process was recorded)"
-    yield from (f"{what} ({why})" for what, why in noted.items() if what.startswith("files"))
-    if "hosts" in noted:
-        yield f"whom it talks to ({noted['hosts']})"
+    yield from (f"{subject} ({why})" for subject, why in reasons.items() if subject.startswith("files"))
+    if "hosts" in reasons:
+        yield f"whom it talks to ({reasons['hosts']})"
     elif recording.samples.hosts is None:
         yield "whom it talks to"

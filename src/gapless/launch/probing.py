@@ -18,7 +18,7 @@ from typing import IO, Any, Final, cast
 
 import msgspec
 
-from gapless.model.machine import Constant, Constants, Place
+from gapless.model.machine import Constant, Constants, Platform
 
 PROBE: Final = Path(__file__).resolve().parents[1] / "probe" / "machine.py"
 FORM: Final = 1  # of the probe's lines
@@ -27,17 +27,17 @@ _USUAL_S: Final = {False: 12.0, True: 25.0}  # with a GPU or without, as the pro
 _PATIENCE: Final = 2.0  # times the time that the probe has, and
 _MORE_S: Final = 30.0  # for importing torch from a cold disk
 _END_S: Final = 5.0  # between the last line and the end
-_LOOK_S: Final = 0.01
+_POLL_S: Final = 0.01
 _BUSY: Final = 0.25  # processors that others took meanwhile
 _BUSY_GPU: Final = 5  # per cent of the time
-_SAID: Final = 200  # characters of its last words
-_NOT_OURS: Final = ("GAPLESS_SPOOL", "GAPLESS_OPTIONS", "PYTHONOPTIMIZE")  # docstrings are wanted
+_MAX_LAST_WORDS: Final = 200  # characters of its last words
+_HIDDEN_VARIABLES: Final = ("GAPLESS_SPOOL", "GAPLESS_OPTIONS", "PYTHONOPTIMIZE")  # docstrings are wanted
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProbeRequest:
     """What the probe is to measure."""
 
     device: int | None = None  # number of the GPU as torch counts; None: no GPU
@@ -51,183 +51,183 @@ class Asked:
     environment: Mapping[str, str] | None = None  # None: ours
 
     def options(self) -> list[str]:
-        """Give them as the probe's command line."""
-        single = {
+        """Return them as the probe's command line."""
+        single_values = {
             "--device": self.device,
             "--path": self.path,
             "--seconds": self.seconds,
             "--largest": self.largest,
         }
-        given = [f"{name}={value}" for name, value in single.items() if value is not None]
-        given += [f"--file={file}" for file in self.files]
-        given += [f"--part={part}" for part in self.parts]
-        return [*given, f"--ranks={self.ranks}", f"--scale={self.scale}"]
+        flags = [f"{name}={value}" for name, value in single_values.items() if value is not None]
+        flags += [f"--file={file}" for file in self.files]
+        flags += [f"--part={part_name}" for part_name in self.parts]
+        return [*flags, f"--ranks={self.ranks}", f"--scale={self.scale}"]
 
 
 @dataclass
-class _Heard:
+class _ProbeLog:
     """What the probe has said so far."""
 
-    place: Place | None = None
+    platform: Platform | None = None
     values: list[Constant] = field(default_factory=list[Constant])
     methods: dict[str, str] = field(default_factory=dict[str, str])
     parts: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
-    foreign: dict[str, float] = field(default_factory=dict[str, float])  # processors, by part
-    begun: str | None = None  # a part that has not ended
-    ended: bool = False
-    whole: bool = True
+    foreign_by_part: dict[str, float] = field(default_factory=dict[str, float])  # processors, by part
+    running_part: str | None = None  # a part that has not ended
+    has_ended: bool = False
+    is_complete: bool = True
 
 
-def place(python: str, asked: Asked) -> Place | None:
+def identify_platform(python: str, request: ProbeRequest) -> Platform | None:
     """Say where constants would hold, without torch; ``None`` if the interpreter does not tell."""
-    heard = _Heard()
-    _run([python, str(PROBE), "--identify", *asked.options()], asked, _IDENTIFY_S, heard, _silent)
-    return heard.place
+    log = _ProbeLog()
+    _run([python, str(PROBE), "--identify", *request.options()], request, _IDENTIFY_S, log, _ignore_progress)
+    return log.platform
 
 
-def measure(python: str, asked: Asked, say: Say) -> Constants:
+def measure(python: str, request: ProbeRequest, report_progress: Progress) -> Constants:
     """Run the probe in an interpreter; what it could not measure is absent, with the reason.
 
     ``say`` is told what is being measured.
     """
     began, now = time.monotonic(), time.time()
-    heard = _Heard()
-    seconds = asked.seconds or _USUAL_S[asked.device is not None]
-    command = [python, str(PROBE), "--json", *asked.options()]
-    why = _run(command, asked, _PATIENCE * seconds + _MORE_S, heard, say)
-    if why is not None and heard.begun is not None:
-        why = f"{why}, while it measured: {heard.begun}"
-    others = tuple(_busy(heard))
+    log = _ProbeLog()
+    seconds = request.seconds or _USUAL_S[request.device is not None]
+    command = [python, str(PROBE), "--json", *request.options()]
+    why = _run(command, request, _PATIENCE * seconds + _MORE_S, log, report_progress)
+    if why is not None and log.running_part is not None:
+        why = f"{why}, while it measured: {log.running_part}"
+    disturbances = tuple(_find_disturbances(log))
     return Constants(
-        place=heard.place,
-        values=tuple(heard.values),
-        parts=tuple(dict.fromkeys(heard.parts)),
+        place=log.platform,
+        values=tuple(log.values),
+        parts=tuple(dict.fromkeys(log.parts)),
         measured_unix_s=now,
         took_s=time.monotonic() - began,
-        methods=heard.methods,
-        notes=(*others, *dict.fromkeys(heard.notes)),
+        methods=log.methods,
+        notes=(*disturbances, *dict.fromkeys(log.notes)),
         why=why,
-        whole=heard.whole and why is None,
-        alone=not others,
+        whole=log.is_complete and why is None,
+        alone=not disturbances,
     )
 
 
-def _silent(_: str) -> None:
+def _ignore_progress(_: str) -> None:
     """Say nothing."""
 
 
 def _run(
-    command: Sequence[str], asked: Asked, patience_s: float, heard: _Heard, say: Say
+    command: Sequence[str], request: ProbeRequest, patience_s: float, log: _ProbeLog, report_progress: Progress
 ) -> str | None:
     """Start the probe, take its lines; give the reason if it did not come to its end."""
-    usual = os.environ if asked.environment is None else asked.environment
-    environment = {name: value for name, value in usual.items() if name not in _NOT_OURS}
-    with tempfile.TemporaryFile() as words:
+    inherited = os.environ if request.environment is None else request.environment
+    environment = {name: value for name, value in inherited.items() if name not in _HIDDEN_VARIABLES}
+    with tempfile.TemporaryFile() as stderr:
         try:
             probe = subprocess.Popen(  # noqa: S603 - the user's own interpreter
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=words,
+                stderr=stderr,
                 env=environment,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             return f"{command[0]} cannot be started: {error}"
         try:
-            in_time = _listen(probe, time.monotonic() + patience_s, heard, say)
-            code = _ended(probe, time.monotonic() + (_END_S if in_time else 0.0))
+            in_time = _listen(probe, time.monotonic() + patience_s, log, report_progress)
+            code = _wait_for_end(probe, time.monotonic() + (_END_S if in_time else 0.0))
         finally:
             _end(probe)
-        if heard.ended or (in_time and code == 0 and heard.place is not None):
+        if log.has_ended or (in_time and code == 0 and log.platform is not None):
             return None
         if not in_time:
             return f"the probe did not end within {patience_s:.0f} s"
-        return _why(code, words)
+        return _describe_end(code, stderr)
 
 
-def _listen(probe: subprocess.Popen[bytes], until: float, heard: _Heard, say: Say) -> bool:
+def _listen(probe: subprocess.Popen[bytes], until: float, log: _ProbeLog, report_progress: Progress) -> bool:
     """Take lines until the probe has said its last; ``False`` if that took too long.
 
     Not until the pipe is closed: what it leaves behind may hold that open.
     """
     assert probe.stdout is not None  # noqa: S101 - a pipe was asked for
-    number, rest = probe.stdout.fileno(), b""
-    while not heard.ended:
-        left = until - time.monotonic()
-        if left <= 0:
+    descriptor, partial_line = probe.stdout.fileno(), b""
+    while not log.has_ended:
+        remaining_s = until - time.monotonic()
+        if remaining_s <= 0:
             return False
-        if not select.select([number], [], [], min(left, 1.0))[0]:
+        if not select.select([descriptor], [], [], min(remaining_s, 1.0))[0]:
             continue
-        data = os.read(number, 1 << 16)
-        if not data:
+        chunk = os.read(descriptor, 1 << 16)
+        if not chunk:
             break
-        *lines, rest = (rest + data).split(b"\n")
+        *lines, partial_line = (partial_line + chunk).split(b"\n")
         for line in lines:
-            _take(line, heard, say)
+            _take_line(line, log, report_progress)
     return True
 
 
-def _take(line: bytes, heard: _Heard, say: Say) -> None:
+def _take_line(line: bytes, log: _ProbeLog, report_progress: Progress) -> None:
     """Take one line of the probe's; others' are passed over."""
     try:
-        told: Any = json.loads(line)
-        if isinstance(told, dict) and "gapless_probe" in told:
-            _understand(cast("dict[str, Any]", told), heard, say)
+        message: Any = json.loads(line)
+        if isinstance(message, dict) and "gapless_probe" in message:
+            _apply_message(cast("dict[str, Any]", message), log, report_progress)
     except (ValueError, KeyError, TypeError):  # a line that looks like the probe's and is not
-        heard.notes.append("a line of the probe was not understood")
+        log.notes.append("a line of the probe was not understood")
 
 
-def _understand(told: dict[str, Any], heard: _Heard, say: Say) -> None:
-    if told["gapless_probe"] != FORM:
+def _apply_message(message: dict[str, Any], log: _ProbeLog, report_progress: Progress) -> None:
+    if message["gapless_probe"] != FORM:
         raise ValueError("another form of lines")
-    if "machine" in told:
-        heard.place = msgspec.convert(told["machine"], Place)
-    elif "begin" in told:
-        heard.begun = told["begin"]
-        if heard.begun not in heard.parts[-1:]:
-            say(f"measuring this machine: {heard.begun}")
-    elif "figures" in told:
-        units: dict[str, str] = told["units"]
-        found = [{**one, "unit": units[one["name"]]} for one in told["figures"]]
-        heard.values += msgspec.convert(found, list[Constant])
-        heard.methods.update(dict.fromkeys(units, str(told["method"])))
-        heard.parts.append(told["part"])
-        heard.whole = heard.whole and not told["late"]
-        foreign = max(told["foreign"] or 0.0, heard.foreign.get(told["part"], 0.0))
-        heard.foreign[told["part"]] = foreign
-        heard.begun = None
-    elif "ended" in told:
-        heard.ended = True
+    if "machine" in message:
+        log.platform = msgspec.convert(message["machine"], Platform)
+    elif "begin" in message:
+        log.running_part = message["begin"]
+        if log.running_part not in log.parts[-1:]:
+            report_progress(f"measuring this machine: {log.running_part}")
+    elif "figures" in message:
+        units: dict[str, str] = message["units"]
+        figures = [{**figure, "unit": units[figure["name"]]} for figure in message["figures"]]
+        log.values += msgspec.convert(figures, list[Constant])
+        log.methods.update(dict.fromkeys(units, str(message["method"])))
+        log.parts.append(message["part"])
+        log.is_complete = log.is_complete and not message["late"]
+        foreign = max(message["foreign"] or 0.0, log.foreign_by_part.get(message["part"], 0.0))
+        log.foreign_by_part[message["part"]] = foreign
+        log.running_part = None
+    elif "ended" in message:
+        log.has_ended = True
 
 
-def _busy(heard: _Heard) -> Iterator[str]:
+def _find_disturbances(log: _ProbeLog) -> Iterator[str]:
     """Say who else was there before the probe, and meanwhile."""
-    for part, foreign in heard.foreign.items():
+    for part_name, foreign in log.foreign_by_part.items():
         if foreign > _BUSY:
-            yield f"others kept up to {foreign:.1f} processors busy while {part} was measured"
-    place = heard.place
-    if place is None:
+            yield f"others kept up to {foreign:.1f} processors busy while {part_name} was measured"
+    platform = log.platform
+    if platform is None:
         return
-    if place.load is not None and place.load > place.processors:
-        yield f"a load of {place.load:.1f} on {place.processors} processors before"
-    if place.gpu is not None and (place.gpu.busy_percent or 0) > _BUSY_GPU:
-        yield f"the GPU was busy {place.gpu.busy_percent} % of the time before"
+    if platform.load is not None and platform.load > platform.processors:
+        yield f"a load of {platform.load:.1f} on {platform.processors} processors before"
+    if platform.gpu is not None and (platform.gpu.busy_percent or 0) > _BUSY_GPU:
+        yield f"the GPU was busy {platform.gpu.busy_percent} % of the time before"
 
 
-def _ended(probe: subprocess.Popen[bytes], until: float) -> int | None:
+def _wait_for_end(probe: subprocess.Popen[bytes], until: float) -> int | None:
     """Wait for the end; give the exit code, a signal's negative, or ``None`` if it lives on.
 
     It is not buried yet: its number stays that of its group until that has been ended.
     """
     while True:
-        told = os.waitid(os.P_PID, probe.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        if told is not None:
-            return told.si_status if told.si_code == os.CLD_EXITED else -told.si_status
+        exit_info = os.waitid(os.P_PID, probe.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if exit_info is not None:
+            return exit_info.si_status if exit_info.si_code == os.CLD_EXITED else -exit_info.si_status
         if time.monotonic() > until:
             return None
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def _end(probe: subprocess.Popen[bytes]) -> None:
@@ -239,13 +239,13 @@ def _end(probe: subprocess.Popen[bytes]) -> None:
         probe.stdout.close()
 
 
-def _why(code: int | None, words: IO[bytes]) -> str:
+def _describe_end(code: int | None, stderr: IO[bytes]) -> str:
     """Say how a probe ended that should not have, with its last words."""
-    words.seek(0)
-    lines = words.read().decode(errors="replace").strip().splitlines()
-    said = f": {lines[-1][:_SAID]}" if lines else ""
+    stderr.seek(0)
+    lines = stderr.read().decode(errors="replace").strip().splitlines()
+    last_words = f": {lines[-1][:_MAX_LAST_WORDS]}" if lines else ""
     if code is None:
-        return f"the probe did not end{said}"
+        return f"the probe did not end{last_words}"
     if code < 0:
-        return f"the probe was ended by signal {-code}{said}"
-    return f"the probe ended with {code}{said}"
+        return f"the probe was ended by signal {-code}{last_words}"
+    return f"the probe ended with {code}{last_words}"

@@ -56,24 +56,24 @@ class Signals:
     """What we wait for, and what was blocked before we came."""
 
     watched: frozenset[int]
-    before: frozenset[int]
+    blocked_before: frozenset[int]
 
 
 @contextmanager
-def watched_signals() -> Generator[Signals]:
+def watch_signals() -> Generator[Signals]:
     """Block what is passed on, in this thread and those that it starts; afterwards it is as before.
 
     What whoever started us has ignored (``nohup``) stays ignored, in the command, too.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    watched = {each for each in _PASSED_ON if signal.getsignal(each) != signal.SIG_IGN}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched | {signal.SIGCHLD})
+    watched = {number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN}
+    blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, watched | {signal.SIGCHLD})
     try:
-        yield Signals(frozenset(watched), frozenset(before))
+        yield Signals(frozenset(watched), frozenset(blocked_before))
     finally:
         while signal.sigtimedwait(watched | {signal.SIGCHLD}, 0) is not None:
             pass  # meant for the command, which is gone
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
 
 
 @contextmanager
@@ -82,15 +82,15 @@ def interruptible() -> Generator[None]:
 
     SIGHUP does not: a shell sends another one after the terminal's, which ended the command.
     """
-    changed = {signal.SIGTERM: signal.default_int_handler, signal.SIGHUP: signal.SIG_IGN}
-    ours = [each for each in changed if signal.getsignal(each) is signal.SIG_DFL]
-    for each in ours:
-        signal.signal(each, changed[each])
+    handlers = {signal.SIGTERM: signal.default_int_handler, signal.SIGHUP: signal.SIG_IGN}
+    default_signals = [number for number in handlers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in default_signals:
+        signal.signal(number, handlers[number])
     try:
         yield
     finally:
-        for each in ours:
-            signal.signal(each, signal.SIG_DFL)
+        for number in default_signals:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def start(command: Sequence[str], environment: Mapping[str, str], signals: Signals) -> int:
@@ -99,7 +99,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], signals: Signa
         return _spawn(command, environment, signals)
     except OSError as error:
         if error.errno != errno.ENOEXEC:
-            raise _refused(command[0], error) from None
+            raise _make_start_error(command[0], error) from None
     import shutil  # 5 ms that only this takes
 
     script = shutil.which(command[0]) or command[0]  # without a #! line; so do shells and execvp
@@ -111,17 +111,17 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str], signals: Sign
         command[0],
         list(command),
         environment,
-        setsigmask=signals.before,
+        setsigmask=signals.blocked_before,
         setsigdef=_SET_BY_PYTHON,
     )
 
 
-def _refused(name: str, error: OSError) -> StartError:
+def _make_start_error(name: str, error: OSError) -> StartError:
     if error.errno == errno.ENOENT:
-        lacking = (
+        sentence = (
             f"{name}: No such file or directory" if "/" in name else f"{name}: command not found"
         )
-        return StartError(f"{lacking}{_hint(name)}", _NOT_FOUND)
+        return StartError(f"{sentence}{_hint(name)}", _NOT_FOUND)
     return StartError(f"{name}: {error.strerror}", _NOT_EXECUTABLE)
 
 
@@ -135,38 +135,38 @@ def _hint(name: str) -> str:
 
 
 @dataclass
-class _Standing:
+class _JobControl:
     """Whether the command stands still, and whether we were told to."""
 
     stopped: bool = False
-    asked: bool = False
+    stop_requested: bool = False
 
     def follow(self) -> None:
         """Stop with the command: our parent, a shell, waits for that."""
-        if self.stopped and self.asked:
-            self.asked = False
+        if self.stopped and self.stop_requested:
+            self.stop_requested = False
             os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def wait(child: int, signals: Signals, group: witness.Witness | None) -> int:
     """Wait for the end of the command; give its exit code, or the signal's number, negative."""
-    standing = _Standing()
+    job = _JobControl()
     while True:
-        told = signal.sigwaitinfo(signals.watched | {signal.SIGCHLD})
-        if told.si_signo != signal.SIGCHLD:
-            _pass_on(child, told, group, standing)
-        code = _changes(child, standing)
+        info = signal.sigwaitinfo(signals.watched | {signal.SIGCHLD})
+        if info.si_signo != signal.SIGCHLD:
+            _pass_on(child, info, group, job)
+        code = _take_changes(child, job)
         if code is not None:
             return code
-        standing.follow()
+        job.follow()
 
 
 def _pass_on(
-    child: int, told: signal.struct_siginfo, group: witness.Witness | None, standing: _Standing
+    child: int, info: signal.struct_siginfo, group: witness.Witness | None, job: _JobControl
 ) -> None:
-    number = told.si_signo
-    standing.asked = standing.asked or number in _STOPPING
-    if told.si_code == _FROM_KERNEL or told.si_pid == child:
+    number = info.si_signo
+    job.stop_requested = job.stop_requested or number in _STOPPING
+    if info.si_code == _FROM_KERNEL or info.si_pid == child:
         return
     if group.saw(number) if group is not None else number == signal.SIGINT:
         return
@@ -174,7 +174,7 @@ def _pass_on(
         os.kill(child, number)
 
 
-def _changes(child: int, standing: _Standing) -> int | None:
+def _take_changes(child: int, job: _JobControl) -> int | None:
     """Take note of what became of the command; give its exit code if it ended."""
     kinds = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
     while (change := os.waitid(os.P_PID, child, kinds)) is not None:
@@ -182,8 +182,8 @@ def _changes(child: int, standing: _Standing) -> int | None:
             return change.si_status
         if change.si_code in (os.CLD_KILLED, os.CLD_DUMPED):
             return -change.si_status
-        standing.stopped = change.si_code == os.CLD_STOPPED
-        standing.asked = standing.asked and standing.stopped
+        job.stopped = change.si_code == os.CLD_STOPPED
+        job.stop_requested = job.stop_requested and job.stopped
     return None
 
 

@@ -12,7 +12,7 @@ from gapless.launch.environment import SITE
 from gapless.launch.tree import Tree
 
 _PROC: Final = Path("/proc")
-_SHUT: Final = {  # options of Python that keep the recorder out
+_SHUTTING_OPTIONS: Final = {  # options of Python that keep the recorder out
     "I": "-I (isolated): it ignores PYTHONPATH",
     "E": "-E: it ignores PYTHONPATH",
     "S": "-S: it does not import site",
@@ -28,9 +28,9 @@ _NO_STEPS: Final = (
 )
 _WITH_VALUE: Final = "WX"  # options that take a value, in the same word or in the next
 _ENTRANCE: Final = str(Path(__file__).with_name("enter_view.py"))  # ours: becomes the command
-_LAST: Final = "cm"  # what follows is the program's
-_MOST: Final = 16  # processes that are examined at a time
-_LOOKS: Final = 40  # at a process: it may become another program, and load PyTorch late
+_PROGRAM_OPTIONS: Final = "cm"  # what follows is the program's
+_MAX_EXAMINED: Final = 16  # processes that are examined at a time
+_MAX_LOOKS: Final = 40  # at a process: it may become another program, and load PyTorch late
 
 
 @dataclass
@@ -39,20 +39,20 @@ class Sightings:
 
     python: bool = False
     torch: bool = False
-    shut: set[str] = field(default_factory=set[str])
-    without: set[str] = field(default_factory=set[str])  # names of those that lack our variables
-    path: str | None = None  # a PYTHONPATH that lacks our entry
+    shutting_options: set[str] = field(default_factory=set[str])
+    without_variables: set[str] = field(default_factory=set[str])  # names of those that lack our variables
+    foreign_path: str | None = None  # a PYTHONPATH that lacks our entry
     _lines: dict[int, str] = field(default_factory=dict[int, str])
     _looks: dict[int, int] = field(default_factory=dict[int, int])
 
     def pass_over(self, number: int) -> None:
         """Never examine a process: it is ours."""
-        self._looks[number] = _LOOKS
+        self._looks[number] = _MAX_LOOKS
 
     def look(self, tree: Tree) -> None:
         """Examine the processes that run now; again if one has become another program."""
-        running = [each for each in tree.members if self._looks.get(each, 0) < _LOOKS]
-        for number in sorted(running, key=lambda each: self._looks.get(each, 0))[:_MOST]:
+        running = [number for number in tree.members if self._looks.get(number, 0) < _MAX_LOOKS]
+        for number in sorted(running, key=lambda number: self._looks.get(number, 0))[:_MAX_EXAMINED]:
             self._looks[number] = self._looks.get(number, 0) + 1
             folder = tree.proc / str(number)
             with suppress(OSError):
@@ -66,64 +66,64 @@ class Sightings:
     def _examine(self, argv: list[str], folder: Path) -> None:
         if argv and is_python(argv[0]) and _ENTRANCE not in argv[1:6]:
             self.python = True
-            self.shut |= shut_out(argv)
+            self.shutting_options |= find_shutting_options(argv)
             variables = _variables((folder / "environ").read_bytes())
             path = variables.get("PYTHONPATH", "")
             if wire.SPOOL not in variables:
-                self.without.add(PurePath(argv[0]).name)
+                self.without_variables.add(PurePath(argv[0]).name)
             elif str(SITE) not in path.split(os.pathsep):
-                self.path = path
+                self.foreign_path = path
 
 
 def _variables(environ: bytes) -> dict[str, str]:
     """Read the environment of a process, as the kernel shows it."""
-    pairs = (each.partition("=") for each in os.fsdecode(environ).split("\0"))
-    return {name: value for name, given, value in pairs if given}
+    pairs = (entry.partition("=") for entry in os.fsdecode(environ).split("\0"))
+    return {name: value for name, separator, value in pairs if separator}
 
 
 def is_python(name: str) -> bool:
-    """Tell whether a program is a Python interpreter, by its name."""
+    """Return whether a program is a Python interpreter, by its name."""
     return PurePath(name).name.startswith(("python", "pypy"))
 
 
 def runs_python(number: int) -> bool:
-    """Tell whether a process is a Python interpreter."""
+    """Return whether a process is a Python interpreter."""
     with suppress(OSError):
         line = (_PROC / str(number) / "cmdline").read_bytes().decode(errors="replace")
         return is_python(line.partition("\0")[0])
     return False
 
 
-def shut_out(argv: Sequence[str]) -> set[str]:
-    """Give the options of a command line of Python that keep the recorder out."""
-    found: set[str] = set()
+def find_shutting_options(argv: Sequence[str]) -> set[str]:
+    """Return the options of a command line of Python that keep the recorder out."""
+    options: set[str] = set()
     words = iter(argv[1:])
     for word in words:
         if not word.startswith("-") or word in {"-", "--"} or word.startswith("--"):
             break
         letters = word[1:]
-        for place, letter in enumerate(letters):
-            found |= {letter} & set(_SHUT)
-            if letter in _LAST:
-                return found
+        for position, letter in enumerate(letters):
+            options |= {letter} & set(_SHUTTING_OPTIONS)
+            if letter in _PROGRAM_OPTIONS:
+                return options
             if letter in _WITH_VALUE:
-                if place == len(letters) - 1:
+                if position == len(letters) - 1:
                     next(words, None)
                 break
-    return found
+    return options
 
 
-def why_nothing(command: Sequence[str], seen: Sightings) -> str:
-    """Give one sentence that says why nothing was recorded."""
-    shut = seen.shut or (shut_out(command) if is_python(command[0]) else set())
-    if shut:
-        return f"Python was started with {_SHUT[min(shut)]}"
-    if seen.without or (PurePath(command[0]).name == "env" and "-i" in command[1:2]):
+def explain_nothing(command: Sequence[str], sightings: Sightings) -> str:
+    """Return one sentence that says why nothing was recorded."""
+    options = sightings.shutting_options or (find_shutting_options(command) if is_python(command[0]) else set())
+    if options:
+        return f"Python was started with {_SHUTTING_OPTIONS[min(options)]}"
+    if sightings.without_variables or (PurePath(command[0]).name == "env" and "-i" in command[1:2]):
         return "Python was started without the environment (env -i, sudo, a container)"
-    if seen.path is not None:
-        return _OTHER_PATH.format(seen.path)
-    if seen.torch:
+    if sightings.foreign_path is not None:
+        return _OTHER_PATH.format(sightings.foreign_path)
+    if sightings.torch:
         return _NO_STEPS
-    if seen.python or is_python(command[0]):
+    if sightings.python or is_python(command[0]):
         return "no Python process was seen to load PyTorch"
     return "no Python process was seen"

@@ -21,12 +21,12 @@ from gapless.launch.tree import Tree
 from gapless.launch.unseen import Journal
 
 _PERIOD_S: Final = 1.0
-_SHARE: Final = 500  # time between looks is at least so many times what one takes of a processor
+_MIN_PAUSE_RATIO: Final = 500  # time between looks is at least so many times what one takes of a processor
 _LISTENING: Final = b"0A"
 _CONNECTED: Final = frozenset({b"01", b"04", b"05", b"08"})  # established, or being closed
 _SOCKET: Final = re.compile(r"socket:\[(\d+)\]")
-_LOOKS: Final = 3  # at a socket, which may be connected a moment after it was made
-_MOST: Final = 1000  # hosts that are told apart
+_MAX_LOOKS: Final = 3  # at a socket, which may be connected a moment after it was made
+_MAX_HOSTS: Final = 1000  # hosts that are told apart
 
 
 class Peer(NamedTuple):
@@ -37,61 +37,61 @@ class Peer(NamedTuple):
 
 
 @dataclass
-class Look:
+class ConnectionWatch:
     """What was seen so far of the connections of a run."""
 
     tree: Tree
-    told: set[Peer] = field(default_factory=set[Peer])
-    seen: bool = False  # it could be seen at all what a process has open
+    reported_peers: set[Peer] = field(default_factory=set[Peer])
+    has_access: bool = False  # it could be seen at all what a process has open
     denied: str | None = None  # why that of some process could not
     _looks: dict[int, int] = field(default_factory=dict[int, int])  # by socket, of those open
 
-    def look(self) -> list[tuple[Peer, str | None]]:
-        """Give the hosts that are new since the last look, and the program that talks to each.
+    def find_new_hosts(self) -> list[tuple[Peer, str | None]]:
+        """Return the hosts that are new since the last look, and the program that talks to each.
 
         The kernel takes 4 ms for a table of connections, however few there are: it is asked only
         while there are sockets that have not been looked up a few times.
         """
-        owners = {one: number for number in list(self.tree.members) for one in self._open(number)}
-        self._looks = {one: self._looks.get(one, 0) for one in owners}
-        fresh = {one: owners[one] for one in owners if self._looks[one] < _LOOKS}
-        found: list[tuple[Peer, str | None]] = []
-        for one, peer in self._connections(set(fresh.values())):
-            if one in fresh and peer not in self.told and len(self.told) < _MOST:
-                self.told.add(peer)
-                found.append((peer, self._program(owners[one])))
-        self._looks.update({one: self._looks[one] + 1 for one in fresh})
-        return found
+        owners = {inode: number for number in list(self.tree.members) for inode in self._find_open_sockets(number)}
+        self._looks = {inode: self._looks.get(inode, 0) for inode in owners}
+        new_owners = {inode: owners[inode] for inode in owners if self._looks[inode] < _MAX_LOOKS}
+        new_hosts: list[tuple[Peer, str | None]] = []
+        for inode, peer in self._connections(set(new_owners.values())):
+            if inode in new_owners and peer not in self.reported_peers and len(self.reported_peers) < _MAX_HOSTS:
+                self.reported_peers.add(peer)
+                new_hosts.append((peer, self._program(owners[inode])))
+        self._looks.update({inode: self._looks[inode] + 1 for inode in new_owners})
+        return new_hosts
 
-    def _open(self, number: int) -> set[int]:
-        """Give the sockets that a process has open."""
-        found: set[int] = set()
-        with self._allowed(number):
+    def _find_open_sockets(self, number: int) -> set[int]:
+        """Return the sockets that a process has open."""
+        inodes: set[int] = set()
+        with self._skip_forbidden(number):
             folder = f"{self.tree.proc}/{number}/fd/"
             for name in os.listdir(folder):  # noqa: PTH208 - pathlib takes four times as long
                 with suppress(FileNotFoundError):  # closed since
                     match = _SOCKET.fullmatch(os.readlink(folder + name))  # noqa: PTH115
-                    found |= {int(match[1])} if match else set()
-            self.seen = True
-        return found
+                    inodes |= {int(match[1])} if match else set()
+            self.has_access = True
+        return inodes
 
     def _connections(self, numbers: set[int]) -> Iterator[tuple[int, Peer]]:
-        """Give the sockets with a peer elsewhere, of each network that these processes are in.
+        """Return the sockets with a peer elsewhere, of each network that these processes are in.
 
         A network is looked at through the first process that is in it.
         """
         networks: set[str] = set()
         for number in sorted(numbers):
             folder = self.tree.proc / str(number)
-            with self._allowed(number):
+            with self._skip_forbidden(number):
                 network = str((folder / "ns" / "net").readlink())
                 if network not in networks:
                     tables = [(folder / "net" / name) for name in ("tcp", "tcp6")]
-                    yield from outgoing([path.read_bytes() for path in tables if path.exists()])
+                    yield from find_outgoing([path.read_bytes() for path in tables if path.exists()])
                     networks.add(network)
 
     @contextmanager
-    def _allowed(self, number: int) -> Generator[None]:
+    def _skip_forbidden(self, number: int) -> Generator[None]:
         """Pass over what a process does not let us see; it may have ended."""
         try:
             yield
@@ -108,45 +108,45 @@ class Look:
 
 def watch_until(stop: threading.Event, tree: Tree, journal: Journal) -> None:
     """Write a frame of the hosts that are new, until told to stop; the first one in any case."""
-    look, first = Look(tree), True
+    watch, is_first = ConnectionWatch(tree), True
     while True:
         spent = time.thread_time()
-        found = look.look()
-        if look.denied is not None:
-            journal.note("hosts", look.denied)
-        if found or (first and look.seen):
-            first = False
-            hosts = [[peer.address, peer.port, program] for peer, program in found]
-            told = {"ns": time.monotonic_ns(), "hosts": hosts}
-            journal.write(wire.text_frame(wire.HOSTS, told))
-        if stop.wait(max(_PERIOD_S, (time.thread_time() - spent) * _SHARE)):
+        new_hosts = watch.find_new_hosts()
+        if watch.denied is not None:
+            journal.note("hosts", watch.denied)
+        if new_hosts or (is_first and watch.has_access):
+            is_first = False
+            rows = [[peer.address, peer.port, program] for peer, program in new_hosts]
+            body = {"ns": time.monotonic_ns(), "hosts": rows}
+            journal.write(wire.text_frame(wire.HOSTS, body))
+        if stop.wait(max(_PERIOD_S, (time.thread_time() - spent) * _MIN_PAUSE_RATIO)):
             return
 
 
-def outgoing(tables: list[bytes]) -> Iterator[tuple[int, Peer]]:
-    """Give the sockets (by inode) that were connected to other machines, of tables of the kernel's.
+def find_outgoing(tables: list[bytes]) -> Iterator[tuple[int, Peer]]:
+    """Return the sockets (by inode) that were connected to other machines, of tables of the kernel's.
 
     Not those that others opened to a port here that is listened at.
     """
     rows = [line.split() for table in tables for line in table.splitlines()[1:]]
     ports = {row[1].rpartition(b":")[2] for row in rows if row[3] == _LISTENING}
     for row in rows:
-        here, there = row[1], row[2]
-        if row[3] in _CONNECTED and here.rpartition(b":")[2] not in ports and row[9] != b"0":
-            peer = _peer(there)
-            if not _is_here(peer) and peer.address != _peer(here).address:
+        local_end, remote_end = row[1], row[2]
+        if row[3] in _CONNECTED and local_end.rpartition(b":")[2] not in ports and row[9] != b"0":
+            peer = _peer(remote_end)
+            if not _is_here(peer) and peer.address != _peer(local_end).address:
                 yield int(row[9]), peer
 
 
 def _peer(text: bytes) -> Peer:
-    """Give an address and port of the kernel's: words of 32 bits as they lie in memory, in hex."""
+    """Return an address and port of the kernel's: words of 32 bits as they lie in memory, in hex."""
     address, _, port = text.decode("ascii").partition(":")
-    words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
+    words = [int(address[index : index + 8], 16) for index in range(0, len(address), 8)]
     raw = struct.pack(f"={len(words)}I", *words)
     family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
-    whole = ip_address(socket.inet_ntop(family, raw))
-    mapped = whole.ipv4_mapped if isinstance(whole, IPv6Address) else None
-    return Peer(str(mapped or whole), int(port, 16))
+    ip = ip_address(socket.inet_ntop(family, raw))
+    mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
+    return Peer(str(mapped or ip), int(port, 16))
 
 
 def _is_here(peer: Peer) -> bool:

@@ -12,43 +12,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless.launch import process, search_path, witness
-from gapless.launch.environment import environment, make_spool
-from gapless.launch.order import Order
-from gapless.launch.unseen import Journal, border, said
+from gapless.launch.environment import build_environment, make_spool
+from gapless.launch.order import RunSpec
+from gapless.launch.unseen import Journal, contain_failures, describe_error
 
 if TYPE_CHECKING:
-    from gapless.launch.beside import Beside
+    from gapless.launch.beside import Sidecar
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandResult:
     """A command that has ended: its exit code, or the number of a signal, negative."""
 
     code: int
-    at: int  # CLOCK_MONOTONIC
-    beside: "Beside | None"  # None: nothing could be recorded
+    ended_ns: int  # CLOCK_MONOTONIC
+    sidecar: "Sidecar | None"  # None: nothing could be recorded
     why: str | None
 
 
-def run(order: Order) -> Ended:
+def run(spec: RunSpec) -> CommandResult:
     """Run a command to its end. Raises ``StartError``."""
-    spool, why = _spool()
-    command, variables = order.command, dict(os.environ)
+    spool, why = _try_spool()
+    command, variables = spec.command, dict(os.environ)
     if spool is not None:
-        ours = environment(os.environ, spool, order.settings)
-        command, variables = search_path.kept(order.command, ours, spool, Path())
-    with process.watched_signals() as signals:
-        group = witness.call(signals.watched)
+        recorder_variables = build_environment(os.environ, spool, spec.settings)
+        command, variables = search_path.keep_entry(spec.command, recorder_variables, spool, Path())
+    with process.watch_signals() as signals:
+        group = witness.start_witness(signals.watched)
         try:
             started = time.monotonic_ns(), time.time_ns()
             child = process.start(command, variables, signals)
-            beside = None
+            sidecar = None
             if spool is not None:
-                with border() as failures:
-                    beside = _accompany(order, spool, child, started)
-                why = "; ".join(map(said, failures))
+                with contain_failures() as failures:
+                    sidecar = _start_sidecar(spec, spool, child, started)
+                why = "; ".join(map(describe_error, failures))
             code = process.wait(child, signals, group)
-            return Ended(code, time.monotonic_ns(), beside, why)
+            return CommandResult(code, time.monotonic_ns(), sidecar, why)
         except process.StartError:
             if spool is not None:
                 search_path.remove(spool)
@@ -60,17 +60,17 @@ def run(order: Order) -> Ended:
                 group.dismiss()
 
 
-def _spool() -> tuple[Path | None, str | None]:
+def _try_spool() -> tuple[Path | None, str | None]:
     try:
         return make_spool(), None
     except OSError as error:
         return None, f"there is no place to write to: {error.strerror}"
 
 
-def _accompany(order: Order, spool: Path, child: int, started: tuple[int, int]) -> "Beside":
+def _start_sidecar(spec: RunSpec, spool: Path, child: int, started: tuple[int, int]) -> "Sidecar":
     from gapless.launch import beside, tree
 
     journal = Journal(spool)
-    threads = beside.Beside(order, spool, child, started, journal, tree.Tree(child, spool))
+    threads = beside.Sidecar(spec, spool, child, started, journal, tree.Tree(child, spool))
     beside.start(threads)
     return threads

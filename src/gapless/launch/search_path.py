@@ -17,14 +17,14 @@ from gapless.launch.environment import SITE
 
 VARIABLE: Final = "PYTHONPATH"
 _FOLDER: Final = "programs"  # of the spool
-_LARGEST: Final = 1 << 18  # bytes of a script that is looked into
-_MOST: Final = 40  # scripts
-_HEAD: Final = 200  # bytes of a program that tell who reads it
-_APART: Final = str.maketrans(dict.fromkeys("\"'`$(){}[];,&|<>=", " "))  # beside words of scripts
-_MADE: Final = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
+_MAX_SCRIPT_BYTES: Final = 1 << 18  # bytes of a script that is looked into
+_MAX_SCRIPTS: Final = 40  # scripts
+_HEAD_BYTES: Final = 200  # bytes of a program that tell who reads it
+_SEPARATORS: Final = str.maketrans(dict.fromkeys("\"'`$(){}[];,&|<>=", " "))  # beside words of scripts
+_BUILD_FILES: Final = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
 _RUNNERS: Final = frozenset({"uv", "poetry", "pdm", "pixi", "conda", "mamba", "micromamba"})
-_USUAL: Final = ("python", "python3")
-_PROGRAM: Final = """#!/bin/sh
+_PYTHON_NAMES: Final = ("python", "python3")
+_PROGRAM_TEXT: Final = """#!/bin/sh
 # Of gapless, for one run: add its entry to PYTHONPATH again, and become the program meant.
 own={own}
 site={site}
@@ -38,102 +38,102 @@ exec "${{0##*/}}" "$@"
 """
 
 
-def kept(
+def keep_entry(
     command: Sequence[str], variables: Mapping[str, str], spool: Path, folder: Path
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Give a command to be run in a folder, and its environment, such that the way in is kept.
+    """Return a command to be run in a folder, and its environment, such that the way in is kept.
 
     They are as they were where nothing in the command speaks of ``PYTHONPATH``.
     """
-    words, found = _with_entry(command), dict(variables)
+    words, new_variables = _add_entry(command), dict(variables)
     with suppress(OSError, ValueError):
-        texts = list(_texts(command, folder))[words != tuple(command) :]
-        names = _programs(texts, variables.get("PATH", os.defpath), folder)
+        texts = list(_read_texts(command, folder))[words != tuple(command) :]
+        names = _name_programs(texts, variables.get("PATH", os.defpath), folder)
         if names and not os.statvfs(spool).f_flag & os.ST_NOEXEC:
-            own = _fill(spool / _FOLDER, names)
-            found["PATH"] = f"{own}{os.pathsep}{variables.get('PATH', os.defpath)}"
-    return words, found
+            programs = _write_programs(spool / _FOLDER, names)
+            new_variables["PATH"] = f"{programs}{os.pathsep}{variables.get('PATH', os.defpath)}"
+    return words, new_variables
 
 
 def remove(spool: Path) -> None:
     """Remove the programs that were put into a spool."""
     with suppress(OSError):
-        for each in (spool / _FOLDER).iterdir():
-            each.unlink()
+        for program in (spool / _FOLDER).iterdir():
+            program.unlink()
         (spool / _FOLDER).rmdir()
 
 
-def _with_entry(command: Sequence[str]) -> tuple[str, ...]:
+def _add_entry(command: Sequence[str]) -> tuple[str, ...]:
     """Add our entry where ``env`` is told the variable."""
     words = list(command)
     if Path(command[0]).name == "env":
-        for at, word in enumerate(words[1:], 1):
-            name, given, value = word.partition("=")
-            if not given and not word.startswith("-"):
+        for index, word in enumerate(words[1:], 1):
+            name, separator, value = word.partition("=")
+            if not separator and not word.startswith("-"):
                 break
             if name == VARIABLE:
-                words[at] = f"{VARIABLE}={SITE}{os.pathsep * bool(value)}{value}"
+                words[index] = f"{VARIABLE}={SITE}{os.pathsep * bool(value)}{value}"
     return tuple(words)
 
 
-def _programs(texts: Sequence[str], path: str, folder: Path) -> list[str]:
+def _name_programs(texts: Sequence[str], path: str, folder: Path) -> list[str]:
     """Name the programs that may be started without our entry; none where nothing sets it."""
     if not any(VARIABLE in text for text in texts):
         return []
-    words = {word for text in texts for word in _words(text)} | {*_USUAL}
-    places = [Path(folder, each) for each in path.split(os.pathsep)]
-    return sorted(word for word in words if "/" not in word and _is_pythons(word, places))
+    words = {word for text in texts for word in _words(text)} | {*_PYTHON_NAMES}
+    folders = [Path(folder, entry) for entry in path.split(os.pathsep)]
+    return sorted(word for word in words if "/" not in word and _leads_to_python(word, folders))
 
 
-def _texts(command: Sequence[str], folder: Path) -> Iterator[str]:
-    """Give the words of a command, and the scripts that they name, and what those name."""
+def _read_texts(command: Sequence[str], folder: Path) -> Iterator[str]:
+    """Return the words of a command, and the scripts that they name, and what those name."""
     yield "\n".join(command)
-    waiting = [*command, *(word for each in command for word in _words(each))]
-    waiting += _MADE.get(Path(command[0]).name, ())
-    known = set[Path]()
-    while waiting and len(known) < _MOST:
-        path = Path(folder, waiting.pop(0))
-        text = None if path in known else _text(path)
+    pending = [*command, *(word for argument in command for word in _words(argument))]
+    pending += _BUILD_FILES.get(Path(command[0]).name, ())
+    read_paths = set[Path]()
+    while pending and len(read_paths) < _MAX_SCRIPTS:
+        path = Path(folder, pending.pop(0))
+        text = None if path in read_paths else _read_text(path)
         if text is not None:
-            known.add(path)
+            read_paths.add(path)
             yield text
-            waiting += [word for word in _words(text) if Path(word).suffix in {".sh", ".bash"}]
+            pending += [word for word in _words(text) if Path(word).suffix in {".sh", ".bash"}]
 
 
-def _text(path: Path) -> str | None:
-    """Give what a small file of text holds."""
+def _read_text(path: Path) -> str | None:
+    """Return what a small file of text holds."""
     with suppress(OSError, ValueError):
-        if path.is_file() and path.stat().st_size <= _LARGEST:
-            held = path.read_bytes()
-            return None if b"\0" in held else held.decode(errors="replace")
+        if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES:
+            content = path.read_bytes()
+            return None if b"\0" in content else content.decode(errors="replace")
     return None
 
 
 def _words(text: str) -> Iterator[str]:
-    yield from text.translate(_APART).split()
+    yield from text.translate(_SEPARATORS).split()
 
 
-def _is_pythons(name: str, places: Sequence[Path]) -> bool:
-    """Tell whether the program that a name leads to is Python, is read by it or starts it."""
+def _leads_to_python(name: str, folders: Sequence[Path]) -> bool:
+    """Return whether the program that a name leads to is Python, is read by it or starts it."""
     if name in {".", ".."}:
         return False
-    for place in places:
-        path = place / name
+    for folder in folders:
+        path = folder / name
         if os.access(path, os.X_OK) and path.is_file():
             if name.startswith("python") or name in _RUNNERS:
                 return True
             with path.open("rb") as file:
-                head = file.read(_HEAD)
+                head = file.read(_HEAD_BYTES)
             return head.startswith(b"#!") and b"python" in head.partition(b"\n")[0]
     return False
 
 
-def _fill(folder: Path, names: Sequence[str]) -> Path:
+def _write_programs(folder: Path, names: Sequence[str]) -> Path:
     """Make the folder of programs. Raises ``OSError``."""
     import shlex  # 3 ms that only this takes
 
     folder.mkdir(0o700)
-    text = _PROGRAM.format(own=shlex.quote(str(folder)), site=shlex.quote(str(SITE)))
+    text = _PROGRAM_TEXT.format(own=shlex.quote(str(folder)), site=shlex.quote(str(SITE)))
     for name in names:
         path = folder / name
         path.write_text(text)

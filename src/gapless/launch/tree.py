@@ -27,8 +27,8 @@ class Status(NamedTuple):
     threads: int
     started: int  # ticks after the boot: with the number, who it is
     resident: int  # bytes
-    over: bool  # it ended, and its parent has not asked yet how
-    waited_ns: int  # what its children that ended, and theirs, were on a processor
+    is_over: bool  # it ended, and its parent has not asked yet how
+    children_cpu_ns: int  # what its children that ended, and theirs, were on a processor
 
 
 @dataclass
@@ -39,36 +39,36 @@ class Tree:
     spool: Path
     proc: Path = _PROC
     members: dict[int, int] = field(default_factory=dict[int, int])  # number → when it started
-    arrived: list[int] = field(default_factory=list[int])  # new at the last look
-    _known: set[int] = field(default_factory=set[int])
+    new_members: list[int] = field(default_factory=list[int])  # new at the last look
+    _examined: set[int] = field(default_factory=set[int])
     _files: dict[int, int] = field(default_factory=dict[int, int])
 
     def look(self) -> None:
         """Find the processes that came since the last look."""
         numbers = {int(name) for name in os.listdir(self.proc) if name.isdigit()}  # noqa: PTH208
         before = set(self.members)
-        for number in sorted(numbers - self._known):  # parents first, but for a wrapped counter
+        for number in sorted(numbers - self._examined):  # parents first, but for a wrapped counter
             status = read(self.proc, number)
-            if status is not None and self._ours(number, status):
+            if status is not None and self._belongs(number, status):
                 self.members[number] = status.started
-        self._known = numbers
-        self.arrived = [number for number in self.members if number not in before]
+        self._examined = numbers
+        self.new_members = [number for number in self.members if number not in before]
 
-    def _ours(self, number: int, status: Status) -> bool:
+    def _belongs(self, number: int, status: Status) -> bool:
         if number == self.root or status.parent in self.members:
             return True
         return status.parent == 1 and names_spool(self.proc, number, self.spool)
 
     def statuses(self) -> dict[int, Status]:
-        """Give what the kernel says of each; those that ended are forgotten."""
-        found: dict[int, Status] = {}
+        """Return what the kernel says of each; those that ended are forgotten."""
+        statuses: dict[int, Status] = {}
         for number, started in list(self.members.items()):
             status = self._read(number)
             if status is not None and status.started == started:
-                found[number] = status
+                statuses[number] = status
             else:
                 self._forget(number)
-        return found
+        return statuses
 
     def _read(self, number: int) -> Status | None:
         file = self._files.get(number)
@@ -97,14 +97,14 @@ def _read_once(file: int) -> Status:
 
 
 def read(proc: Path, number: int) -> Status | None:
-    """Give what the kernel says of a process; ``None`` if it is gone."""
+    """Return what the kernel says of a process; ``None`` if it is gone."""
     with suppress(OSError, ValueError, IndexError):
         return parse((proc / str(number) / "stat").read_bytes())
     return None
 
 
 def parse(text: bytes) -> Status:
-    """Give the parts of a stat file that we use; the name in it may hold blanks and brackets."""
+    """Return the parts of a stat file that we use; the name in it may hold blanks and brackets."""
     words = text[text.rindex(b")") + 2 :].split()
     return Status(
         parent=int(words[1]),
@@ -112,25 +112,25 @@ def parse(text: bytes) -> Status:
         threads=int(words[17]),
         started=int(words[19]),
         resident=int(words[21]) * _PAGE,
-        over=words[0] in {b"Z", b"X"},
-        waited_ns=(int(words[13]) + int(words[14])) * _TICK_NS,
+        is_over=words[0] in {b"Z", b"X"},
+        children_cpu_ns=(int(words[13]) + int(words[14])) * _TICK_NS,
     )
 
 
 def names_spool(proc: Path, number: int, spool: Path) -> bool:
-    """Tell whether the environment that a process was started with names our spool."""
+    """Return whether the environment that a process was started with names our spool."""
     entry = f"{wire.SPOOL}={spool}".encode()
     with suppress(OSError):
         return entry in (proc / str(number) / "environ").read_bytes().split(b"\0")
     return False
 
 
-def left(spool: Path, proc: Path = _PROC) -> dict[int, int]:
-    """Give the processes, whosever children, whose environment names our spool: number → start."""
-    found: dict[int, int] = {}
+def find_by_spool(spool: Path, proc: Path = _PROC) -> dict[int, int]:
+    """Return the processes, whosever children, whose environment names our spool: number → start."""
+    starts_by_pid: dict[int, int] = {}
     for name in os.listdir(proc):  # noqa: PTH208
         if name.isdigit() and int(name) != os.getpid() and names_spool(proc, int(name), spool):
             status = read(proc, int(name))
-            if status is not None and not status.over:
-                found[int(name)] = status.started
-    return found
+            if status is not None and not status.is_over:
+                starts_by_pid[int(name)] = status.started
+    return starts_by_pid

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gapless import wire
 
 if TYPE_CHECKING:
-    from gapless.model.recording import Unseen
+    from gapless.model.recording import Unobserved
 
 LOG = "samples.log"  # the launcher's own log, in the spool like those of the training
 
@@ -20,7 +20,7 @@ class Journal:
     """The launcher's log. Whatever fails beside the training ends here, and goes no further."""
 
     spool: Path
-    _noted: dict[str, str] = field(default_factory=dict[str, str])
+    _reasons: dict[str, str] = field(default_factory=dict[str, str])
 
     def write(self, frame: bytes) -> None:
         """Append a frame; a full disk loses it, and the training does not notice."""
@@ -33,30 +33,30 @@ class Journal:
             finally:
                 os.close(log)
 
-    def note(self, what: str, why: str) -> None:
+    def note(self, subject: str, why: str) -> None:
         """Write down, once, what is not observed, and why."""
-        if what in self._noted:
+        if subject in self._reasons:
             return
-        self._noted[what] = why
-        self.write(wire.text_frame(wire.UNSEEN, {"what": what, "why": why, "count": 1}))
+        self._reasons[subject] = why
+        self.write(wire.text_frame(wire.UNOBSERVED, {"what": subject, "why": why, "count": 1}))
 
-    def noted(self) -> "tuple[Unseen, ...]":
-        """Give what was not observed so far."""
-        from gapless.model.recording import Unseen
+    def list_unobserved(self) -> "tuple[Unobserved, ...]":
+        """Return what was not observed so far."""
+        from gapless.model.recording import Unobserved
 
-        return tuple(Unseen(what, why) for what, why in dict(self._noted).items())
+        return tuple(Unobserved(subject, why) for subject, why in dict(self._reasons).items())
 
     @contextmanager
-    def guard(self, what: str) -> Generator[None]:
+    def guard(self, subject: str) -> Generator[None]:
         """Let nothing that fails inside reach the training: it is noted instead."""
-        with border() as failures:
+        with contain_failures() as failures:
             yield
         for error in failures:
-            self.note(what, said(error))
+            self.note(subject, describe_error(error))
 
 
 @contextmanager
-def border() -> Generator[list[Exception]]:
+def contain_failures() -> Generator[list[Exception]]:
     """Let nothing pass that fails inside; afterwards the list holds what it was.
 
     The one border between our work and the command, which runs and ends as it would without us.
@@ -68,7 +68,7 @@ def border() -> Generator[list[Exception]]:
         failures.append(error)
 
 
-def said(error: BaseException) -> str:
-    """Give one line of what an error says."""
+def describe_error(error: BaseException) -> str:
+    """Return one line of what an error says."""
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(f"{type(error).__name__}: {words}".split())

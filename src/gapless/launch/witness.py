@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 _SAME_MOMENT_S: Final = 0.05  # between the first and the last process that are sent a signal
-_LOOK_S: Final = 2.0  # how often the witness asks whether the launcher still lives
+_POLL_S: Final = 2.0  # how often the witness asks whether the launcher still lives
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class Witness:
     """The process, and the pipe on which it tells the signals that it got."""
 
     pid: int
-    told: int
+    pipe: int
 
     def saw(self, number: int) -> bool:
-        """Tell whether a signal that just came to us was sent to the group, too."""
-        while select.select([self.told], [], [], _SAME_MOMENT_S)[0]:
-            heard = os.read(self.told, 1)
-            if heard == bytes([number]):
+        """Return whether a signal that just came to us was sent to the group, too."""
+        while select.select([self.pipe], [], [], _SAME_MOMENT_S)[0]:
+            received = os.read(self.pipe, 1)
+            if received == bytes([number]):
                 return True
-            if not heard:  # it was killed
+            if not received:  # it was killed
                 return False
         return False
 
@@ -40,32 +40,32 @@ class Witness:
         with suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        os.close(self.told)
+        os.close(self.pipe)
 
 
-def call(signals: Collection[int]) -> Witness | None:
+def start_witness(signals: Collection[int]) -> Witness | None:
     """Start a witness of signals that are blocked; ``None`` where no process can be started."""
-    told, tell = os.pipe()
+    read_end, write_end = os.pipe()
     launcher = os.getpid()
     try:
         pid = os.fork()
     except OSError:
-        os.close(told)
-        os.close(tell)
+        os.close(read_end)
+        os.close(write_end)
         return None
     if pid == 0:
-        _watch(signals, tell, launcher)
-    os.close(tell)
-    return Witness(pid, told)
+        _watch(signals, write_end, launcher)
+    os.close(write_end)
+    return Witness(pid, read_end)
 
 
-def _watch(signals: Collection[int], tell: int, launcher: int) -> NoReturn:
+def _watch(signals: Collection[int], write_end: int, launcher: int) -> NoReturn:
     try:
-        os.closerange(0, tell)  # a pipe that the training writes to must not stay open through us
-        os.closerange(tell + 1, os.sysconf("SC_OPEN_MAX"))
+        os.closerange(0, write_end)  # a pipe that the training writes to must not stay open through us
+        os.closerange(write_end + 1, os.sysconf("SC_OPEN_MAX"))
         while os.getppid() == launcher:
-            heard = signal.sigtimedwait(signals, _LOOK_S)
-            if heard is not None:
-                os.write(tell, bytes([heard.si_signo]))
+            received = signal.sigtimedwait(signals, _POLL_S)
+            if received is not None:
+                os.write(write_end, bytes([received.si_signo]))
     finally:
         os._exit(0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gapless.model.frame import build
+from gapless.model.frame import build_frame
 from gapless.model.ledger import Row
 
 
@@ -35,7 +35,7 @@ class Account:
     left_out: tuple[RowAccount, ...] = ()
 
     def busy_ns(self) -> int:
-        """Give the nanoseconds in which devices worked (``busy.*``), copies apart."""
+        """Return the nanoseconds in which devices worked (``busy.*``), copies apart."""
         return sum(ns for leaf, ns in self.leaves.items() if leaf.startswith("busy."))
 
     def to_frame(self, by: Literal["leaf", "group"] = "leaf") -> Any:  # noqa: ANN401
@@ -45,14 +45,14 @@ class Account:
         the rows that are not left out it gives the account. Raises ``NotFoundError`` where no
         such library is installed.
         """
-        return build(_columns((*self.rows, *self.left_out), by))
+        return build_frame(_frame_columns((*self.rows, *self.left_out), by))
 
 
-def _columns(rows: tuple[RowAccount, ...], by: Literal["leaf", "group"]) -> dict[str, list[object]]:
-    flat = [
-        (a.row.rank, a.row.device, a.row.step, a.row.start, a.row.end, a.row.left_out, name, ns)
-        for a in rows
-        for name, ns in (a.leaves if by == "leaf" else a.groups).items()
+def _frame_columns(rows: tuple[RowAccount, ...], by: Literal["leaf", "group"]) -> dict[str, list[object]]:
+    records = [
+        (row_account.row.rank, row_account.row.device, row_account.row.step, row_account.row.start, row_account.row.end, row_account.row.left_out, name, ns)
+        for row_account in rows
+        for name, ns in (row_account.leaves if by == "leaf" else row_account.groups).items()
     ]
     heads = ("rank", "device", "step", "start_ns", "end_ns", "left_out", by, "ns")
-    return {head: [record[at] for record in flat] for at, head in enumerate(heads)}
+    return {head: [record[index] for record in records] for index, head in enumerate(heads)}

@@ -6,7 +6,7 @@ the reader (``formats``).
 
 from typing import Final
 
-OTHER: Final = 0
+OTHER_KIND: Final = 0
 CPU_OP: Final = 1
 USER_ANNOTATION: Final = 2  # record_function on the host: ProfilerStep#, …, the user's own
 PYTHON_FUNCTION: Final = 3

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from gapless.model.edit import Where
-from gapless.model.interval import Interval
+from gapless.model.edit import Location
+from gapless.model.interval import Estimate
 
-EXACTLY_NONE = Interval(0.0, 0.0, 0.0)
+ZERO_FACTOR = Estimate(0.0, 0.0, 0.0)
 
 
 class Drop(msgspec.Struct, frozen=True, tag="drop", tag_field="kind"):
@@ -38,7 +38,7 @@ class Omit(msgspec.Struct, frozen=True, tag="omit", tag_field="kind"):
     """
 
     names: tuple[str, ...]  # "aten::item", "torch.cuda.synchronize", "cudaStreamSynchronize"
-    line: Where | None = None
+    line: Location | None = None
     keep: float = 0.0
 
 
@@ -49,7 +49,7 @@ class Scale(msgspec.Struct, frozen=True, tag="scale", tag_field="kind"):
     ``names``. The factor is what is not known: its interval enters that of the prediction.
     """
 
-    factor: Interval
+    factor: Estimate
     leaves: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
@@ -63,17 +63,17 @@ class Merge(msgspec.Struct, frozen=True, tag="merge", tag_field="kind"):
 
     names: tuple[str, ...]  # "Optimizer.step#*"
     launches: int
-    device: Interval = Interval(0.5, 0.8, 1.0)
+    device: Estimate = Estimate(0.5, 0.8, 1.0)
 
 
-class Hosted(msgspec.Struct, frozen=True, tag="hosted", tag_field="kind"):
+class HostChange(msgspec.Struct, frozen=True, tag="hosted", tag_field="kind"):
     """Host time of some leaves takes another time; what is launched there stays."""
 
     leaves: tuple[str, ...]  # "idle.host.python", "idle.launch.api"
-    factor: Interval
+    factor: Estimate
 
 
-class Copied(msgspec.Struct, frozen=True, tag="copied", tag_field="kind"):
+class CopyChange(msgspec.Struct, frozen=True, tag="copied", tag_field="kind"):
     """Copies to the device: from pinned memory, not waited for, on their own stream a batch ahead.
 
     Three things, not one (``lessons.md``, 35); a fix says which of them it brings.
@@ -87,7 +87,7 @@ class Copied(msgspec.Struct, frozen=True, tag="copied", tag_field="kind"):
 NO_LOADER: Final = -1  # in place of a loader's number: threads of a training that none feeds
 
 
-class Feed(msgspec.Struct, frozen=True, tag="feed", tag_field="kind"):
+class LoaderChange(msgspec.Struct, frozen=True, tag="feed", tag_field="kind"):
     """A loader with other settings; ``None``: as it is.
 
     ``stages``: factors of the stages of a fetch ("decode": 0.5; "blocked": of its waits off the
@@ -117,11 +117,11 @@ class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="kind"):
     ns: int
 
 
-Change = Drop | Omit | Scale | Merge | Hosted | Copied | Feed | Delay
+Change = Drop | Omit | Scale | Merge | HostChange | CopyChange | LoaderChange | Delay
 
 
 @dataclass(frozen=True)
-class Predicted:
+class Prediction:
     """What a change would give: the speed-up of an un-profiled step, and how it is known.
 
     ``refused``: why nothing is predicted; then ``speedup`` is ``None``. ``calibrated``: the
@@ -131,11 +131,11 @@ class Predicted:
     are two.
     """
 
-    speedup: Interval | None
+    speedup: Estimate | None
     family: str  # "feed", "sync", "host", "copy", "kernel", "tail"
     calibrated: bool = False
     refused: str | None = None
     notes: tuple[str, ...] = ()
-    at_most: Interval | None = None
+    at_most: Estimate | None = None
     floor: float | None = None  # a speed-up that follows from what processors do: none is below it
-    each: tuple[Interval, ...] = ()
+    by_explanation: tuple[Estimate, ...] = ()

@@ -6,7 +6,7 @@ from gapless.model.study import RunInfo, StudyHealth
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedStudy:
     """One of the two studies, reduced to what the comparison needs."""
 
     run: RunInfo
@@ -18,7 +18,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChargeDelta:
     """One leaf or group: nanoseconds a step; the differences sum to that of the step."""
 
     name: str
@@ -27,12 +27,12 @@ class Change:
 
     @property
     def delta_ns(self) -> int:
-        """Give what B has more (or, negative, less)."""
+        """Return what B has more (or, negative, less)."""
         return self.b_ns - self.a_ns
 
 
 @dataclass(frozen=True)
-class Matched:
+class OperationDelta:
     """An operator or kernel of A, B or both, a step; ``None`` where one has it not."""
 
     name: str
@@ -44,7 +44,7 @@ class Matched:
 
     @property
     def status(self) -> str:
-        """Say whether it was "added", "removed", or is in both: "changed" or "same"."""
+        """Return whether it was "added", "removed", or is in both: "changed" or "same"."""
         if self.a_calls is None:
             return "added"
         if self.b_calls is None:
@@ -53,7 +53,7 @@ class Matched:
 
     @property
     def delta_ns(self) -> float:
-        """Give the nanoseconds a step that B has more (or, negative, less)."""
+        """Return the nanoseconds a step that B has more (or, negative, less)."""
         return (self.b_ns or 0.0) - (self.a_ns or 0.0)
 
 
@@ -61,11 +61,11 @@ class Matched:
 class Comparison:
     """Two studies side by side. ``groups`` and ``leaves`` sum to the ``step_ns`` of each."""
 
-    a: Side
-    b: Side
+    a: ComparedStudy
+    b: ComparedStudy
     per_step: bool  # False: a capture without steps is compared as a whole
-    groups: tuple[Change, ...]
-    leaves: tuple[Change, ...]
-    operators: tuple[Matched, ...]  # host self time
-    kernels: tuple[Matched, ...]  # device time
+    groups: tuple[ChargeDelta, ...]
+    leaves: tuple[ChargeDelta, ...]
+    operators: tuple[OperationDelta, ...]  # host self time
+    kernels: tuple[OperationDelta, ...]  # device time
     notes: tuple[str, ...] = ()  # why the two are not quite alike

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 
 Value = bool | int | float | str | None
 
 
 @dataclass(frozen=True)
-class Where:
+class Location:
     """A line of the user's source."""
 
     file: str
@@ -35,7 +35,7 @@ class SetArgument(msgspec.Struct, frozen=True, tag="set_argument", tag_field="ki
     target: str
     name: str
     value: Value
-    where: Where | None = None
+    where: Location | None = None
 
 
 class SetGlobal(msgspec.Struct, frozen=True, tag="set_global", tag_field="kind"):
@@ -61,7 +61,7 @@ class Wrap(msgspec.Struct, frozen=True, tag="wrap", tag_field="kind"):
     target: str
     part: str
     options: Mapping[str, Value] = msgspec.field(default_factory=dict[str, Value])
-    where: Where | None = None
+    where: Location | None = None
 
 
 class Skip(msgspec.Struct, frozen=True, tag="skip", tag_field="kind"):
@@ -69,7 +69,7 @@ class Skip(msgspec.Struct, frozen=True, tag="skip", tag_field="kind"):
 
     target: str
     every: int | None = None
-    where: Where | None = None
+    where: Location | None = None
 
 
 Edit = SetArgument | SetGlobal | SetEnv | Wrap | Skip
@@ -78,11 +78,11 @@ Edit = SetArgument | SetGlobal | SetEnv | Wrap | Skip
 class Applicability(StrEnum):
     """What an edit may change of the training beside its speed."""
 
-    SAME = "same"  # equal to the bit, or as equal as two unedited runs
+    IDENTICAL = "same"  # equal to the bit, or as equal as two unedited runs
     EQUIVALENT = "equivalent"  # another random stream or order, or order of sums
     RISKY = "risky"  # precision, behaviour, crash semantics, compatibility
     MANUAL = "manual"  # another optimisation problem, or a person's decision: never done
-    TRIAL = "trial"  # an ablation: measures a ceiling, is never a patch
+    ABLATION = "trial"  # an ablation: measures a ceiling, is never a patch
 
 
 @dataclass(frozen=True)
@@ -103,24 +103,24 @@ class Proposal:
     applicability: Applicability
     risk: str | None = None  # a sentence on what else it may change
     refused: str | None = None  # the reason, if it must not be done here
-    where: Where | None = None
+    location: Location | None = None
     remedies: tuple[str, ...] = ()  # codes of the findings that it helps against
-    speedup: Interval | None = None  # predicted; None: it is not
+    speedup: Estimate | None = None  # predicted; None: it is not
     calibrated: bool = False  # the interval is
     unpredicted: str | None = None  # why it is not predicted
     after: tuple[str, ...] = ()  # other fixes, with which together it was predicted as well
-    together: Interval | None = None  # what they and this one give, replayed together
+    together: Estimate | None = None  # what they and this one give, replayed together
     outcome: Outcome | None = None  # where a step would go with this one alone; None: not played
 
 
-def as_json(edit: Edit) -> dict[str, Any]:
-    """Give an edit as JSON's object: its kind and its fields (what ``payload.overlay`` reads)."""
+def edit_to_json(edit: Edit) -> dict[str, Any]:
+    """Return an edit as JSON's object: its kind and its fields (what ``payload.overlay`` reads)."""
     return msgspec.to_builtins(edit)
 
 
-def from_json(found: object) -> Edit:
-    """Give the edit that a JSON object tells of. Raises ``ValueError`` where it tells of none."""
+def edit_from_json(document: object) -> Edit:
+    """Return the edit that a JSON object tells of. Raises ``ValueError`` where it tells of none."""
     try:
-        return msgspec.convert(found, type=Edit)
+        return msgspec.convert(document, type=Edit)
     except msgspec.ValidationError as error:
         raise ValueError(f"that is no edit: {error}") from None

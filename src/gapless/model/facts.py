@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gapless.model.edit import Where
+from gapless.model.edit import Location
 
 NOT_COUNTED: Final = 1  # stands for the workers of a loader in a trace: there are some
 
 
 @dataclass(frozen=True)
-class Filling:
+class PaddingStats:
     """How far the rows of a loader's batches are filled, of a few batches that were looked at.
 
     Shares of the length, of a batch's mean row and of its longest; the rest is padding.
@@ -27,7 +27,7 @@ class Filling:
     filled: float
     longest: float
     square: float  # mean square of the filled share: what grows with the square of the length
-    told: bool  # lengths or masks in the batches say so too
+    declared: bool  # lengths or masks in the batches say so too
     varies: bool  # batches are not all as long
     kind: str  # "int", "float"
     dimensions: int  # of the tensor
@@ -38,7 +38,7 @@ class Loader:
     """A DataLoader, its settings, and what was seen of how it is used."""
 
     id: int
-    where: Where | None
+    location: Location | None
     batch_size: int | None
     num_workers: int  # of a loader with workers in a trace: ``NOT_COUNTED``
     prefetch_factor: int | None
@@ -61,11 +61,11 @@ class Loader:
     cuda_in_dataset: bool | None  # its code or state names CUDA
     picklable: bool | None  # the data set; None: not tried
     pinnable: bool | None  # batches are tensors, numbers, or containers of these
-    filling: Filling | None = None  # None: batches have no length, or were not looked at
-    sample: Where | None = None  # the user's function that makes a sample
-    collate: Where | None = None  # the user's function that puts samples together
+    padding: PaddingStats | None = None  # None: batches have no length, or were not looked at
+    sample: Location | None = None  # the user's function that makes a sample
+    collate: Location | None = None  # the user's function that puts samples together
     stands_in: str | None = None  # the class of what is no DataLoader, iterated ``where``
-    sampler: Where | None = None  # the user's function that chooses samples
+    sampler: Location | None = None  # the user's function that chooses samples
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Optimizer:
     """An optimizer."""
 
     id: int
-    where: Where | None
+    location: Location | None
     name: str  # qualified class, "torch.optim.adamw.AdamW"
     foreach: bool | None
     fused: bool | None
@@ -90,7 +90,7 @@ class Model:
     """A module that owns the parameters of an optimizer."""
 
     id: int
-    where: Where | None
+    location: Location | None
     name: str
     parameters: int | None
     dtype: str | None
@@ -105,7 +105,7 @@ class Model:
 class Evaluation:
     """Evaluations of a model, from where it is told to evaluate to where it trains again."""
 
-    where: Where | None  # where it was told to evaluate
+    location: Location | None  # where it was told to evaluate
     passes: int  # of which the following is known
     graphed: int  # in which graphs for a backward pass were made
     nodes: int  # of those graphs, all passes together
@@ -118,7 +118,7 @@ class Parallel:
     """How a model is spread: DDP, FSDP, DataParallel."""
 
     kind: str  # "ddp" | "fsdp" | "data_parallel"
-    where: Where | None
+    location: Location | None
     settings: Mapping[str, object]
 
 
@@ -127,7 +127,7 @@ class Precision:
     """Settings of torch that decide how, and how exactly, it computes (names as recorded)."""
 
     settings: Mapping[str, object]
-    where: Where | None = None  # autocast was first entered there
+    location: Location | None = None  # autocast was first entered there
 
 
 @dataclass(frozen=True)
@@ -167,19 +167,19 @@ class World:
 class Repeat:
     """A module that steps call once more with the same tensors, without gradients."""
 
-    where: Where | None
+    location: Location | None
     kind: str  # the module's class
     calls: float  # a step
 
 
 @dataclass(frozen=True)
-class Beside:
+class BackgroundThread:
     """Another thread of the training process that was on a processor for a part of the time."""
 
-    where: Where | None  # a line of the user's at which it stood most often
+    location: Location | None  # a line of the user's at which it stood most often
     name: str
-    ran: float  # of the time, on a processor
-    training_ran: float  # likewise the training thread meanwhile
+    cpu_share: float  # of the time, on a processor
+    training_cpu_share: float  # likewise the training thread meanwhile
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Facts:
     optimizers: tuple[Optimizer, ...] = ()
     models: tuple[Model, ...] = ()
     repeats: tuple[Repeat, ...] = ()
-    beside: tuple[Beside, ...] = ()
+    background_threads: tuple[BackgroundThread, ...] = ()
     parallel: tuple[Parallel, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …
     evaluations: tuple[Evaluation, ...] = ()

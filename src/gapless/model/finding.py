@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from gapless.model.change import Change, Feed, Predicted
-from gapless.model.edit import Applicability, Edit, Where
+from gapless.model.change import Change, LoaderChange, Prediction
+from gapless.model.edit import Applicability, Edit, Location
 
 
 @dataclass(frozen=True)
@@ -17,52 +17,52 @@ class Measure:
 
 
 SAME_LINE: Final = "whatever is at the same line"
-_NEAR: Final = 3  # lines: a loop and what stands in it
+_MAX_LINE_DISTANCE: Final = 3  # lines: a loop and what stands in it
 
 
 @dataclass(frozen=True)
-class Loss:
+class Detection:
     """What a rule says: a cause that is there, before anybody knows what it is worth."""
 
     code: str
     name: str
     summary: str  # one sentence with the figures
     changes: tuple[Change, ...]  # that remove it: replayed together
-    where: Where | None = None  # None: the study looks for the line
-    evidence: tuple[Measure, ...] = ()
+    location: Location | None = None  # None: the study looks for the line
+    measures: tuple[Measure, ...] = ()
     helps: tuple[str, ...] = ()  # fixes, as ``gapless try --fix`` takes them, the best first
     no_remedy: str | None = None  # why none is named; what to do by hand
     inferred: bool = False  # it follows from what was seen, and was not seen itself
     to_try: bool = False  # what remedies give is not predicted; ``changes`` are the most they can
     unsure: str | None = None  # why what was recorded of it tells only the most it can be worth
-    told: str | None = None  # what to do in a framework's words; ``no_remedy`` begins with it
+    advice: str | None = None  # what to do in a framework's words; ``no_remedy`` begins with it
     # A cause (name) of the same loader, or SAME_LINE: where it is named, this is not.
     unless: str | None = None
 
-    def yields_to(self, other: "Loss") -> bool:
-        """Tell whether it is not to be named beside another cause, which is easier to remove."""
+    def yields_to(self, rival: "Detection") -> bool:
+        """Return whether it is not to be named beside another cause, which is easier to remove."""
         if self.unless == SAME_LINE:
-            return other is not self and not other.to_try and _are_near(self.where, other.where)
-        return self.unless == other.name and bool(_loaders(self) & _loaders(other))
+            return rival is not self and not rival.to_try and _are_near(self.location, rival.location)
+        return self.unless == rival.name and bool(_loader_ids(self) & _loader_ids(rival))
 
 
-def _are_near(first: Where | None, second: Where | None) -> bool:
-    """Tell whether two places are of the same few lines."""
-    if first is None or second is None or first.file != second.file:
+def _are_near(location: Location | None, neighbour: Location | None) -> bool:
+    """Return whether two places are of the same few lines."""
+    if location is None or neighbour is None or location.file != neighbour.file:
         return False
-    return abs(first.line - second.line) <= _NEAR
+    return abs(location.line - neighbour.line) <= _MAX_LINE_DISTANCE
 
 
-def _loaders(loss: Loss) -> set[int]:
-    """Give the loaders (``facts.Loader.id``) that a cause is about."""
-    return {one.loader for one in loss.changes if isinstance(one, Feed)}
+def _loader_ids(detection: Detection) -> set[int]:
+    """Return the loaders (``facts.Loader.id``) that a cause is about."""
+    return {change.loader for change in detection.changes if isinstance(change, LoaderChange)}
 
 
 @dataclass(frozen=True)
 class Remedy:
     """A fix that changes something here, as ``gapless try --fix`` takes it."""
 
-    asked: str  # "worker-threads=1"
+    fix_spec: str  # "worker-threads=1"
     fix: str
     edits: tuple[Edit, ...]
     applicability: Applicability
@@ -76,15 +76,15 @@ class Finding:
     account charges a large part of the step to it: then ``share`` is that part.
     """
 
-    loss: Loss
-    predicted: Predicted
+    detection: Detection
+    prediction: Prediction
     cost_ns: int | None  # a step, at the middle of the prediction
     share: float | None = None  # of the step, at stake; None: it is named by its price
     remedies: tuple[Remedy, ...] = ()  # of a cause that is named by its share, the likeliest first
 
 
 @dataclass(frozen=True)
-class ToTry:
+class TrialCandidate:
     """A cause that a trial is worth, though it is not sure that removing it is.
 
     Either it has no price, and much of a step is at stake; or it has one whose low end is too low
@@ -108,7 +108,7 @@ class Abstention:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class ReplayFidelity:
     """How well the unchanged windows are replayed: what every prediction rests on (V0 to V2).
 
     Shares of a step; ``None``: it could not be compared. ``refused``: why nothing is replayed. Of
@@ -126,7 +126,7 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StepVerdict:
     """Why a step takes as long as it does: what takes most of it beside computing, in words."""
 
     sentence: str  # "83 % of each step the GPU waits for data, which …", without a full stop
@@ -145,8 +145,8 @@ class Diagnosis:
     abstentions: tuple[Abstention, ...] = ()
     outlook: str | None = None  # without findings: "nothing to gain: compute-bound …"
     provisional: bool = False  # of fewer than 50 steps: the noise is not known
-    rehearsal: Rehearsal | None = None  # None: there was nothing to replay
-    least: float = 0.02  # the gain from which on a cause is worth naming
+    fidelity: ReplayFidelity | None = None  # None: there was nothing to replay
+    min_gain: float = 0.02  # the gain from which on a cause is worth naming
     # Seen, not sure to be worth naming, and worth a trial: neither findings nor present.
-    to_try: tuple[ToTry, ...] = ()
-    verdict: Verdict | None = None  # None: there are no steps
+    to_try: tuple[TrialCandidate, ...] = ()
+    verdict: StepVerdict | None = None  # None: there are no steps

@@ -10,7 +10,7 @@ from gapless.errors import NotFoundError
 _LIBRARIES: Final = ("polars", "pandas", "pyarrow")
 
 
-def build(columns: Mapping[str, list[object]]) -> Any:  # noqa: ANN401
+def build_frame(columns: Mapping[str, list[object]]) -> Any:  # noqa: ANN401
     """Build the frame of the library that is loaded, else of the first that is installed.
 
     Raises ``NotFoundError`` where narwhals or all of polars, pandas and pyarrow are missing.
@@ -21,14 +21,14 @@ def build(columns: Mapping[str, list[object]]) -> Any:  # noqa: ANN401
         )
     import narwhals as nw  # noqa: PLC0415 - slow to import, and an extra
 
-    return nw.from_dict(columns, backend=_library()).to_native()
+    return nw.from_dict(columns, backend=_frame_library()).to_native()
 
 
-def _library() -> Literal["polars", "pandas", "pyarrow"]:
+def _frame_library() -> Literal["polars", "pandas", "pyarrow"]:
     loaded = [name for name in _LIBRARIES if name in sys.modules]
-    found = [*loaded, *(name for name in _LIBRARIES if find_spec(name) is not None)]
-    if not found:
+    candidates = [*loaded, *(name for name in _LIBRARIES if find_spec(name) is not None)]
+    if not candidates:
         raise NotFoundError(
             "a frame needs polars, pandas or pyarrow, and none is installed; do: pip install polars"
         )
-    return cast("Literal['polars', 'pandas', 'pyarrow']", found[0])
+    return cast("Literal['polars', 'pandas', 'pyarrow']", candidates[0])

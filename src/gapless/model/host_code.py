@@ -25,8 +25,8 @@ class CallLine:
     file: str
     line: int
     function: str
-    called_file: str  # of a module that is its forward, not what calls that
-    called: str
+    callee_file: str  # of a module that is its forward, not what calls that
+    callee: str
     share: float  # of the threads' time
 
 

@@ -133,9 +133,9 @@ def group_of(leaf: str) -> str:
     """Name the group of a leaf: that of its longest prefix (``docs/the-account.md``)."""
     parts = leaf.split(".")
     for length in range(len(parts), 0, -1):
-        found = _PREFIXES.get(".".join(parts[:length]))
-        if found is not None:
-            return found
+        group = _PREFIXES.get(".".join(parts[:length]))
+        if group is not None:
+            return group
     msg = f"leaf {leaf!r} belongs to no group"
     raise KeyError(msg)
 

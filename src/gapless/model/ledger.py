@@ -9,7 +9,7 @@ from gapless.model.trace import Count, Int8, Int32, Int64, Uint8
 
 PHASES = ("unknown", "forward", "backward", "optimizer", "evaluation")
 _LAUNCH = (LEAF["idle.launch.api"], LEAF["idle.launch.latency"])
-WHYS = ("", "fp32_no_tf32", "fp64", "misaligned", "grouped/depthwise", "too_small")
+TC_MISS_REASONS = ("", "fp32_no_tf32", "fp64", "misaligned", "grouped/depthwise", "too_small")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Ledger:
         return len(self.start)
 
     def group_leaf(self) -> Uint8:
-        """Give for each piece the leaf that decides its group: ``under`` in place of a launch's."""
+        """Return for each piece the leaf that decides its group: ``under`` in place of a launch's."""
         under = self.facets.under
         launch = np.isin(self.leaf, _LAUNCH) & (under >= 0)
         return np.where(launch, under, self.leaf).astype(np.uint8)

@@ -40,7 +40,7 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Place:
+class Platform:
     """Where constants hold: the interpreter, the machine, the storage."""
 
     executable: str
@@ -57,7 +57,7 @@ class Place:
 class Constants:
     """All that were asked for."""
 
-    place: Place | None  # None: nothing could be asked
+    place: Platform | None  # None: nothing could be asked
     values: tuple[Constant, ...]
     parts: tuple[str, ...]  # that were measured, or tried
     measured_unix_s: float
@@ -69,25 +69,25 @@ class Constants:
     schema: int = SCHEMA
     alone: bool = True  # nobody else was seen to use the machine
 
-    def find(self, name: str, at: int | None = None) -> Constant | None:
-        """Give a constant; ``None`` if it was not asked for, or not at that size."""
-        return next((one for one in self.values if one.name == name and one.at == at), None)
+    def find(self, name: str, size: int | None = None) -> Constant | None:
+        """Return a constant; ``None`` if it was not asked for, or not at that size."""
+        return next((constant for constant in self.values if constant.name == name and constant.at == size), None)
 
-    def value(self, name: str, at: int | None = None) -> float | None:
-        """Give a constant's value, in its unit; ``None`` if there is none."""
-        found = self.find(name, at)
-        return None if found is None else found.value
+    def value(self, name: str, size: int | None = None) -> float | None:
+        """Return a constant's value, in its unit; ``None`` if there is none."""
+        constant = self.find(name, size)
+        return None if constant is None else constant.value
 
     def series(self, name: str) -> tuple[tuple[int, float], ...]:
-        """Give a constant by size or threads, from small to large, where it was measured."""
+        """Return a constant by size or threads, from small to large, where it was measured."""
         return tuple(
             sorted(
-                (one.at, one.value)
-                for one in self.values
-                if one.name == name and one.at is not None and one.value is not None
+                (constant.at, constant.value)
+                for constant in self.values
+                if constant.name == name and constant.at is not None and constant.value is not None
             )
         )
 
     def age_s(self, now_unix_s: float) -> float:
-        """Give how long ago they were measured."""
+        """Return how long ago they were measured."""
         return max(0.0, now_unix_s - self.measured_unix_s)

@@ -68,7 +68,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Unseen:
+class Unobserved:
     """What could not be observed, and why."""
 
     what: str
@@ -86,7 +86,7 @@ class StackCount:
     # What it stands for in time, without bias; 0 everywhere: it was not measured.
     ran_ns: int = 0  # on a processor
     blocked_ns: int = 0  # off it, of that by what it waited for: "sleep", "file", "socket" …
-    waited: tuple[tuple[str, int], ...] = ()
+    waits: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Process:
     marks: Marks
     batches: Batches
     facts: tuple[Fact, ...]
-    unseen: tuple[Unseen, ...]
+    unobserved: tuple[Unobserved, ...]
     stacks: tuple[StackCount, ...]
     windows: tuple[Window, ...]
     counters: tuple[Mapping[str, object], ...]
@@ -135,23 +135,23 @@ class Process:
     exported: tuple[str, ...] = ()  # traces that the user's own profiler wrote
     mark_sums: Sums | None = None  # None: every mark was kept
     batch_sums: Sums | None = None
-    how: str | None = None  # it ended: "exit", "os._exit", "check", "trial" …
-    trial: "Observed | None" = None  # in a trial's arm
+    end_kind: str | None = None  # it ended: "exit", "os._exit", "check", "trial" …
+    trial: "ArmObservation | None" = None  # in a trial's arm
 
 
 @dataclass(frozen=True)
-class Observed:
+class ArmObservation:
     """What a process of a trial's arm trained on, and with what losses."""
 
     losses: tuple[float, ...]  # roots of the first backward passes, in order
     scaled: bool  # a GradScaler had multiplied them
-    indices: Mapping[int, tuple["Drawn", ...]]  # by loader, in the order handed over
-    samples: Mapping[int, tuple["Seen", ...]]  # likewise, where there are no indices
+    indices: Mapping[int, tuple["BatchIndices", ...]]  # by loader, in the order handed over
+    samples: Mapping[int, tuple["BatchSamples", ...]]  # likewise, where there are no indices
     stopped: int | None = None  # the planned step at which it left; None: it came to another end
 
 
 @dataclass(frozen=True)
-class Drawn:
+class BatchIndices:
     """A batch of a map-style loader: what its sampler drew."""
 
     epoch: int  # iterations of the loader before
@@ -161,7 +161,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Seen:
+class BatchSamples:
     """A batch of another loader: a checksum of each sample's first 4 KiB."""
 
     epoch: int
@@ -173,7 +173,7 @@ class Samples:
     """Series of the launcher's samplers: by name, (time, value) columns; absent: not observed."""
 
     series: "Mapping[str, tuple[Int64, tuple[float, ...]]]"
-    unseen: tuple[Unseen, ...]
+    unobserved: tuple[Unobserved, ...]
     hosts: tuple["Host", ...] | None = None  # other machines it had connections to; None: not seen
 
 
@@ -184,11 +184,11 @@ class Host:
     address: str
     port: int
     program: str | None
-    seen: int  # when first
+    first_seen_ns: int  # when first
 
 
 @dataclass(frozen=True)
-class Adopted:
+class AdoptedTrace:
     """A trace that a training's own profiler wrote, and the copy of it in the run folder."""
 
     source: str  # as the training named it, absolute
@@ -211,7 +211,7 @@ class Manifest:
     status: str  # running | finished | failed | killed
     stopped_by: str | None = None  # "check": we ended it, as asked
     pid: int | None = None  # of the command, whose end is ``ended``
-    adopted: tuple[Adopted, ...] = ()
+    adopted: tuple[AdoptedTrace, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,4 +222,4 @@ class Recording:
     manifest: Manifest
     processes: tuple[Process, ...]
     samples: Samples
-    unseen: tuple[Unseen, ...]
+    unobserved: tuple[Unobserved, ...]

@@ -24,7 +24,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Unlike:
+class UnlikeSteps:
     """Steps of a run that are like none in its windows: shares of all, and the mean of them."""
 
     steps: float

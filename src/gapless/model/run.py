@@ -10,8 +10,8 @@ from typing import Any
 from gapless.model.account import Account
 from gapless.model.footprint import Footprint
 from gapless.model.host_code import CallLine, HostCode, HotLine
-from gapless.model.recording import Unseen
-from gapless.model.rhythm import Phase, Sighting, Unlike
+from gapless.model.recording import Unobserved
+from gapless.model.rhythm import Phase, Sighting, UnlikeSteps
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,15 @@ class Timeline:
     leaves: Mapping[str, int]
     processes: tuple[ProcessTime, ...]
 
-    def leading(self) -> ProcessTime | None:
-        """Give the process whose steps are looked at; of several the lowest rank's."""
-        followed = [one for one in self.processes if one.followed] or self.processes
+    def leading_process(self) -> ProcessTime | None:
+        """Return the process whose steps are looked at; of several the lowest rank's."""
+        followed = [process for process in self.processes if process.followed] or self.processes
         order = [-1 if process.rank is None else process.rank for process in followed]
         return followed[order.index(min(order))] if order else None
 
 
 @dataclass(frozen=True)
-class Slowed:
+class ProfilerSlowdown:
     """Steps before the first window of a profiler, and behind it, where they are longer."""
 
     count: int  # steps before it
@@ -91,7 +91,7 @@ class RunSteps:
     noted: int  # of the regular ones, one by one: median, p10, p90 and noise are of these
     # Of those that were noted one by one, with those that are left out: the shortest, a tenth.
     host_ns: tuple[int, int] | None = None
-    slowed: Slowed | None = None  # by what a profiler leaves behind; of one rank
+    slowdown: ProfilerSlowdown | None = None  # by what a profiler leaves behind; of one rank
     ahead: int = 0  # left out, all ranks together: the host only ran ahead of its device
     # Of what is measured by itself (a checkpoint), by leaf: the relative half-width of the 90 %
     # interval of what it takes of a step, 1 where its period is not known. Of a sole process.
@@ -114,7 +114,7 @@ class OptimizerUse:
 
 
 @dataclass(frozen=True)
-class Others:
+class CpuContention:
     """Processors that were not ours to use while the training stepped: means over that time."""
 
     cores: float  # that processes of others took
@@ -152,7 +152,7 @@ class StepAccount:
     backlog_ns: int | None  # that work, where a wait began: median of the windows
     excess_ns: int  # of what is unknown: longer than the steps of the windows explain
     host_scale: float | None  # what the host cost outside the windows, of what it cost in them
-    unlike: Unlike | None = None  # steps of a kind that no window holds: "step" in the account
+    unlike: UnlikeSteps | None = None  # steps of a kind that no window holds: "step" in the account
     weighed: bool = False  # steps of windows count as often as the kinds that they stand for
 
 
@@ -246,7 +246,7 @@ class Energy:
 
 
 @dataclass(frozen=True)
-class Cost:
+class RunCost:
     """What the devices cost at a price per hour; ``idle`` while they did not work."""
 
     price: float  # per device and hour
@@ -258,7 +258,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedRun:
     """All that the recorder of a run tells beside what its windows hold."""
 
     life: RunLife
@@ -268,9 +268,9 @@ class Recorded:
     loaders: tuple[LoaderUse, ...]
     machine: tuple[Series, ...]
     energy: Energy | None
-    cost: Cost | None
+    cost: RunCost | None
     lines: tuple[HotLine, ...]
-    unseen: tuple[Unseen, ...]
+    unobserved: tuple[Unobserved, ...]
     device: str | None
     devices: int | None  # that the training used; None: not known
     windows: int  # that were kept and read
@@ -278,7 +278,7 @@ class Recorded:
     adopted: tuple[str, ...] = ()  # traces of the training's own profiler, as windows
     footprint: Footprint | None = None
     clock_error_ns: int | None = None  # of the axis that marks and windows share
-    others: Others | None = None
+    contention: CpuContention | None = None
     optimizers: tuple[OptimizerUse, ...] = ()
     devices_seen: tuple[DeviceState, ...] = ()
     rank_lines: Mapping[int, tuple[HotLine, ...]] = field(  # of several ranks: each one's own

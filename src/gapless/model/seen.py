@@ -10,7 +10,7 @@ from gapless.model.study import Study
 
 
 @dataclass(frozen=True)
-class Seen:
+class Evidence:
     """A study that has an account, and what was true of the run; ``None``: nothing is known."""
 
     study: Study
@@ -18,34 +18,34 @@ class Seen:
     constants: Constants | None = None  # of the machine that it ran on; None: not known
 
     @property
-    def foreign(self) -> bool:
-        """Tell whether there is a trace alone: what is known of its run follows from that."""
+    def is_trace_only(self) -> bool:
+        """Return whether there is a trace alone: what is known of its run follows from that."""
         return self.facts is None or self.facts.inferred
 
     @property
     def on_device(self) -> bool:
-        """Tell whether the account's rows are those of a device."""
+        """Return whether the account's rows are those of a device."""
         recorded = self.study.recorded
         if recorded is not None:
             return recorded.account is not None and recorded.account.on_device
-        return any(one.row.device is not None for one in self.study.account.rows)
+        return any(row_account.row.device is not None for row_account in self.study.account.rows)
 
     @property
     def has_device(self) -> bool:
-        """Tell whether a device was used, whether a window shows it or not."""
-        known = self.facts is not None and self.facts.machine.device is not None
-        return self.on_device or known
+        """Return whether a device was used, whether a window shows it or not."""
+        has_recorded_device = self.facts is not None and self.facts.machine.device is not None
+        return self.on_device or has_recorded_device
 
     @property
     def account(self) -> Account:
-        """Give the joint account of a recorded run, else that of the windows."""
+        """Return the joint account of a recorded run, else that of the windows."""
         recorded = self.study.recorded
         joint = recorded.account if recorded is not None else None
         return self.study.account if joint is None else joint.account
 
     @property
     def step_ns(self) -> float | None:
-        """Give the mean step: un-profiled where it was recorded, else of the windows."""
+        """Return the mean step: un-profiled where it was recorded, else of the windows."""
         recorded = self.study.recorded
         if recorded is not None and recorded.steps is not None:
             return float(recorded.steps.mean_ns)
@@ -58,16 +58,16 @@ class Seen:
         Of the joint account of a recorded run, else of the windows; 0.0 where nothing has steps.
         """
         account = self.account
-        found = sum(ns for leaf, ns in account.leaves.items() if leaf.startswith(prefixes))
-        return found / account.steps if account.steps else 0.0
+        total_ns = sum(ns for leaf, ns in account.leaves.items() if leaf.startswith(prefixes))
+        return total_ns / account.steps if account.steps else 0.0
 
     def share(self, *prefixes: str) -> float:
-        """Give the same as a share of the step."""
+        """Return the same as a share of the step."""
         step = self.step_ns
         return self.per_step(*prefixes) / step if step else 0.0
 
-    def use(self, loader: Loader) -> LoaderUse | None:
-        """Give how a loader was used; ``None`` where that was not recorded."""
+    def loader_use(self, loader: Loader) -> LoaderUse | None:
+        """Return how a loader was used; ``None`` where that was not recorded."""
         recorded = self.study.recorded
         uses = recorded.loaders if recorded is not None else ()
-        return next((one for one in uses if one.id == loader.id), None)
+        return next((loader_use for loader_use in uses if loader_use.id == loader.id), None)

@@ -7,8 +7,8 @@ from gapless.model.account import Account, RowAccount
 from gapless.model.edit import Proposal
 from gapless.model.finding import Diagnosis
 from gapless.model.ledger import Row
-from gapless.model.notebook import page
-from gapless.model.run import Recorded
+from gapless.model.notebook import account_html
+from gapless.model.run import RecordedRun
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
 from gapless.model.trial import Trial
@@ -130,7 +130,7 @@ class Study:
     # What devices still had to do when the training thread began to wait for data (where it never
     # did: when a step ended), median; None without devices.
     backlog_ns: int | None = None
-    recorded: Recorded | None = None  # of a run that gapless recorded
+    recorded: RecordedRun | None = None  # of a run that gapless recorded
     proposals: tuple[Proposal, ...] = ()
     trials: tuple[Trial, ...] = ()
     diagnosis: Diagnosis | None = None  # None: not asked for
@@ -139,4 +139,4 @@ class Study:
 
     def _repr_html_(self) -> str:
         """Show the account in a notebook."""
-        return page(self.account)
+        return account_html(self.account)

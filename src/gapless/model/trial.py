@@ -5,10 +5,10 @@ from enum import StrEnum
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 
 
-class Verdict(StrEnum):
+class TrialVerdict(StrEnum):
     """What a trial has shown. Proven: the interval lies above max(1 %, twice the A/A noise)."""
 
     CONFIRMED = "confirmed"  # faster, and as predicted where there is a prediction
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 class Parity(StrEnum):
     """How the losses of the edited arms compare with those of two unedited ones."""
 
-    SAME = "same"  # to the bit
+    IDENTICAL = "same"  # to the bit
     WITHIN_SPREAD = "within-spread"
     DIFFERENT = "different"
     NOT_OBSERVED = "not-observed"
@@ -54,12 +54,12 @@ class Agreement(StrEnum):
 
     WITHIN = "within"  # its middle lies in the predicted interval
     NEAR = "near"  # beside it, but the intervals overlap, or lie within 15 % of the delay
-    BESIDE = "beside"  # further off: what the replay says of the like does not hold here
+    FAR = "beside"  # further off: what the replay says of the like does not hold here
     UNDECIDED = "undecided"  # too noisy: it may have cost nothing, or all of the delay
 
 
 @dataclass(frozen=True)
-class Cost:
+class DelayCost:
     """What a delay costs of a step, in ns: 95 % where it was measured, 90 % where predicted."""
 
     low: float
@@ -74,9 +74,9 @@ class Check:
     place: str  # "the loader", "the training thread"
     delay_ns: int  # each fetch, each step
     most_ns: int  # that it can cost of a step: workers share it
-    predicted: Cost
+    predicted: DelayCost
     family: str  # of the prediction: "feed", "host"
-    measured: Cost | None = None
+    measured: DelayCost | None = None
     agreement: Agreement = Agreement.UNDECIDED
 
 
@@ -89,9 +89,9 @@ class Side:
     summary: str
     edits: tuple[Edit, ...]
     applicability: Applicability
-    verdict: Verdict
-    speedup: Interval | None  # of the steady step
-    job: Interval | None  # of a whole job as long as the recorded one
+    verdict: TrialVerdict
+    speedup: Estimate | None  # of the steady step
+    job: Estimate | None  # of a whole job as long as the recorded one
     first_batch_ns: int | None = None  # medians of this side's arms
     turn_ns: int | None = None
     exit_ns: int | None = None
@@ -101,7 +101,7 @@ class Side:
     data: str | None = None  # what it trained on: "same", "another order", "other samples"…
     why: str | None = None
     account: Account | None = None  # of one window of the last arm
-    predicted: Interval | None = None
+    predicted: Estimate | None = None
     check: Check | None = None  # of a side that only checks a prediction
 
 

@@ -4,7 +4,7 @@ UNKNOWN = "unknown"
 
 
 def version() -> str:
-    """Give the version; ``unknown`` where it runs from its source without being installed."""
+    """Return the version; ``unknown`` where it runs from its source without being installed."""
     from importlib import metadata  # noqa: PLC0415 - takes longer than --help may
 
     try:

@@ -12,93 +12,93 @@ import torch
 
 Change = Callable[[Any], Any]
 
-_SIMPLE = (str, bytes, bytearray, memoryview, range, type, int, float, torch.nn.Module)
-_DEEPEST = 8  # levels of somebody's objects in which tensors are looked for
+_PLAIN_TYPES = (str, bytes, bytearray, memoryview, range, type, int, float, torch.nn.Module)
+_MAX_DEPTH = 8  # levels of somebody's objects in which tensors are looked for
 
 
-def convert(thing: Any, tensor: Change, whole: Change) -> Any:
-    """Give a batch with tensors changed by ``tensor`` and other things with ``to`` by ``whole``.
+def convert(node: Any, change_tensor: Change, change_object: Change) -> Any:
+    """Return a batch with tensors changed by ``tensor`` and other things with ``to`` by ``whole``.
 
     Where nothing is changed, it is the same object; else containers are new, of the same class.
     """
-    made = thing
-    if isinstance(thing, torch.Tensor):
-        made = tensor(thing)
-    elif isinstance(thing, _SIMPLE):
+    new_node = node
+    if isinstance(node, torch.Tensor):
+        new_node = change_tensor(node)
+    elif isinstance(node, _PLAIN_TYPES):
         pass
-    elif isinstance(thing, Mapping):
-        made = _mapping(thing, tensor, whole)
-    elif callable(getattr(thing, "to", None)):
-        made = whole(thing)
-    elif isinstance(thing, Sequence):
-        made = _sequence(thing, tensor, whole)
+    elif isinstance(node, Mapping):
+        new_node = _convert_mapping(node, change_tensor, change_object)
+    elif callable(getattr(node, "to", None)):
+        new_node = change_object(node)
+    elif isinstance(node, Sequence):
+        new_node = _convert_sequence(node, change_tensor, change_object)
     else:
-        made = _object(thing, tensor, whole)
-    return made
+        new_node = _convert_object(node, change_tensor, change_object)
+    return new_node
 
 
-def _object(thing: Any, tensor: Change, whole: Change) -> Any:
-    names = _attributes(thing)
-    values = {name: convert(getattr(thing, name), tensor, whole) for name in names}
-    if all(getattr(thing, name) is value for name, value in values.items()):
-        return thing
-    made = copy.copy(thing)
+def _convert_object(node: Any, change_tensor: Change, change_object: Change) -> Any:
+    names = _name_attributes(node)
+    values = {name: convert(getattr(node, name), change_tensor, change_object) for name in names}
+    if all(getattr(node, name) is value for name, value in values.items()):
+        return node
+    clone = copy.copy(node)
     for name, value in values.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(clone, name, value)
+    return clone
 
 
-def _mapping(thing: Any, tensor: Change, whole: Change) -> Any:
-    values = {key: convert(value, tensor, whole) for key, value in thing.items()}
-    if all(thing[key] is value for key, value in values.items()):
-        return thing
-    if isinstance(thing, (dict, UserDict)):  # whose copy has items of its own
-        made: Any = copy.copy(thing)
+def _convert_mapping(node: Any, change_tensor: Change, change_object: Change) -> Any:
+    values = {key: convert(value, change_tensor, change_object) for key, value in node.items()}
+    if all(node[key] is value for key, value in values.items()):
+        return node
+    if isinstance(node, (dict, UserDict)):  # whose copy has items of its own
+        clone: Any = copy.copy(node)
         for key, value in values.items():
-            made[key] = value
-        return made
+            clone[key] = value
+        return clone
     try:
-        return type(thing)(values)
+        return type(node)(values)
     except TypeError:
         return values
 
 
-def _sequence(thing: Any, tensor: Change, whole: Change) -> Any:
-    values = [convert(value, tensor, whole) for value in thing]
-    if all(value is before for value, before in zip(values, thing)):
-        return thing
-    if hasattr(thing, "_make"):  # a named tuple
-        return type(thing)._make(values)
-    if isinstance(thing, MutableSequence):
-        made: Any = copy.copy(thing)
+def _convert_sequence(node: Any, change_tensor: Change, change_object: Change) -> Any:
+    values = [convert(value, change_tensor, change_object) for value in node]
+    if all(value is before for value, before in zip(values, node)):
+        return node
+    if hasattr(node, "_make"):  # a named tuple
+        return type(node)._make(values)
+    if isinstance(node, MutableSequence):
+        clone: Any = copy.copy(node)
         for position, value in enumerate(values):
-            made[position] = value
-        return made
+            clone[position] = value
+        return clone
     try:
-        return type(thing)(values)
+        return type(node)(values)
     except TypeError:
         return tuple(values)
 
 
-def _attributes(thing: Any) -> list[str]:
+def _name_attributes(node: Any) -> list[str]:
     """Name the attributes of an object that is taken for a batch."""
-    if dataclasses.is_dataclass(thing):
-        return [field.name for field in dataclasses.fields(thing) if hasattr(thing, field.name)]
-    return list(vars(thing)) if hasattr(thing, "pin_memory") and hasattr(thing, "__dict__") else []
+    if dataclasses.is_dataclass(node):
+        return [field.name for field in dataclasses.fields(node) if hasattr(node, field.name)]
+    return list(vars(node)) if hasattr(node, "pin_memory") and hasattr(node, "__dict__") else []
 
 
-def tensors_in(thing: Any, depth: int = 0) -> Iterator[Any]:
-    """Give the tensors that are in an object of somebody's."""
-    if isinstance(thing, torch.Tensor):
-        yield thing
+def find_tensors(node: Any, depth: int = 0) -> Iterator[Any]:
+    """Return the tensors that are in an object of somebody's."""
+    if isinstance(node, torch.Tensor):
+        yield node
         return
-    if depth > _DEEPEST or isinstance(thing, (str, bytes, type)):
+    if depth > _MAX_DEPTH or isinstance(node, (str, bytes, type)):
         return
-    if isinstance(thing, Mapping):
-        parts: Any = thing.values()
-    elif isinstance(thing, (tuple, list)):
-        parts = thing
+    if isinstance(node, Mapping):
+        children: Any = node.values()
+    elif isinstance(node, (tuple, list)):
+        children = node
     else:
-        parts = getattr(thing, "__dict__", {}).values()
-    for part in list(parts):
-        yield from tensors_in(part, depth + 1)
+        children = getattr(node, "__dict__", {}).values()
+    for child in list(children):
+        yield from find_tensors(child, depth + 1)

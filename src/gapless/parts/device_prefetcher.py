@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import torch
 
-from .batches import convert, tensors_in
+from .batches import convert, find_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 Device = Optional[Union[str, int, torch.device]]
 
-_OWN = ("loader", "device", "ahead", "_lanes")
-_PLAIN = (torch.Tensor, torch.nn.Parameter)  # whose copies in pinned memory are of the same class
+_OWN_ATTRIBUTES = ("loader", "device", "ahead", "_lanes")
+_PINNABLE_TYPES = (torch.Tensor, torch.nn.Parameter)  # whose copies in pinned memory are of the same class
 
 
 class DevicePrefetcher:
-    """Give the batches of a loader on the GPU, each copied while the one before is used.
+    """Return the batches of a loader on the GPU, each copied while the one before is used.
 
     ``for x, y in DevicePrefetcher(loader): …`` takes the place of ``for x, y in loader: …``;
     the ``.to(device)`` that follows may stay: it finds the tensors where they are to be.
@@ -56,23 +56,23 @@ class DevicePrefetcher:
     def __init__(self, loader: Iterable[Any], device: Device = None, ahead: int = 1) -> None:
         if ahead < 1:
             raise ValueError(f"ahead is at least 1, not {ahead}")
-        own = {"loader": loader, "device": device, "ahead": ahead, "_lanes": {}}
-        for name, value in own.items():
+        attributes = {"loader": loader, "device": device, "ahead": ahead, "_lanes": {}}
+        for name, value in attributes.items():
             object.__setattr__(self, name, value)
 
     def __iter__(self) -> Iterator[Any]:
         """Begin an iteration of the loader."""
         source = iter(self.loader)  # its workers are forked before anything is asked of CUDA
         lane = self._lane()
-        return source if lane is None else Prefetching(source, lane, self.ahead)
+        return source if lane is None else PrefetchIterator(source, lane, self.ahead)
 
     def __len__(self) -> int:
-        """Give the loader's length. Raises ``TypeError`` if it has none."""
+        """Return the loader's length. Raises ``TypeError`` if it has none."""
         return len(self.loader)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
-        """Give the loader's attribute."""
-        if name in _OWN or name.startswith("__"):
+        """Return the loader's attribute."""
+        if name in _OWN_ATTRIBUTES or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.loader, name)
 
@@ -85,16 +85,16 @@ class DevicePrefetcher:
         return type(self), (self.loader, self.device, self.ahead)
 
     def _lane(self) -> Any:
-        """Give the stream for the device that is meant now; None: there is nothing to copy to."""
+        """Return the stream for the device that is meant now; None: there is nothing to copy to."""
         device = cuda_device(self.device)
         if device is None:
             return None
         if device not in self._lanes:
-            self._lanes[device] = Lane(device)
+            self._lanes[device] = CopyLane(device)
         return self._lanes[device]
 
 
-class Prefetching:
+class PrefetchIterator:
     """One iteration: batches that are on their way, and what they come from."""
 
     def __init__(self, source: Iterator[Any], lane: Any, ahead: int) -> None:
@@ -103,12 +103,12 @@ class Prefetching:
         self._waiting: deque[tuple[Any, Exception | None]] = deque()  # sent, or what was raised
         self._open = True  # the source may be asked for more
 
-    def __iter__(self) -> Prefetching:
-        """Give this iteration."""
+    def __iter__(self) -> PrefetchIterator:
+        """Return this iteration."""
         return self
 
     def __next__(self) -> Any:
-        """Give the next batch, and send those after it on their way."""
+        """Return the next batch, and send those after it on their way."""
         self._send()
         if not self._waiting:
             raise StopIteration
@@ -122,7 +122,7 @@ class Prefetching:
             del error  # its traceback holds this frame
 
     def __getattr__(self, name: str) -> Any:
-        """Give the attribute of the loader's iterator."""
+        """Return the attribute of the loader's iterator."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._source, name)
@@ -137,16 +137,16 @@ class Prefetching:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Sent:
+class _BatchInFlight:
     """A batch on its way: what is made of it, from what, and when the copies are done."""
 
     batch: Any
     tensors: list[Any]
     sources: list[Any]
-    done: Any  # a CUDA event
+    done_event: Any  # a CUDA event
 
 
-class Lane:
+class CopyLane:
     """A CUDA stream that batches are copied on."""
 
     def __init__(self, device: torch.device) -> None:
@@ -154,77 +154,77 @@ class Lane:
         self.stream: Any = torch.cuda.Stream(device)
         self._held: deque[tuple[Any, list[Any]]] = deque()  # sources whose copies may not be done
 
-    def send(self, batch: Any) -> _Sent:
+    def send(self, batch: Any) -> _BatchInFlight:
         """Begin to copy a batch."""
         tensors: list[Any] = []
         sources: list[Any] = []
         user = torch.cuda.current_stream(self.device)
 
-        def tensor(one: Any) -> Any:
-            if not _can_be_sent(one):
-                return one
-            source = _pinned(one)
-            copied = source.to(self.device, non_blocking=True)
-            tensors.append(copied)
+        def send_tensor(tensor: Any) -> Any:
+            if not _can_be_sent(tensor):
+                return tensor
+            source = _pin_tensor(tensor)
+            device_tensor = source.to(self.device, non_blocking=True)
+            tensors.append(device_tensor)
             sources.append(source)
-            return copied
+            return device_tensor
 
-        def whole(thing: Any) -> Any:
-            if next(tensors_in(thing), None) is None:  # none to mark as used on the user's stream
+        def send_object(node: Any) -> Any:
+            if next(find_tensors(node), None) is None:  # none to mark as used on the user's stream
                 with torch.cuda.stream(user):
-                    return _to(thing, self.device)
-            source = _pinned_object(thing)
-            moved = _to(source, self.device)
-            tensors.extend(one for one in tensors_in(moved) if one.is_cuda)
+                    return _move(node, self.device)
+            source = _pin_object(node)
+            device_node = _move(source, self.device)
+            tensors.extend(tensor for tensor in find_tensors(device_node) if tensor.is_cuda)
             sources.append(source)
-            return moved
+            return device_node
 
         with torch.cuda.stream(self.stream):
-            made = convert(batch, tensor, whole)
-            done: Any = self.stream.record_event()
-        return _Sent(made, tensors, sources, done)
+            device_batch = convert(batch, send_tensor, send_object)
+            done_event: Any = self.stream.record_event()
+        return _BatchInFlight(device_batch, tensors, sources, done_event)
 
-    def arrive(self, sent: _Sent) -> Any:
-        """Give the batch to the current stream, which waits for its copies."""
+    def arrive(self, sent: _BatchInFlight) -> Any:
+        """Return the batch to the current stream, which waits for its copies."""
         user: Any = torch.cuda.current_stream(self.device)
-        user.wait_event(sent.done)
-        for one in sent.tensors:
-            one.record_stream(user)
-        self._held.append((sent.done, sent.sources))
+        user.wait_event(sent.done_event)
+        for tensor in sent.tensors:
+            tensor.record_stream(user)
+        self._held.append((sent.done_event, sent.sources))
         while self._held and self._held[0][0].query():
             self._held.popleft()
         return sent.batch
 
 
 def cuda_device(device: Device) -> torch.device | None:
-    """Give the CUDA device that is meant, with its number; None: there is none."""
+    """Return the CUDA device that is meant, with its number; None: there is none."""
     if not torch.cuda.is_available():
         return None
-    meant = torch.device("cuda" if device is None else device)
-    if meant.type == "cuda" and meant == torch.device("cuda"):  # without a number
+    target = torch.device("cuda" if device is None else device)
+    if target.type == "cuda" and target == torch.device("cuda"):  # without a number
         return torch.device("cuda", torch.cuda.current_device())
-    return meant if meant.type == "cuda" else None
+    return target if target.type == "cuda" else None
 
 
-def _can_be_sent(one: Any) -> bool:
-    return one.device.type == "cpu" and one.layout is torch.strided and not one.is_nested
+def _can_be_sent(tensor: Any) -> bool:
+    return tensor.device.type == "cpu" and tensor.layout is torch.strided and not tensor.is_nested
 
 
-def _pinned(one: Any) -> Any:
-    if type(one) not in _PLAIN or one.requires_grad or one.is_quantized or one.is_pinned():
-        return one
-    return one.pin_memory()
+def _pin_tensor(tensor: Any) -> Any:
+    if type(tensor) not in _PINNABLE_TYPES or tensor.requires_grad or tensor.is_quantized or tensor.is_pinned():
+        return tensor
+    return tensor.pin_memory()
 
 
-def _pinned_object(thing: Any) -> Any:
-    pin, is_pinned = getattr(thing, "pin_memory", None), getattr(thing, "is_pinned", None)
+def _pin_object(node: Any) -> Any:
+    pin, is_pinned = getattr(node, "pin_memory", None), getattr(node, "is_pinned", None)
     if not callable(pin) or (callable(is_pinned) and is_pinned()):
-        return thing
+        return node
     return pin()
 
 
-def _to(thing: Any, device: torch.device) -> Any:
+def _move(node: Any, device: torch.device) -> Any:
     try:
-        return thing.to(device, non_blocking=True)
+        return node.to(device, non_blocking=True)
     except TypeError:  # it takes a device alone
-        return thing.to(device)
+        return node.to(device)

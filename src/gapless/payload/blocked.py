@@ -19,7 +19,7 @@ SLEEP, FILE, SOCKET, PIPE, PROCESS, LOCK, OTHER = (
     "lock",
     "other",
 )
-_WITH_FILE = {  # the first argument is a descriptor: of a file, a socket or a pipe
+_DESCRIPTOR_CALLS = {  # the first argument is a descriptor: of a file, a socket or a pipe
     "x86_64": (0, 1, 17, 18, 19, 20, 74, 75, 77, 285),
     "aarch64": (63, 64, 65, 66, 67, 68, 82, 83, 46, 47),
 }
@@ -40,8 +40,8 @@ _KINDS = {  # numbers of system calls (asm/unistd.h)
     },
 }
 _machine = platform.machine()
-_OF = {number: kind for kind, some in _KINDS.get(_machine, {}).items() for number in some}
-_LONG = 256  # bytes of such a file, at most
+_KIND_BY_NUMBER = {number: kind for kind, numbers in _KINDS.get(_machine, {}).items() for number in numbers}
+_MAX_FILE_BYTES = 256  # bytes of such a file, at most
 _RUNTIME_BYTES = 1 << 20  # of ``_PyRuntime``, about (3.11 to 3.14: 150 to 500 KB)
 _python: dict[str, Any] = {"libc": None, "buffer": None, "runtime": -_RUNTIME_BYTES}
 
@@ -51,7 +51,7 @@ def prepare() -> None:
     try:
         import ctypes
 
-        _python.update(libc=ctypes.PyDLL(None), buffer=ctypes.create_string_buffer(_LONG))
+        _python.update(libc=ctypes.PyDLL(None), buffer=ctypes.create_string_buffer(_MAX_FILE_BYTES))
         symbol = ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime")
         _python["runtime"] = ctypes.addressof(symbol)
     except (ImportError, OSError, ValueError, AttributeError):
@@ -63,21 +63,21 @@ def waits_for(tid: int | None, *, runs: bool) -> str | None:
 
     ``runs``: whether it has run a moment ago; that decides where the system tells of no call.
     """
-    said = _read(b"/proc/self/task/%d/syscall" % (tid or 0)).split()
-    if said and said[0] == b"running":
+    words = _read(b"/proc/self/task/%d/syscall" % (tid or 0)).split()
+    if words and words[0] == b"running":
         return None
-    if not said or not said[0].isdigit():  # −1: in the kernel, but in no call: a mapped page, say
+    if not words or not words[0].isdigit():  # −1: in the kernel, but in no call: a mapped page, say
         return None if runs else OTHER
-    number, argument = int(said[0]), int(said[1], 16) if len(said) > 1 else 0
-    if number in _WITH_FILE.get(_machine, ()):
-        return _descriptor(argument)
-    kind = _OF.get(number, OTHER)
+    number, argument = int(words[0]), int(words[1], 16) if len(words) > 1 else 0
+    if number in _DESCRIPTOR_CALLS.get(_machine, ()):
+        return _descriptor_kind(argument)
+    kind = _KIND_BY_NUMBER.get(number, OTHER)
     # The GIL lies in Python's runtime; locks of others do not.
-    own = kind == LOCK and 0 <= argument - _python["runtime"] < _RUNTIME_BYTES
-    return None if own else kind
+    is_gil = kind == LOCK and 0 <= argument - _python["runtime"] < _RUNTIME_BYTES
+    return None if is_gil else kind
 
 
-def _descriptor(number: int) -> str:
+def _descriptor_kind(number: int) -> str:
     try:
         target = os.readlink(f"/proc/self/fd/{number}")
     except OSError:
@@ -93,6 +93,6 @@ def _read(path: bytes) -> bytes:
     descriptor = libc.open(path, os.O_RDONLY | os.O_CLOEXEC)
     if descriptor < 0:
         return b""
-    length = libc.read(descriptor, buffer, _LONG)
+    length = libc.read(descriptor, buffer, _MAX_FILE_BYTES)
     libc.close(descriptor)
     return buffer.raw[: max(0, length)]

@@ -40,8 +40,8 @@ _process: dict[str, bool] = {"loaded": False, "prepared": False}
 def enter(name: str, path: Any, target: Any) -> Any:
     """Wait for what we have to do with; give what is found now that ``name`` is looked for."""
     if _TRIAL in os.environ.get("GAPLESS_OPTIONS", ""):
-        _told("trial", _seed)
-    imports.when_sought("torch", load)
+        _run_safely("trial", _seed)
+    imports.when_requested("torch", load)
     imports.when_imported("multiprocessing.spawn", lineage.watch_spawn)
     imports.lend("gapless", os.path.join(os.path.dirname(__file__), "lent.py"))
     return imports.find(name, path, target)
@@ -67,9 +67,9 @@ def load() -> None:
     recorder.on_first(_watch_exit)
     for name in HOOKS:
         imports.attempt(name, _install, name)
-    _told("gapless.step", _mark_steps)
-    _told("unstepped", unstepped.install)
-    _try(recorder)
+    _run_safely("gapless.step", _mark_steps)
+    _run_safely("unstepped", unstepped.install)
+    _begin_trial(recorder)
     _prepare()
 
 
@@ -84,7 +84,7 @@ def _mark_steps() -> None:
     from . import marking  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 
-def _try(recorder: Any) -> None:
+def _begin_trial(recorder: Any) -> None:
     """Lay edits over the training and begin the trial, where there are any; after our hooks.
 
     What cannot be done is written down: a trial counts for nothing then.
@@ -94,31 +94,31 @@ def _try(recorder: Any) -> None:
     if edits:
         from . import overlay
 
-        _told("edit", lambda: overlay.lay(edits))
+        _run_safely("edit", lambda: overlay.apply(edits))
     if trial:
         from . import trial as trials
 
-        _told("trial", lambda: trials.begin(trial))
+        _run_safely("trial", lambda: trials.begin(trial))
 
 
-def _told(what: str, act: Any) -> None:
+def _run_safely(topic: str, action: Any) -> None:
     """Do what may fail; write down why, if it does."""
     from . import recorder, tracebacks
 
     try:
-        act()
+        action()
     except Exception as error:
         if tracebacks.from_a_signal_handler(error):
             raise
-        recorder.unseen(what, f"{type(error).__name__}: {error}"[:300])
+        recorder.report_unobserved(topic, f"{type(error).__name__}: {error}"[:300])
 
 
 def is_in() -> bool:
-    """Tell whether the hooks are installed."""
+    """Return whether the hooks are installed."""
     return _process["loaded"]
 
 
-def leave(how: str) -> None:
+def leave(exit_kind: str) -> None:
     """Undo everything in this process: it is as if we had never been there."""
     from . import recorder
 
@@ -126,8 +126,8 @@ def leave(how: str) -> None:
     sys.modules.pop(f"{__package__}.marking", None)
     overlay = sys.modules.get(f"{__package__}.overlay")
     if overlay is not None:
-        overlay.lift()
-    recorder.stop_everything(how)
+        overlay.revert()
+    recorder.stop_everything(exit_kind)
     _process["loaded"] = False
 
 
@@ -149,23 +149,23 @@ def _at_exit() -> None:
     finish("exit")
 
 
-def finish(how: str) -> None:
+def finish(exit_kind: str) -> None:
     """Write everything, and that this process ends: it is about to."""
     from . import recorder, stacks, unstepped
 
-    _told("unstepped", unstepped.finish)
+    _run_safely("unstepped", unstepped.finish)
     stacks.finish()
     files = sys.modules.get(f"{__package__}.hooks.files")
     if files is not None:
         files.finish()
     for name in ("overlay", "trial"):
-        others = sys.modules.get(f"{__package__}.{name}")
-        if others is not None:
-            others.finish()
+        module = sys.modules.get(f"{__package__}.{name}")
+        if module is not None:
+            module.finish()
     windows = sys.modules.get(f"{__package__}.windows")
     if windows is not None:
-        windows.leaving(how)
-    recorder.end(how)
+        windows.leaving(exit_kind)
+    recorder.end(exit_kind)
 
 
 def _watch_exit() -> None:
@@ -193,9 +193,9 @@ def _replace(name: str, make: Any) -> None:
 
     home = sys.modules.get(getattr(os, name).__module__)
     patching.replace(os, name, make)
-    ours = getattr(os, name)
+    replacement = getattr(os, name)
     if home is not None and home is not os:
-        patching.replace(home, name, lambda _original: ours)
+        patching.replace(home, name, lambda _original: replacement)
 
 
 def _before_fork() -> None:
@@ -211,5 +211,5 @@ def _after_fork() -> None:
 def _in_child() -> None:
     from . import recorder
 
-    lineage.forked()
-    recorder.forked()  # and with it those who asked for it
+    lineage.handle_fork()
+    recorder.handle_fork()  # and with it those who asked for it

@@ -9,24 +9,24 @@ import sys
 from typing import Any
 
 
-def own_asker() -> Any:
+def find_is_compiling() -> Any:
     """Return torch's own function that tells; ``None`` where it has none, or is not imported."""
     return getattr(sys.modules.get("torch.compiler"), "is_compiling", None)
 
 
-def asker() -> Any:
+def get_is_compiling() -> Any:
     """Return what tells, once torch has been imported: where nothing does, it says no."""
-    return own_asker() or _never
+    return find_is_compiling() or _never
 
 
-def later_asker(torch: Any) -> Any:
+def defer_is_compiling(torch: Any) -> Any:
     """Return a function that tells, while torch is still on its way: it asks when it is called."""
 
-    def asks() -> bool:
-        told = getattr(getattr(torch, "compiler", None), "is_compiling", None)
-        return told is not None and bool(told())
+    def is_compiling() -> bool:
+        ask = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+        return ask is not None and bool(ask())
 
-    return asks
+    return is_compiling
 
 
 def _never() -> bool:

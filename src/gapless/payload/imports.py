@@ -12,8 +12,8 @@ from typing import Any, Callable
 
 from . import tracebacks
 
-_wanted: dict[str, list[Callable[[Any], None]]] = {}
-_sought: dict[str, list[Callable[[], None]]] = {}
+_import_actions: dict[str, list[Callable[[Any], None]]] = {}
+_request_actions: dict[str, list[Callable[[], None]]] = {}
 _lent: dict[str, str] = {}  # files of modules that are there unless the user has them
 _busy: set[str] = set()
 failed: list[
@@ -25,12 +25,12 @@ class _Finder:
     """Notices that a module is looked for."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name in _sought:
-            for action in _sought.pop(name):
+        if name in _request_actions:
+            for action in _request_actions.pop(name):
                 attempt(name, action)
         if name in _lent and path is None:
             return _ask_others(self, name, path, target) or _spec_of(name)
-        if name not in _wanted or name in _busy:
+        if name not in _import_actions or name in _busy:
             return None
         _busy.add(name)
         try:
@@ -48,19 +48,19 @@ _finder = _Finder()
 def when_imported(name: str, action: Callable[[Any], None]) -> None:
     """Call ``action(module)`` once module ``name`` is imported: at once if it is already."""
     module = sys.modules.get(name)
-    if module is not None and name not in _wanted:
+    if module is not None and name not in _import_actions:
         attempt(name, action, module)
         return
-    _wanted.setdefault(name, []).append(action)
+    _import_actions.setdefault(name, []).append(action)
     _watch()
 
 
-def when_sought(name: str, action: Callable[[], None]) -> None:
+def when_requested(name: str, action: Callable[[], None]) -> None:
     """Call ``action()`` when module ``name`` is first looked for: at once if it is imported."""
     if name in sys.modules:
         attempt(name, action)
         return
-    _sought.setdefault(name, []).append(action)
+    _request_actions.setdefault(name, []).append(action)
     _watch()
 
 
@@ -83,8 +83,8 @@ def find(name: str, path: Any, target: Any) -> Any:
 
 def forget_all() -> None:
     """Want nothing any more, and leave ``sys.meta_path``."""
-    _wanted.clear()
-    _sought.clear()
+    _import_actions.clear()
+    _request_actions.clear()
     _lent.clear()
     _leave()
 
@@ -100,9 +100,9 @@ def _leave() -> None:
 
 
 def _ask_others(finder: _Finder, name: str, path: Any, target: Any) -> Any:
-    for other in list(sys.meta_path):
-        find = getattr(other, "find_spec", None)
-        spec = None if find is None or other is finder else find(name, path, target)
+    for candidate in list(sys.meta_path):
+        find = getattr(candidate, "find_spec", None)
+        spec = None if find is None or candidate is finder else find(name, path, target)
         if spec is not None:
             return spec
     return None
@@ -114,15 +114,15 @@ def _attach(name: str, loader: Any) -> None:
     original = loader.exec_module
 
     def exec_module(module: Any) -> None:
-        wanted = getattr(module, "__name__", None) == name
-        if wanted and vars(loader).get("exec_module") is exec_module:
+        is_target = getattr(module, "__name__", None) == name
+        if is_target and vars(loader).get("exec_module") is exec_module:
             del loader.exec_module
         try:
             original(module)
         except BaseException as error:
             tracebacks.strip(error)
             raise
-        if wanted:
+        if is_target:
             _fire(name, module)
 
     try:
@@ -132,9 +132,9 @@ def _attach(name: str, loader: Any) -> None:
 
 
 def _fire(name: str, module: Any) -> None:
-    for action in _wanted.pop(name, ()):
+    for action in _import_actions.pop(name, ()):
         attempt(name, action, module)
-    if not (_wanted or _sought or _lent):
+    if not (_import_actions or _request_actions or _lent):
         _leave()
 
 

@@ -9,7 +9,7 @@ stem: str | None = None  # name of this process's log, without its ending
 inherited: tuple[int, str] | None = None  # of a worker: loader, and the stem of its parent
 
 
-def forked() -> None:
+def handle_fork() -> None:
     """Take over in a forked child what the parent was about to do."""
     global creating, stem, inherited
     inherited = None if creating is None else (creating, stem or "rank0")
@@ -20,16 +20,16 @@ def watch_spawn(module: object) -> None:
     """Send the loader along with what a spawned child is told (fork server: its env is older)."""
     from .patching import around, replace
 
-    replace(module, "get_preparation_data", around("spawn", None, _tell))
-    replace(module, "prepare", around("spawn", _hear, None))
+    replace(module, "get_preparation_data", around("spawn", None, _send_loader))
+    replace(module, "prepare", around("spawn", _receive_loader, None))
 
 
-def _tell(_state: object, _args: tuple, result: dict | None, _raised: object) -> None:
+def _send_loader(_state: object, _args: tuple, result: dict | None, _raised: object) -> None:
     if creating is not None and result is not None:
         result[KEY] = (creating, stem or "rank0")
 
 
-def _hear(args: tuple, kwargs: dict) -> None:
+def _receive_loader(args: tuple, kwargs: dict) -> None:
     global inherited
     data = args[0] if args else kwargs.get("data", {})
     inherited = data.get(KEY)

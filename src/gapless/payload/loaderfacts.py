@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 # What ``return len(self.paths) // 2`` is made of in some version of Python: it changes nothing.
-_CALM = {
+_PURE_OPCODES = {
     "BINARY_ADD",
     "BINARY_FLOOR_DIVIDE",
     "BINARY_MULTIPLY",
@@ -34,7 +34,7 @@ _CALM = {
     "RETURN_CONST",
     "RETURN_VALUE",
 }
-_AT_RANDOM = {"RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler"}
+_RANDOM_SAMPLERS = {"RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler"}
 _SIMPLE = frozenset((int, list, tuple, dict, str, bytes, range, set, frozenset))
 
 
@@ -51,43 +51,43 @@ _SETTINGS = (
 
 
 def values(loader: Any) -> dict[str, Any]:
-    """Give the values of a FACT of a loader."""
+    """Return the values of a FACT of a loader."""
     dataset = loader.dataset
-    found = {name: getattr(loader, name, None) for name in _SETTINGS}
-    if found["batch_size"] is None and loader.batch_sampler is not None:
-        found["batch_size"] = _plain(_own(loader.batch_sampler).get("batch_size"))
-    found.update(
+    facts = {name: getattr(loader, name, None) for name in _SETTINGS}
+    if facts["batch_size"] is None and loader.batch_sampler is not None:
+        facts["batch_size"] = _plain(_own_attributes(loader.batch_sampler).get("batch_size"))
+    facts.update(
         shuffle=_shuffles(loader),
-        dataset=named(type(dataset)),
+        dataset=qualified_name(type(dataset)),
         iterable=loader._dataset_kind != 0,
         length=_length(dataset),
-        collate=named(loader.collate_fn),
-        sampler=named(type(loader.sampler)),
+        collate=qualified_name(loader.collate_fn),
+        sampler=qualified_name(type(loader.sampler)),
         start_method=_start_method(loader),
     )
-    return found
+    return facts
 
 
 def of_stand_in(loader: Any) -> dict[str, Any]:
-    """Give the same of what torch's iterators were given in place of a DataLoader.
+    """Return the same of what torch's iterators were given in place of a DataLoader.
 
     It has what they ask for, and not all that a DataLoader has.
     """
-    found = {name: _setting(loader, name) for name in _SETTINGS}
-    found.update(
-        dataset=named(type(loader.dataset)),
+    facts = {name: _setting(loader, name) for name in _SETTINGS}
+    facts.update(
+        dataset=qualified_name(type(loader.dataset)),
         iterable=loader._dataset_kind != 0,
         length=_length(loader.dataset),
-        collate=named(loader.collate_fn),
+        collate=qualified_name(loader.collate_fn),
         start_method=_start_method(loader),
-        stands_in=named(type(loader)),
+        stands_in=qualified_name(type(loader)),
     )
-    return found
+    return facts
 
 
 def _setting(loader: Any, name: str) -> Any:
-    """Give a plain value that a thing or its class holds; no property is asked."""
-    value = _own(loader).get(name)
+    """Return a plain value that a thing or its class holds; no property is asked."""
+    value = _own_attributes(loader).get(name)
     for kind in type(loader).__mro__ if value is None else ():
         value = vars(kind).get(name, value)
         if value is not None:
@@ -96,27 +96,27 @@ def _setting(loader: Any, name: str) -> Any:
 
 
 def _shuffles(loader: Any) -> bool:
-    """Tell whether the order is drawn: by a sampler of torch's, or one that is told to shuffle."""
+    """Return whether the order is drawn: by a sampler of torch's, or one that is told to shuffle."""
     batches = loader.batch_sampler
-    for sampler in (loader.sampler, _own(batches).get("sampler"), batches):
-        if _AT_RANDOM & {kind.__name__ for kind in type(sampler).__mro__}:
+    for sampler in (loader.sampler, _own_attributes(batches).get("sampler"), batches):
+        if _RANDOM_SAMPLERS & {kind.__name__ for kind in type(sampler).__mro__}:
             return True
-        if _own(sampler).get("shuffle") is True:  # DistributedSampler
+        if _own_attributes(sampler).get("shuffle") is True:  # DistributedSampler
             return True
     return False
 
 
-def _own(thing: Any) -> dict[str, Any]:
-    """Give what a thing holds itself; a list of batches may be a sampler, and holds nothing so."""
-    own = getattr(thing, "__dict__", None)
-    return own if type(own) is dict else {}
+def _own_attributes(holder: Any) -> dict[str, Any]:
+    """Return what a thing holds itself; a list of batches may be a sampler, and holds nothing so."""
+    attributes = getattr(holder, "__dict__", None)
+    return attributes if type(attributes) is dict else {}
 
 
-def named(thing: Any) -> str:
-    """Give the qualified name of a class or function."""
-    if not hasattr(thing, "__qualname__"):
-        thing = type(thing)
-    return f"{thing.__module__}.{thing.__qualname__}"
+def qualified_name(definition: Any) -> str:
+    """Return the qualified name of a class or function."""
+    if not hasattr(definition, "__qualname__"):
+        definition = type(definition)
+    return f"{definition.__module__}.{definition.__qualname__}"
 
 
 def _plain(value: Any) -> int | None:
@@ -124,15 +124,15 @@ def _plain(value: Any) -> int | None:
 
 
 def _length(dataset: Any) -> int | None:
-    """Give the length, if asking for it runs nothing but attribute look-ups; else None."""
+    """Return the length, if asking for it runs nothing but attribute look-ups; else None."""
     if isinstance(dataset, (list, tuple, range)):
         return len(dataset)
     code = getattr(getattr(type(dataset), "__len__", None), "__code__", None)
-    own = getattr(dataset, "__dict__", None)
-    if code is None or type(own) is not dict or not _CALM.issuperset(_operations(code)):
+    attributes = getattr(dataset, "__dict__", None)
+    if code is None or type(attributes) is not dict or not _PURE_OPCODES.issuperset(_operations(code)):
         return None
-    known = ("len", "size") if type(dataset).__module__ == "torch.utils.data.dataset" else ("len",)
-    if not all(name in known or _simple(own.get(name)) for name in code.co_names):
+    pure_names = ("len", "size") if type(dataset).__module__ == "torch.utils.data.dataset" else ("len",)
+    if not all(name in pure_names or _simple(attributes.get(name)) for name in code.co_names):
         return None
     return _plain(type(dataset).__len__(dataset))
 
@@ -151,7 +151,7 @@ def _start_method(loader: Any) -> str | None:
 
 
 def start_method(loader: Any) -> str:
-    """Give how workers of a loader are started, or would be if it had any."""
+    """Return how workers of a loader are started, or would be if it had any."""
     context = loader.multiprocessing_context or sys.modules.get("multiprocessing")
     find = getattr(context, "get_start_method", None)
     method = None if find is None else find(allow_none=True)  # without it, asking would fix it

@@ -7,10 +7,10 @@ from . import patching, recorder, stepping
 from .hooks import calls
 
 
-@patching.guarded("gapless.step")
+@patching.guard("gapless.step")
 def step() -> None:
     """Mark that a step ends here, and do what waits for that."""
     if not recorder.is_worker():
         site, now = calls.site(), recorder.now()
         recorder.mark(wire.USER_STEP, now, now, site)
-        stepping.ended(site, now)
+        stepping.note_user_step(site, now)

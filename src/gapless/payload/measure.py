@@ -25,15 +25,15 @@ except ImportError:  # pragma: no cover - not a Unix
 
 SCHEDSTAT = "/proc/thread-self/schedstat"
 IO = "/proc/thread-self/io"
-HIGH = 300  # file descriptors below are left to the user, who may count on their numbers
+MIN_DESCRIPTOR = 300  # file descriptors below are left to the user, who may count on their numbers
 ABSENT = -1
 TIGHT_NS = 50_000  # clocks and counters are read within this, or once more …
 TRIES = 4  # … so often
 
-missing: dict[str, str] = {}  # what is not told here, and why
+unobserved: dict[str, str] = {}  # what is not told here, and why
 
-_WHO = getattr(resource, "RUSAGE_THREAD", None)
-_own = threading.local()
+_RUSAGE_SCOPE = getattr(resource, "RUSAGE_THREAD", None)
+_local = threading.local()
 _generation = 0  # counts forks: the files of the parent's threads tell nothing of ours
 
 
@@ -68,35 +68,35 @@ class Gauge:
                 _close(number)
 
     def start(self) -> Reading:
-        """Give the counters before something: both clocks are read last."""
+        """Return the counters before something: both clocks are read last."""
         tries = TRIES
         while True:
             tries -= 1
             began = monotonic_ns()
             minor, major = _faults()
             run_queue = self._run_queue()
-            read, disk, told = self._bytes()
+            read, disk, own_bytes = self._bytes()
             cpu = thread_time_ns()
-            at = monotonic_ns()
-            if self._tight(at - began) or not tries:
-                return Reading(at, cpu, run_queue, minor, major, read, disk, told)
+            now_ns = monotonic_ns()
+            if self._tight(now_ns - began) or not tries:
+                return Reading(now_ns, cpu, run_queue, minor, major, read, disk, own_bytes)
 
     def stop(self) -> Reading:
-        """Give the counters after something: both clocks are read first."""
-        tries, again = TRIES, 0
+        """Return the counters after something: both clocks are read first."""
+        tries, extra_bytes = TRIES, 0
         while True:
             tries -= 1
-            at = monotonic_ns()
+            start_ns = monotonic_ns()
             cpu = thread_time_ns()
-            read, disk, told = self._bytes()
+            read, disk, own_bytes = self._bytes()
             run_queue = self._run_queue()
             minor, major = _faults()
-            if self._tight(monotonic_ns() - at) or not tries:
-                return Reading(at, cpu, run_queue, minor, major, read, disk, -again)
-            again += told + self._queue_bytes
+            if self._tight(monotonic_ns() - start_ns) or not tries:
+                return Reading(start_ns, cpu, run_queue, minor, major, read, disk, -extra_bytes)
+            extra_bytes += own_bytes + self._queue_bytes
 
     def _tight(self, took: int) -> bool:
-        """Tell whether nothing came between: the scheduler likes to at the end of such a call."""
+        """Return whether nothing came between: the scheduler likes to at the end of such a call."""
         usual = 3 * self._least  # where a call costs more: sandboxes
         self._least = min(self._least or took, took)
         return took < max(TIGHT_NS, usual)
@@ -107,14 +107,14 @@ class Gauge:
         try:
             text = pread(self.queue, 128, 0)
             self._queue_bytes = len(text)
-            _, waited, slices = text.split()
+            _, wait_ns, slices = text.split()
             if int(slices):
-                return int(waited)
+                return int(wait_ns)
             why = "the kernel does not count it"
         except (OSError, ValueError) as error:
             tracebacks.pass_on(error)
             why = repr(error)
-        missing["run queue"] = f"{SCHEDSTAT}: {why}"
+        unobserved["run queue"] = f"{SCHEDSTAT}: {why}"
         self.queue = -1  # not closed: the number may be another's by now
         return ABSENT
 
@@ -123,45 +123,45 @@ class Gauge:
             return ABSENT, ABSENT, 0
         try:
             text = pread(self._io, 512, 0)
-            parts = text.split(None, 10)
-            if parts[0] == b"rchar:" and parts[8] == b"read_bytes:":
-                return int(parts[1]), int(parts[9]), len(text)
+            fields = text.split(None, 10)
+            if fields[0] == b"rchar:" and fields[8] == b"read_bytes:":
+                return int(fields[1]), int(fields[9]), len(text)
             why = f"begins with {text[:40]!r}"
         except (OSError, ValueError, IndexError) as error:
             tracebacks.pass_on(error)
             why = repr(error)
-        missing["bytes"] = f"{IO}: {why}"
+        unobserved["bytes"] = f"{IO}: {why}"
         self._io = -1
         return ABSENT, ABSENT, 0
 
 
 def gauge() -> Gauge:
-    """Give the gauge of this thread, with files that are its own."""
+    """Return the gauge of this thread, with files that are its own."""
     try:
-        found: Gauge = _own.gauge
-        if found.generation == _generation:
-            return found
+        thread_gauge: Gauge = _local.gauge
+        if thread_gauge.generation == _generation:
+            return thread_gauge
     except AttributeError:
         pass
-    found = _own.gauge = Gauge()
-    return found
+    thread_gauge = _local.gauge = Gauge()
+    return thread_gauge
 
 
-def between(before: Reading, after: Reading) -> tuple[int, int, int, int, int, int]:
-    """Give cpu, run queue, minor and major faults, bytes read and bytes from disk of a stretch.
+def subtract_readings(before: Reading, after: Reading) -> tuple[int, int, int, int, int, int]:
+    """Return cpu, run queue, minor and major faults, bytes read and bytes from disk of a stretch.
 
     Sources: CLOCK_THREAD_CPUTIME_ID; second field of schedstat; getrusage(RUSAGE_THREAD); rchar
     and read_bytes of io, less what the readings themselves read.
     """
     return (
         after.cpu - before.cpu,
-        _less(after.run_queue, before.run_queue),
-        _less(after.minor_faults, before.minor_faults),
-        _less(after.major_faults, before.major_faults),
-        _less(after.bytes_read + after.own_bytes, before.bytes_read + before.own_bytes)
+        _subtract(after.run_queue, before.run_queue),
+        _subtract(after.minor_faults, before.minor_faults),
+        _subtract(after.major_faults, before.major_faults),
+        _subtract(after.bytes_read + after.own_bytes, before.bytes_read + before.own_bytes)
         if before.bytes_read >= 0
         else ABSENT,
-        _less(after.bytes_from_disk, before.bytes_from_disk),
+        _subtract(after.bytes_from_disk, before.bytes_from_disk),
     )
 
 
@@ -171,30 +171,30 @@ def forget() -> None:
     _generation += 1
 
 
-def _less(after: int, before: int) -> int:
+def _subtract(after: int, before: int) -> int:
     if after < 0 or before < 0:
         return ABSENT
     return max(0, after - before)
 
 
 def _faults() -> tuple[int, int]:
-    if _WHO is None:
-        missing["faults"] = "getrusage knows no threads here"
+    if _RUSAGE_SCOPE is None:
+        unobserved["faults"] = "getrusage knows no threads here"
         return ABSENT, ABSENT
-    usage = resource.getrusage(_WHO)
+    usage = resource.getrusage(_RUSAGE_SCOPE)
     return usage.ru_minflt, usage.ru_majflt
 
 
-def _open(path: str, what: str) -> int:
+def _open(path: str, counter: str) -> int:
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, HIGH)
+            return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, MIN_DESCRIPTOR)
         finally:
             os.close(number)
     except OSError as error:
         tracebacks.pass_on(error)
-        missing[what] = f"{path}: {error.strerror}"
+        unobserved[counter] = f"{path}: {error.strerror}"
         return -1
 
 

@@ -10,21 +10,21 @@ from . import imports, patching, sink
 _entries: dict[str, list[Any]] = {}  # what: [why, count, count that was told]
 
 
-def note(what: str, why: str, count: int = 1) -> None:
+def note(topic: str, why: str, count: int = 1) -> None:
     """Note that something could not be observed; the first reason is kept."""
-    _entries.setdefault(what, [why, 0, 0])[1] += count
+    _entries.setdefault(topic, [why, 0, 0])[1] += count
 
 
 def news() -> list[tuple[int, dict[str, Any]]]:
-    """Give what has to be told now; of the same (what, why) the highest count holds."""
+    """Return what has to be told now; of the same (what, why) the highest count holds."""
     _gather()
-    told = []
-    for what, entry in list(_entries.items()):
+    frames = []
+    for topic, entry in list(_entries.items()):
         why, count, before = entry
         if count >= 2 * before:
             entry[2] = count
-            told.append((wire.UNSEEN, {"what": what, "why": why, "count": count}))
-    return told
+            frames.append((wire.UNOBSERVED, {"what": topic, "why": why, "count": count}))
+    return frames
 
 
 def forget() -> None:
@@ -36,8 +36,8 @@ def forget() -> None:
 def _gather() -> None:
     for notes in (patching.notes, imports.failed):
         while notes:
-            what, why = notes.pop()
-            note(what, why if isinstance(why, str) else repr(why))
+            topic, why = notes.pop()
+            note(topic, why if isinstance(why, str) else repr(why))
     if sink.lost:
         note("records", f"not written: {sink.why_lost}", sink.lost)
         sink.lost = 0

@@ -34,12 +34,12 @@ class _Hook:
     def __init__(self, name: str) -> None:
         self.name, self.failures, self.on = name, 0, True
 
-    def call(self, part: Callable[..., Any] | None, *values: Any) -> Any:
+    def call(self, action: Callable[..., Any] | None, *values: Any) -> Any:
         """Call our part, if the hook is on; give None where it failed."""
-        if part is None or not self.on:
+        if action is None or not self.on:
             return None
         try:
-            return part(*values)
+            return action(*values)
         except BaseException as error:
             if self.failed(error):
                 raise
@@ -52,12 +52,12 @@ class _Hook:
             return True
         self.failures += 1
         self.on = self.failures < FAILURES
-        notes.append((self.name, _told(error)))
+        notes.append((self.name, _describe_error(error)))
         return False
 
 
-def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a decorator: what fails inside is written down as not observed, and None is given back.
+def guard(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator: what fails inside is written down as not observed, and None is given back.
 
     After three failures the function is not called any more.
     """
@@ -84,14 +84,14 @@ def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def hook(name: str) -> _Hook:
-    """Give the switch of what ``replace`` will set: off for good when everything is put back."""
-    made = _Hook(name)
-    _patches.append(made)
-    return made
+    """Return the switch of what ``replace`` will set: off for good when everything is put back."""
+    new_hook = _Hook(name)
+    _patches.append(new_hook)
+    return new_hook
 
 
 def around(name: str, before: Before, after: After) -> Callable[[Call], Call]:
-    """Give a make-function for ``replace``: something before the original, something after it.
+    """Return a make-function for ``replace``: something before the original, something after it.
 
     ``before(args, kwargs)`` gives a state; ``after(state, args, result, raised)`` gets it, or None
     where ``before`` failed. The original is called once whatever happens to ours, its result is
@@ -121,45 +121,45 @@ def around(name: str, before: Before, after: After) -> Callable[[Call], Call]:
 
 def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
     """Set ``owner.attribute`` to ``make(original)``, and remember what was there."""
-    own = vars(owner).get(attribute, _MISSING)
-    original = getattr(owner, attribute) if own is _MISSING else own
+    own_value = vars(owner).get(attribute, _MISSING)
+    original = getattr(owner, attribute) if own_value is _MISSING else own_value
     kind = type(original) if isinstance(original, (staticmethod, classmethod)) else None
-    ours = make(original) if kind is None else kind(make(original.__func__))
-    _sign(original, ours)
-    scripting.stand_in(original, ours)
-    setattr(owner, attribute, ours)
-    _replaced.append((owner, attribute, own, ours))
+    replacement = make(original) if kind is None else kind(make(original.__func__))
+    _sign(original, replacement)
+    scripting.stand_in(original, replacement)
+    setattr(owner, attribute, replacement)
+    _replaced.append((owner, attribute, own_value, replacement))
 
 
-def _sign(original: Any, ours: Any) -> None:
-    """Give ours the signature of the original: ``inspect.getfullargspec`` asks no further."""
+def _sign(original: Any, replacement: Any) -> None:
+    """Return ours the signature of the original: ``inspect.getfullargspec`` asks no further."""
     inspect = sys.modules.get("inspect")
-    if inspect is None or type(ours) is not types.FunctionType or ours is original:
+    if inspect is None or type(replacement) is not types.FunctionType or replacement is original:
         return
     with contextlib.suppress(TypeError, ValueError, NameError, AttributeError):  # not told in C
-        ours.__signature__ = inspect.signature(original)
+        replacement.__signature__ = inspect.signature(original)
 
 
 def is_replaced(owner: Any, attribute: str) -> bool:
-    """Tell whether ``replace`` has been here."""
-    return any(one[0] is owner and one[1] == attribute for one in _replaced)
+    """Return whether ``replace`` has been here."""
+    return any(entry[0] is owner and entry[1] == attribute for entry in _replaced)
 
 
-def hand_on(attribute: str, ours: Any, own: Any) -> None:
+def hand_on(attribute: str, replacement: Any, previous: Any) -> None:
     """Put ``own`` back in the end where ``ours`` was replaced: it is taken off from below."""
-    for at, (owner, name, before, now) in enumerate(_replaced):
-        if before is ours and name == attribute:
-            _replaced[at] = (owner, name, own, now)
+    for index, (owner, name, before, now) in enumerate(_replaced):
+        if before is replacement and name == attribute:
+            _replaced[index] = (owner, name, previous, now)
 
 
 def put_back(owner: Any, attribute: str) -> None:
     """Undo one ``replace``, unless somebody has replaced ours since."""
-    for at in range(len(_replaced) - 1, -1, -1):
-        known, name, own, ours = _replaced[at]
-        if known is owner and name == attribute and vars(owner).get(name, _MISSING) is ours:
-            del _replaced[at]
-            _set(owner, name, own)
-            scripting.forget(ours)
+    for index in range(len(_replaced) - 1, -1, -1):
+        replaced_owner, name, own_value, replacement = _replaced[index]
+        if replaced_owner is owner and name == attribute and vars(owner).get(name, _MISSING) is replacement:
+            del _replaced[index]
+            _set(owner, name, own_value)
+            scripting.forget(replacement)
             return
 
 
@@ -169,18 +169,18 @@ def restore_all() -> None:
         hook.on = False
     _patches.clear()
     while _replaced:
-        owner, attribute, own, ours = _replaced.pop()
-        if vars(owner).get(attribute, _MISSING) is not ours:
+        owner, attribute, own_value, replacement = _replaced.pop()
+        if vars(owner).get(attribute, _MISSING) is not replacement:
             continue
-        _set(owner, attribute, own)
-        scripting.forget(ours)
+        _set(owner, attribute, own_value)
+        scripting.forget(replacement)
 
 
-def _set(owner: Any, attribute: str, own: Any) -> None:
-    if own is _MISSING:
+def _set(owner: Any, attribute: str, own_value: Any) -> None:
+    if own_value is _MISSING:
         delattr(owner, attribute)
     else:
-        setattr(owner, attribute, own)
+        setattr(owner, attribute, own_value)
 
 
 def resume() -> None:
@@ -189,7 +189,7 @@ def resume() -> None:
         hook.on, hook.failures = True, 0
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     try:
         return repr(error)[:300]
     except Exception:

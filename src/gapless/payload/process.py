@@ -15,7 +15,7 @@ _workers = 1  # that its loader has
 
 
 def worker() -> int | None:
-    """Give the number of this worker of a DataLoader; None: it is none."""
+    """Return the number of this worker of a DataLoader; None: it is none."""
     global _worker, _workers
     if not _worker[0]:
         module = sys.modules.get("torch.utils.data._utils.worker")
@@ -30,34 +30,34 @@ def worker() -> int | None:
 
 
 def workers() -> int | None:
-    """Give how many workers the loader of this worker has; None: it is none."""
+    """Return how many workers the loader of this worker has; None: it is none."""
     return None if worker() is None else _workers
 
 
-def forked() -> None:
+def handle_fork() -> None:
     """Look again: a child may be a worker."""
     global _worker
     _worker = (False, None)
 
 
 def stems() -> list[str]:
-    """Give names for this process's log, the preferred one first; the last one is nobody else's.
+    """Return names for this process's log, the preferred one first; the last one is nobody else's.
 
     A worker's tells its number and not its loader: of a loader that is made anew for each epoch,
     each worker goes on in the log of the one before.
     """
     number = worker()
     if number is None:
-        first = f"rank{rank()}"
+        stem = f"rank{rank()}"
     else:
         _, parent = lineage.inherited or (-1, f"rank{rank()}")
-        first = f"{parent}-worker{number}"
-    others = (f"{first}-{slot}" for slot in range(2, SLOTS + 1))
-    return [first, *others, f"{first}-pid{os.getpid()}"]
+        stem = f"{parent}-worker{number}"
+    fallbacks = (f"{stem}-{slot}" for slot in range(2, SLOTS + 1))
+    return [stem, *fallbacks, f"{stem}-pid{os.getpid()}"]
 
 
 def rank() -> int:
-    """Give the rank: torch.distributed's if it is initialised, else the environment's, or 0."""
+    """Return the rank: torch.distributed's if it is initialised, else the environment's, or 0."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and worker() is None:
         try:
@@ -69,7 +69,7 @@ def rank() -> int:
 
 
 def description() -> dict[str, Any]:
-    """Give the value of a PROCESS frame."""
+    """Return the value of a PROCESS frame."""
     number = worker()
     return {
         "pid": os.getpid(),
@@ -82,7 +82,7 @@ def description() -> dict[str, Any]:
         "loader": None if lineage.inherited is None else lineage.inherited[0],
         "argv": [*getattr(sys, "argv", [])],
         "executable": sys.executable,
-        "start_ns": _started(),
+        "start_ns": _read_start_ns(),
         "monotonic_ns": time.monotonic_ns(),
         "unix_ns": time.time_ns(),
         "versions": _versions(),
@@ -95,17 +95,17 @@ def _number(name: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _started() -> int | None:
-    """Give when the process started, on the monotonic clock: to 10 ms, as the kernel keeps it."""
+def _read_start_ns() -> int | None:
+    """Return when the process started, on the monotonic clock: to 10 ms, as the kernel keeps it."""
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
-        booted = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-        asleep = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+        since_boot_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        asleep_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
     except (OSError, ValueError, IndexError, AttributeError) as error:
         tracebacks.pass_on(error)
         return None
-    return min(booted - asleep, time.monotonic_ns())
+    return min(since_boot_ns - asleep_ns, time.monotonic_ns())
 
 
 def _versions() -> dict[str, str]:
@@ -114,9 +114,9 @@ def _versions() -> dict[str, str]:
     if torch is not None:
         versions["torch"] = str(getattr(torch, "__version__", None))
         cuda = getattr(getattr(torch, "version", None), "cuda", None)
-        compiled = getattr(getattr(torch._C, "_cudnn", None), "getCompileVersion", None)
+        cudnn_version = getattr(getattr(torch._C, "_cudnn", None), "getCompileVersion", None)
         if cuda:
             versions["cuda"] = str(cuda)
-        if compiled is not None:
-            versions["cudnn"] = ".".join(map(str, compiled()))
+        if cudnn_version is not None:
+            versions["cudnn"] = ".".join(map(str, cudnn_version()))
     return versions

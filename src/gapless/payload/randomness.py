@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MOST_THINGS = 200  # of a data set that are looked into
-MOST_ITEMS = 16  # of a list or dictionary of its
+MAX_OBJECTS = 200  # of a data set that are looked into
+MAX_ITEMS = 16  # of a list or dictionary of its
 PLAIN = frozenset((str, bytes, int, float, bool, complex, type(None), type, range, slice))
 
 
 def states(data: Any = None) -> list[Any]:
-    """Give the states of generators, the process's and those held by ``data``, to be compared."""
-    return [_torch(), _numpy(), _python(), *_held(data)]
+    """Return the states of generators, the process's and those held by ``data``, to be compared."""
+    return [_torch(), _numpy(), _python(), *_held_states(data)]
 
 
 def _torch() -> bytes | None:
@@ -43,7 +43,7 @@ def _numpy() -> Any:
 
 
 def _plain(state: Any) -> Any:
-    """Give a state of NumPy's as something that can be compared."""
+    """Return a state of NumPy's as something that can be compared."""
     if isinstance(state, dict):
         return [_plain(value) for value in state.values()]
     return state.tobytes() if hasattr(state, "tobytes") else state
@@ -54,50 +54,50 @@ def _python() -> Any:
     return None if random is None else random.getstate()
 
 
-def _held(data: Any) -> Iterator[Any]:
-    known = _readers()
-    for thing in _within(data):
-        read = known.get(type(thing))
+def _held_states(data: Any) -> Iterator[Any]:
+    readers = _readers()
+    for obj in _walk_objects(data):
+        read = readers.get(type(obj))
         if read is not None:
-            yield read(thing)
+            yield read(obj)
 
 
 def _readers() -> dict[type, Any]:
-    """Give how the state of each kind of generator is read; a GPU's is left: it would wait."""
-    found: dict[type, Any] = {}
+    """Return how the state of each kind of generator is read; a GPU's is left: it would wait."""
+    readers: dict[type, Any] = {}
     torch, numpy, random = (sys.modules.get(name) for name in ("torch", "numpy.random", "random"))
     if torch is not None:
-        found[torch.Generator] = lambda one: (
-            _state_of_torch(one) if one.device.type == "cpu" else None
+        readers[torch.Generator] = lambda generator: (
+            _state_of_torch(generator) if generator.device.type == "cpu" else None
         )
     if numpy is not None:
-        found[numpy.Generator] = lambda one: _plain(one.bit_generator.state)
-        found[numpy.RandomState] = lambda one: _plain(one.get_state(legacy=False))
+        readers[numpy.Generator] = lambda generator: _plain(generator.bit_generator.state)
+        readers[numpy.RandomState] = lambda generator: _plain(generator.get_state(legacy=False))
     if random is not None:
-        found[random.Random] = lambda one: one.getstate()
-    return found
+        readers[random.Random] = lambda generator: generator.getstate()
+    return readers
 
 
-def _within(data: Any) -> Iterator[Any]:
-    """Give what is found from ``data`` along attributes and items, nearest first; runs no code."""
-    waiting: deque[Any] = deque([data])
-    seen: set[int] = set()
-    while waiting and len(seen) < MOST_THINGS:
-        thing = waiting.popleft()
-        if type(thing) in PLAIN or id(thing) in seen:
+def _walk_objects(data: Any) -> Iterator[Any]:
+    """Return what is found from ``data`` along attributes and items, nearest first; runs no code."""
+    queue: deque[Any] = deque([data])
+    visited: set[int] = set()
+    while queue and len(visited) < MAX_OBJECTS:
+        obj = queue.popleft()
+        if type(obj) in PLAIN or id(obj) in visited:
             continue
-        seen.add(id(thing))
-        yield thing
-        waiting.extend(_parts(thing))
+        visited.add(id(obj))
+        yield obj
+        queue.extend(_members(obj))
 
 
-def _parts(thing: Any) -> Iterable[Any]:
-    if type(thing) in (list, tuple):
-        return islice(thing, MOST_ITEMS)
-    if type(thing) is dict:
-        return islice(list(thing.values()) if len(thing) <= MOST_ITEMS else (), MOST_ITEMS)
+def _members(obj: Any) -> Iterable[Any]:
+    if type(obj) in (list, tuple):
+        return islice(obj, MAX_ITEMS)
+    if type(obj) is dict:
+        return islice(list(obj.values()) if len(obj) <= MAX_ITEMS else (), MAX_ITEMS)
     try:
-        own = object.__getattribute__(thing, "__dict__")
+        attributes = object.__getattribute__(obj, "__dict__")
     except (AttributeError, TypeError):
         return ()
-    return list(islice(own.values(), 4 * MOST_ITEMS)) if type(own) is dict else ()
+    return list(islice(attributes.values(), 4 * MAX_ITEMS)) if type(attributes) is dict else ()

@@ -14,18 +14,18 @@ import sys
 from _thread import allocate_lock, get_ident
 from typing import Any, Callable
 
-from .stopwatch import READ, Standing, Stopwatch, invisible, running, timed
+from .stopwatch import READ, FunctionProxy, Stopwatch, invisible, running, time_function
 
 NATIVE = io.open
 _lock = allocate_lock()
 _swapped: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is ours
 
-_made: dict[int, tuple[Any, Any]] = {}  # by id of a function: itself and what stands for it
-MOST_MADE = 16
+_proxies: dict[int, tuple[Any, Any]] = {}  # by id of a function: itself and what stands for it
+MAX_PROXIES = 16
 SIMPLE = 2  # a path and a mode, nothing else
 
 
-def opened(path: Any, mode: Any) -> None:
+def note_open(path: Any, mode: Any) -> None:
     """Be told of each file that a fetch opens."""
 
 
@@ -58,15 +58,15 @@ def _read(function: Callable[..., Any], *args: Any) -> Any:
         watch.enter(before)
 
 
-class _Open(Standing):
+class _TimedOpen(FunctionProxy):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         watch = running.get(get_ident()) if running else None
         before = -1 if watch is None else watch.enter(READ)
         try:
             if before < 0:
                 return self.__wrapped__(*args, **kwargs)
-            path, mode = _asked(*args, **kwargs)
-            opened(path, mode)
+            path, mode = _path_and_mode(*args, **kwargs)
+            note_open(path, mode)
             if mode == "rb" and len(args) + len(kwargs) == SIMPLE and self.__wrapped__ is NATIVE:
                 raw = FileIO(path if isinstance(path, int) else os.fspath(path), "rb")
                 return io.BufferedReader(raw, _buffer(raw))
@@ -79,15 +79,15 @@ class _Open(Standing):
                 watch.enter(before)  # type: ignore[union-attr]
 
 
-invisible(_Open.__call__)  # type: ignore[arg-type]
+invisible(_TimedOpen.__call__)  # type: ignore[arg-type]
 
 
-def _asked(file: Any = None, mode: Any = "r", *_: Any, **__: Any) -> tuple[Any, Any]:
+def _path_and_mode(file: Any = None, mode: Any = "r", *_: Any, **__: Any) -> tuple[Any, Any]:
     return file, mode
 
 
 def _buffer(raw: Any) -> int:
-    """Give the size of the buffer that ``open`` itself would take."""
+    """Return the size of the buffer that ``open`` itself would take."""
     size = raw._blksize
     if size <= 1:
         return io.DEFAULT_BUFFER_SIZE
@@ -122,30 +122,30 @@ def forget() -> None:
 
 def _swap() -> None:
     for owner, name in ((builtins, "open"), (io, "open"), (os, "read"), (os, "pread")):
-        there = getattr(owner, name, None)
-        if there is None:
+        original = getattr(owner, name, None)
+        if original is None:
             continue
-        if isinstance(there, Standing):  # ours, from when somebody replaced it and put it back
-            there = there.__wrapped__
-        ours = _ours(there, name)
-        _swapped.append((owner, name, there, ours))
-        setattr(owner, name, ours)
+        if isinstance(original, FunctionProxy):  # ours, from when somebody replaced it and put it back
+            original = original.__wrapped__
+        proxy = _find_proxy(original, name)
+        _swapped.append((owner, name, original, proxy))
+        setattr(owner, name, proxy)
 
 
-def _ours(there: Any, name: str) -> Any:
-    known = _made.get(id(there))
-    if known is None or known[0] is not there:
-        if len(_made) > MOST_MADE:  # somebody puts another one there all the time
-            _made.clear()
-        known = _made[id(there)] = there, _Open(there) if name == "open" else timed(there, READ)
-    return known[1]
+def _find_proxy(original: Any, name: str) -> Any:
+    pair = _proxies.get(id(original))
+    if pair is None or pair[0] is not original:
+        if len(_proxies) > MAX_PROXIES:  # somebody puts another one there all the time
+            _proxies.clear()
+        pair = _proxies[id(original)] = original, _TimedOpen(original) if name == "open" else time_function(original, READ)
+    return pair[1]
 
 
 def _put_back() -> None:
     while _swapped:
-        owner, name, there, ours = _swapped.pop()
-        if getattr(owner, name, None) is ours:  # else somebody has replaced it meanwhile
-            setattr(owner, name, there)
+        owner, name, original, proxy = _swapped.pop()
+        if getattr(owner, name, None) is proxy:  # else somebody has replaced it meanwhile
+            setattr(owner, name, original)
 
 
 if hasattr(os, "register_at_fork"):

@@ -18,15 +18,15 @@ from . import identities, lineage, missing, patching, process, sink, thinning, t
 
 EVERY_NS = 100_000_000  # a flush is due when the last one is older
 FIRST_EDGES = 64  # after all of which there is a seldom look
-MANY = (64 << 10) // wire.MARK.size  # or when so many marks wait
-MOST = 1 << 17  # marks that wait in a process that never flushes; the oldest go
+MAX_UNFLUSHED_MARKS = (64 << 10) // wire.MARK.size  # or when so many marks wait
+MAX_WAITING = 1 << 17  # marks that wait in a process that never flushes; the oldest go
 ACTIVE = frozenset((wire.STEP, wire.NEXT, wire.ITER, wire.BACKWARD, wire.FORWARD, wire.USER_STEP))
 
 now = time.monotonic_ns
 
-_marks: deque[tuple[int, int, int, int, int, int, int]] = deque(maxlen=MOST)
-_batches: deque[tuple] = deque(maxlen=MOST)
-_texts: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MOST)
+_marks: deque[tuple[int, int, int, int, int, int, int]] = deque(maxlen=MAX_WAITING)
+_batches: deque[tuple] = deque(maxlen=MAX_WAITING)
+_texts: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MAX_WAITING)
 _local = _thread._local()
 _flushing = _thread.allocate_lock()
 _edges: list[tuple[Any, Callable[[int, int, int], None]]] = []  # (its guard, it)
@@ -63,45 +63,45 @@ def batch(values: tuple) -> None:
         flush_when_due()
 
 
-def fact(noun: str, thing: object, values: dict[str, Any], place: tuple | None = None) -> int:
-    """Give the id of ``thing`` among those of its noun, and write what is known of it.
+def fact(noun: str, entity: object, values: dict[str, Any], location: tuple | None = None) -> int:
+    """Return the id of ``thing`` among those of its noun, and write what is known of it.
 
     It is written once, and again when ``values`` have changed. ``place``: where the user made it.
     """
-    number, changed = identities.told(noun, thing, values, place)
+    number, changed = identities.register_entity(noun, entity, values, location)
     if changed:
         write(wire.FACT, identities.description(noun, number))
     return number
 
 
-def identify(noun: str, thing: object) -> int | None:
-    """Give the id of ``thing`` if it is known."""
-    return identities.find(noun, thing)
+def identify(noun: str, entity: object) -> int | None:
+    """Return the id of ``thing`` if it is known."""
+    return identities.find(noun, entity)
 
 
-def known(noun: str) -> bool:
-    """Tell whether any thing of this noun has been told of."""
-    return identities.known(noun)
+def has_any(noun: str) -> bool:
+    """Return whether any thing of this noun has been told of."""
+    return identities.has_any(noun)
 
 
-def alias(noun: str, thing: object, number: int) -> None:
+def alias(noun: str, entity: object, number: int) -> None:
     """Let ``thing`` (an iterator) go by the id of another (its loader)."""
-    identities.alias(noun, thing, number)
+    identities.alias(noun, entity, number)
 
 
-def site(place: tuple | None) -> int:
-    """Give the id of a line of the user's: (file, line, function); NOBODY for None."""
-    if place is None:
+def site(location: tuple | None) -> int:
+    """Return the id of a line of the user's: (file, line, function); NOBODY for None."""
+    if location is None:
         return wire.NOBODY
-    number, changed = identities.place(place)
+    number, changed = identities.register_line(location)
     if changed:
         write(wire.FACT, identities.description("site", number))
     return number
 
 
-def unseen(what: str, why: str) -> None:
+def report_unobserved(topic: str, why: str) -> None:
     """Write down, once, that something could not be observed, and count how often."""
-    missing.note(what, why)
+    missing.note(topic, why)
 
 
 def write(kind: int, value: dict[str, Any]) -> None:
@@ -110,7 +110,7 @@ def write(kind: int, value: dict[str, Any]) -> None:
 
 
 def options() -> dict[str, Any]:
-    """Give what the command line asked for (``GAPLESS_OPTIONS``)."""
+    """Return what the command line asked for (``GAPLESS_OPTIONS``)."""
     global _options
     if _options is None:
         try:
@@ -121,12 +121,12 @@ def options() -> dict[str, Any]:
 
 
 def is_worker() -> bool:
-    """Tell whether this process is a worker of a DataLoader."""
+    """Return whether this process is a worker of a DataLoader."""
     return process.worker() is not None
 
 
 def own_loader() -> int:
-    """Give the id, in the parent, of the loader that this worker belongs to; −1: unknown."""
+    """Return the id, in the parent, of the loader that this worker belongs to; −1: unknown."""
     return -1 if lineage.inherited is None else lineage.inherited[0]
 
 
@@ -136,24 +136,24 @@ def on_edge(action: Callable[[int, int, int], None], *, seldom: bool = False) ->
     ``step_number``: calls of the anchor before. ``seldom``: ten times a second after the first.
     """
     if not hasattr(action, "guarded"):
-        action = patching.guarded(f"edge: {action.__module__}")(action)
-    ours: Any = action
-    (_seldom if seldom else _edges).append((ours.guarded, ours.__wrapped__))
+        action = patching.guard(f"edge: {action.__module__}")(action)
+    guarded_action: Any = action
+    (_seldom if seldom else _edges).append((guarded_action.guarded, guarded_action.__wrapped__))
 
 
 def on_first(action: Callable[[], None]) -> None:
     """Call ``action()`` once, when this process is known to step or load (again in a child)."""
-    _firsts.append(patching.guarded(f"first: {action.__module__}")(action))
+    _firsts.append(patching.guard(f"first: {action.__module__}")(action))
 
 
 def on_stop(action: Callable[[], None]) -> None:
     """Call ``action()`` when the recorder leaves this process, to undo what a hook did."""
-    _stops.append(patching.guarded(f"stop: {action.__module__}")(action))
+    _stops.append(patching.guard(f"stop: {action.__module__}")(action))
 
 
 def on_child(action: Callable[[], None]) -> None:
     """Call ``action()`` in each forked child, to forget what is the parent's."""
-    _children.append(patching.guarded(f"child: {action.__module__}")(action))
+    _children.append(patching.guard(f"child: {action.__module__}")(action))
 
 
 def edge(number: int, start: int, end: int) -> None:
@@ -172,13 +172,13 @@ def edge(number: int, start: int, end: int) -> None:
 
 
 def stepping_thread() -> tuple[int | None, int | None]:
-    """Give ``threading``'s ident of the thread that steps and its native one, if it is known."""
+    """Return ``threading``'s ident of the thread that steps and its native one, if it is known."""
     return _state["ident"], _state["thread"]
 
 
-def flush_when_due(at: int | None = None) -> None:
+def flush_when_due(now_ns: int | None = None) -> None:
     """Flush if the last flush is 0.1 s old or 64 KiB wait (``at``: what time it is, if known)."""
-    if (at or now()) - _state["flushed"] >= EVERY_NS or len(_marks) >= MANY:
+    if (now_ns or now()) - _state["flushed"] >= EVERY_NS or len(_marks) >= MAX_UNFLUSHED_MARKS:
         flush()
 
 
@@ -192,12 +192,12 @@ def flush(*, last: bool = False) -> None:
     try:
         start = time.monotonic_ns()
         _state["flushed"] = start
-        if _flushed(last):
+        if _write_waiting(last):
             mark(wire.OBSERVER, start, time.monotonic_ns(), value=wire.OBSERVER_FLUSH)
     except Exception as error:
         if tracebacks.from_a_signal_handler(error):
             raise
-        unseen("records", repr(error))
+        report_unobserved("records", repr(error))
     finally:
         _flushing.release()
 
@@ -220,40 +220,40 @@ def begin() -> bool:
     return True
 
 
-def end(how: str) -> None:
+def end(exit_kind: str) -> None:
     """Write everything and that the process ended in good order; nothing is written after it."""
     if _state["ended"]:
         return
     flush(last=True)
     _state["ended"] = True
     if _state["started"] and sink.is_open():
-        sink.append([wire.text_frame(wire.END, {"ns": now(), "how": how})])
+        sink.append([wire.text_frame(wire.END, {"ns": now(), "how": exit_kind})])
     sink.close()
 
 
-def stop_everything(how: str) -> None:
+def stop_everything(exit_kind: str) -> None:
     """Undo every hook, put everything back and end."""
     for action in reversed(_stops):
         action()
-    end(how)
+    end(exit_kind)
     patching.restore_all()
-    for waiting in (_edges, _seldom, _firsts, _stops, _children, _marks, _batches, _texts):
-        waiting.clear()
+    for queue in (_edges, _seldom, _firsts, _stops, _children, _marks, _batches, _texts):
+        queue.clear()
     missing.forget()
 
 
-def forked() -> None:
+def handle_fork() -> None:
     """Begin anew in a forked child: empty buffers, another log."""
     global _flushing, _local
     _flushing, _local = _thread.allocate_lock(), _thread._local()
-    for waiting in (_marks, _batches, _texts):
-        waiting.clear()
+    for queue in (_marks, _batches, _texts):
+        queue.clear()
     missing.forget()
     _state.update(started=False, flushed=0, thread=-1, ident=None)
     sink.forget()
     thinning.forget()
-    identities.forked()
-    process.forked()
+    identities.handle_fork()
+    process.handle_fork()
     for action in _children:
         action()
 
@@ -264,30 +264,30 @@ def resume() -> None:
     _options = None
     patching.resume()
     _state.update(started=False, ended=False, flushed=0, thread=-1, ident=None)
-    identities.forked()
+    identities.handle_fork()
 
 
-def _flushed(last: bool) -> bool:  # noqa: FBT001
-    if not (_state["started"] or _batches or any(one[0] in ACTIVE for one in list(_marks))):
+def _write_waiting(last: bool) -> bool:  # noqa: FBT001
+    if not (_state["started"] or _batches or any(record[0] in ACTIVE for record in list(_marks))):
         return False
     if not begin():
         _drop()
         return False
-    texts: list[tuple[int, dict[str, Any]]] = [*missing.news(), *_taken(_texts)]
-    marks, batches = _taken(_marks), _taken(_batches)
+    texts: list[tuple[int, dict[str, Any]]] = [*missing.news(), *_take_all(_texts)]
+    marks, batches = _take_all(_marks), _take_all(_batches)
     main = _state["thread"]
     if main != -1:
-        other = wire.NOT_MAIN
-        marks = [one if one[3] == main else (one[0], one[1] | other, *one[2:]) for one in marks]
-    told = [wire.text_frame(kind, value) for kind, value in texts]
-    frames = thinning.frames(told, marks, batches, now(), last=last)
+        flag = wire.NOT_MAIN
+        marks = [row if row[3] == main else (row[0], row[1] | flag, *row[2:]) for row in marks]
+    text_frames = [wire.text_frame(kind, value) for kind, value in texts]
+    frames = thinning.frames(text_frames, marks, batches, now(), last=last)
     went = sink.append(frames) if frames else 0
     _texts.extendleft(reversed(texts[went:]))  # what is true still is so when there is room again
     return bool(went or marks or batches)
 
 
-def _taken(waiting: deque[Any]) -> list[Any]:
-    return [waiting.popleft() for _ in range(len(waiting))]
+def _take_all(queue: deque[Any]) -> list[Any]:
+    return [queue.popleft() for _ in range(len(queue))]
 
 
 def _drop() -> None:

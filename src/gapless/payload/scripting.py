@@ -13,29 +13,29 @@ _BUILTINS = "torch.jit._builtins"
 _ours: list[Any] = []  # that are named
 
 
-def stand_in(original: Any, ours: Any) -> None:
+def stand_in(original: Any, replacement: Any) -> None:
     """Name ours as what the original is named, if it is."""
     operators = _operators()
     name = next((name for function, name in operators if function is original), None)
-    if name is not None and ours is not original:
-        _ours.append(ours)
-        operators.append((ours, name))
+    if name is not None and replacement is not original:
+        _ours.append(replacement)
+        operators.append((replacement, name))
         if _table() is not None:
-            _table()[id(ours)] = name
+            _table()[id(replacement)] = name
 
 
-def forget(ours: Any) -> None:
+def forget(replacement: Any) -> None:
     """Name ours no more."""
-    if not any(function is ours for function in _ours):
+    if not any(function is replacement for function in _ours):
         return
-    _ours[:] = [function for function in _ours if function is not ours]
-    _operators()[:] = [pair for pair in _operators() if pair[0] is not ours]
+    _ours[:] = [function for function in _ours if function is not replacement]
+    _operators()[:] = [pair for pair in _operators() if pair[0] is not replacement]
     if _table() is not None:
-        _table().pop(id(ours), None)
+        _table().pop(id(replacement), None)
 
 
 def _operators() -> Any:
-    """Give what the table is made of when the first function is compiled."""
+    """Return what the table is made of when the first function is compiled."""
     return getattr(sys.modules.get(_BUILTINS), "_builtin_ops", [])
 
 

@@ -18,29 +18,29 @@ except ImportError:  # not a POSIX system
 from .. import wire
 from . import tracebacks
 
-HIGH = 300  # file descriptors below are left to the user, who may count on their numbers
+MIN_DESCRIPTOR = 300  # file descriptors below are left to the user, who may count on their numbers
 AGAIN_NS = 1_000_000_000  # after a log could not be opened
-LOOKED_AT = 100_000  # frames of a log, at most, to see whether it ends well
+MAX_CHECKED_FRAMES = 100_000  # frames of a log, at most, to see whether it ends well
 
 before = (0, 0)  # bytes that predecessors wrote into our log, and the ns in which they did
 lost = 0  # frames dropped since the last write that succeeded
 why_lost = ""
 _fd = -1
 _identity: tuple[int, int] = (-1, -1)
-_rest = b""  # of a frame that was cut by a full disk
+_unwritten = b""  # of a frame that was cut by a full disk
 _closed_until = 0
 
 
 def is_open() -> bool:
-    """Tell whether the log is open and still ours (the user may close every descriptor)."""
+    """Return whether the log is open and still ours (the user may close every descriptor)."""
     if _fd < 0:
         return False
     try:
-        found = os.fstat(_fd)
+        status = os.fstat(_fd)
     except OSError as error:
         tracebacks.pass_on(error)
         return False
-    return (found.st_dev, found.st_ino) == _identity
+    return (status.st_dev, status.st_ino) == _identity
 
 
 def claim(folder: str, stems: list[str]) -> str | None:
@@ -65,15 +65,15 @@ def claim(folder: str, stems: list[str]) -> str | None:
 
 def append(frames: list[bytes]) -> int:
     """Write whole frames, by one ``os.write``; give how many of them went."""
-    global _rest
-    data = b"".join([_rest, *frames])
+    global _unwritten
+    data = b"".join([_unwritten, *frames])
     try:
         written = os.write(_fd, data)
     except OSError as error:
         _note(len(frames), error)
         return 0
     if written == len(data):
-        _rest = b""
+        _unwritten = b""
         return len(frames)
     went = _cut(frames, written)
     _note(len(frames) - went, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
@@ -82,10 +82,10 @@ def append(frames: list[bytes]) -> int:
 
 def close() -> None:
     """Close the log; it is then anybody's who goes on in it."""
-    global _fd, _rest
+    global _fd, _unwritten
     if is_open():
         os.close(_fd)
-    _fd, _rest = -1, b""
+    _fd, _unwritten = -1, b""
 
 
 def forget() -> None:
@@ -104,37 +104,37 @@ def _note(count: int, error: OSError) -> None:
 
 def _cut(frames: list[bytes], written: int) -> int:
     """Count the frames that went, one of which may have gone in part: its rest goes next."""
-    global _rest
-    at = len(_rest)
-    if written < at:
-        _rest = _rest[written:]
+    global _unwritten
+    offset = len(_unwritten)
+    if written < offset:
+        _unwritten = _unwritten[written:]
         return 0
-    _rest = b""
-    for index, one in enumerate(frames):
-        if written < at + len(one):
-            _rest = one[written - at :] if written > at else b""
-            return index + bool(_rest)
-        at += len(one)
+    _unwritten = b""
+    for index, frame in enumerate(frames):
+        if written < offset + len(frame):
+            _unwritten = frame[written - offset :] if written > offset else b""
+            return index + bool(_unwritten)
+        offset += len(frame)
     return len(frames)
 
 
 def _open(path: str) -> bool:
-    global _fd, _identity, _rest, before
+    global _fd, _identity, _unwritten, before
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        found = os.fstat(descriptor)
-        if not _own(descriptor) or not _ends_well(descriptor, found.st_size):
+        status = os.fstat(descriptor)
+        if not _lock(descriptor) or not _ends_well(descriptor, status.st_size):
             return False
-        before = found.st_size, _age(descriptor)
-        _identity = (found.st_dev, found.st_ino)
-        _fd, _rest = _high(descriptor), b""
+        before = status.st_size, _age(descriptor)
+        _identity = (status.st_dev, status.st_ino)
+        _fd, _unwritten = _high(descriptor), b""
     finally:
         if _fd != descriptor:
             os.close(descriptor)
     return True
 
 
-def _own(descriptor: int) -> bool:
+def _lock(descriptor: int) -> bool:
     if fcntl is None:
         return True
     try:
@@ -151,37 +151,37 @@ def _high(descriptor: int) -> int:
     if fcntl is None:
         return descriptor
     try:
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, HIGH)
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, MIN_DESCRIPTOR)
     except OSError as error:
         tracebacks.pass_on(error)
         return descriptor  # so few are allowed
 
 
 def _ends_well(descriptor: int, size: int) -> bool:
-    """Tell whether a log is one frame after the other, to its end."""
+    """Return whether a log is one frame after the other, to its end."""
     if size == 0 or _has_end(os.pread(descriptor, 512, max(size - 512, 0))):
         return True
-    at = 0
-    for _ in range(LOOKED_AT):
-        head = os.pread(descriptor, wire.HEADER.size, at)
+    offset = 0
+    for _ in range(MAX_CHECKED_FRAMES):
+        head = os.pread(descriptor, wire.HEADER.size, offset)
         if len(head) < wire.HEADER.size or not head.startswith(wire.MAGIC):
             break
-        at += wire.HEADER.size + wire.HEADER.unpack(head)[3]
-    return at == size
+        offset += wire.HEADER.size + wire.HEADER.unpack(head)[3]
+    return offset == size
 
 
 def _has_end(tail: bytes) -> bool:
-    at = tail.rfind(wire.MAGIC + bytes([wire.END]))
-    if at < 0:
+    offset = tail.rfind(wire.MAGIC + bytes([wire.END]))
+    if offset < 0:
         return False
-    found, length = wire.frames(tail[at:])
-    return len(found) == 1 and at + length == len(tail)
+    frames, length = wire.frames(tail[offset:])
+    return len(frames) == 1 and offset + length == len(tail)
 
 
 def _age(descriptor: int) -> int:
-    """Give how long ago a log was begun, by its first frame, as far as that tells."""
-    first = wire.frames(os.pread(descriptor, 4096, 0))[0][:1]
-    for one in first:
-        begun = one.text().get("monotonic_ns") if one.kind == wire.PROCESS else None
-        return max(time.monotonic_ns() - begun, 0) if isinstance(begun, int) else 0
+    """Return how long ago a log was begun, by its first frame, as far as that tells."""
+    first_frames = wire.frames(os.pread(descriptor, 4096, 0))[0][:1]
+    for frame in first_frames:
+        start_ns = frame.text().get("monotonic_ns") if frame.kind == wire.PROCESS else None
+        return max(time.monotonic_ns() - start_ns, 0) if isinstance(start_ns, int) else 0
     return 0

@@ -24,15 +24,15 @@ from . import beside, blocked, patching, recorder, switching, thinning
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
 # points either way, 600 by 4. So the training thread is looked at more often at first.
-FIRST_LOOKS, MORE_OFTEN = 1000, 3.0
-TELL_NS = 5_000_000_000  # what was seen is told so long after the start, then ever more rarely
-LATER = 2  # after half of that again, and so on: who is killed then loses a third of the looks
+FIRST_LOOKS, EARLY_FACTOR = 1000, 3.0
+REPORT_NS = 5_000_000_000  # what was seen is told so long after the start, then ever more rarely
+SPACING = 2  # after half of that again, and so on: who is killed then loses a third of the looks
 RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
 DEPTH = 40  # frames of a stack, from the innermost
-MOST = 2000  # different stacks that are counted between two tellings
-MOST_CODES = 20_000
+MAX_STACKS = 2000  # different stacks that are counted between two tellings
+MAX_CODES = 20_000
 # Of them, the most frequent ones are told: a day must not take much of a disk.
-TOLD = {"training": 200, "worker": 40}
+MAX_REPORTED = {"training": 200, "worker": 40}
 PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
@@ -59,7 +59,7 @@ def install() -> None:
     """Begin when this process is known to step or load, end when the recorder leaves."""
     recorder.on_first(start)
     recorder.on_stop(stop)
-    recorder.on_child(forked)
+    recorder.on_child(handle_fork)
 
 
 def start() -> None:
@@ -71,7 +71,7 @@ def start() -> None:
     _state["role"] = "worker" if worker else "training"
     _state["ident"], _state["native"] = _thread.get_ident(), _thread.get_native_id()
     _state["began"] = _state["told"] = time.monotonic_ns()
-    _state["wait"] = TELL_NS
+    _state["wait"] = REPORT_NS
     _state["period"] = 1.0 / float(hz)
     _begin()
 
@@ -80,7 +80,7 @@ def stop() -> None:
     """End, and queue what was seen."""
     _end()
     _state["role"] = None
-    _tell(last=True)
+    _report(last=True)
 
 
 def finish() -> None:
@@ -89,7 +89,7 @@ def finish() -> None:
     if alarm is not None:
         alarm.release()
         switching.restore()
-    _tell(last=True)
+    _report(last=True)
 
 
 def pause() -> None:
@@ -103,7 +103,7 @@ def resume() -> None:
         _begin()
 
 
-def forked() -> None:
+def handle_fork() -> None:
     """Forget the parent's, in a forked child."""
     switching.restore()
     _counts.clear()
@@ -120,7 +120,7 @@ def _begin() -> None:
         _thread.start_new_thread(_watch, (alarm, _state["period"]))
     except RuntimeError as error:
         _state["alarm"] = _state["role"] = None
-        recorder.unseen("stacks", repr(error))
+        recorder.report_unobserved("stacks", repr(error))
 
 
 def _end() -> None:
@@ -145,12 +145,12 @@ def _watch(alarm: Any, period: float) -> None:
         while True:
             pause = _pause_s(period, looks)
             due = time.monotonic_ns() + int(1e9 * pause)
-            if _rings(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
+            if _wait_for_stop(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
                 return
-            switching.shorten()
+            switching.shorten_interval()
             try:
                 ran = _clock()
-                if _rings(alarm, due):
+                if _wait_for_stop(alarm, due):
                     return
             finally:
                 switching.restore()  # at once: else the GIL is soon taken from us
@@ -159,31 +159,31 @@ def _watch(alarm: Any, period: float) -> None:
             before = now
             looks += 1
             if now - _state["told"] > _state["wait"]:
-                since = (now - _state["began"]) // LATER
+                since = (now - _state["began"]) // SPACING
                 _state["wait"] = min(since, RAREST_NS.get(_state["role"], 0))
-                _tell()
+                _report()
     except Exception as error:
         patching.notes.append(("stacks", repr(error)))
 
 
 def _pause_s(period: float, looks: int) -> float:
-    """Give how long to wait for the next look, after so many."""
+    """Return how long to wait for the next look, after so many."""
     often = _state["role"] == "training" and looks < FIRST_LOOKS
-    return (period / MORE_OFTEN if often else period) * _jitter()
+    return (period / EARLY_FACTOR if often else period) * _jitter()
 
 
-def _rings(alarm: Any, at: int) -> Any:
+def _wait_for_stop(alarm: Any, until_ns: int) -> Any:
     """Wait until then; tell whether it is to end before."""
-    return alarm.acquire(timeout=max(0, at - time.monotonic_ns()) / 1e9)
+    return alarm.acquire(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
 
 
 def _jitter() -> float:
-    """Give a factor of 0.5 to 1.5: looks in step with the training would see the same again."""
+    """Return a factor of 0.5 to 1.5: looks in step with the training would see the same again."""
     _state["jitter"] = (_state["jitter"] * _STEP + _ADD) & _MASK
     return 0.5 + _state["jitter"] / _MASK
 
 
-def _look(passed: int, ran: int | None) -> None:
+def _look(elapsed_ns: int, ran: int | None) -> None:
     """Count the stack for the time that ``passed``; ``ran``: the thread's clock a moment before."""
     ident, native = recorder.stepping_thread()
     if ident is None:
@@ -195,29 +195,29 @@ def _look(passed: int, ran: int | None) -> None:
     if _state["role"] == "training":
         beside.look(frames, ident, native)
     del frames
-    at = top.f_lasti
+    instruction = top.f_lasti
     waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
-    if waits is not None and _has_moved(ident, top, at):
+    if waits is not None and _has_moved(ident, top, instruction):
         waits = None
     # A function that is just entered has done nothing yet.
-    entry = _entry(top.f_back if at <= ENTRY and top.f_back is not None else top)
+    entry = _entry(top.f_back if instruction <= ENTRY and top.f_back is not None else top)
     if entry is None:
         return
     entry[0] += 1
     if waits is None:
-        entry[1] += passed
+        entry[1] += elapsed_ns
     else:
-        entry[2] += passed
-        entry[3][waits] = entry[3].get(waits, 0) + passed
+        entry[2] += elapsed_ns
+        entry[3][waits] = entry[3].get(waits, 0) + elapsed_ns
 
 
-def _has_moved(ident: int, top: Any, at: int) -> bool:
-    """Tell whether a thread has gone on since it was looked at: we may have lost the GIL."""
-    return sys._current_frames().get(ident) is not top or top.f_lasti != at
+def _has_moved(ident: int, top: Any, instruction: int) -> bool:
+    """Return whether a thread has gone on since it was looked at: we may have lost the GIL."""
+    return sys._current_frames().get(ident) is not top or top.f_lasti != instruction
 
 
 def _clock() -> int | None:
-    """Give the processor time of the main thread; None where another one is looked at."""
+    """Return the processor time of the main thread; None where another one is looked at."""
     ident = recorder.stepping_thread()[0] or _state["ident"]
     threading = sys.modules.get("threading")
     # Of a thread that may have ended the clock must not be asked for: C would read freed memory.
@@ -230,9 +230,9 @@ def _clock() -> int | None:
 
 
 def _entry(frame: Any) -> list[Any] | None:
-    """Give what is counted of a stack; None where there are too many."""
+    """Return what is counted of a stack; None where there are too many."""
     stack: list[int] = []
-    if len(_codes) > MOST_CODES:  # made anew again and again
+    if len(_codes) > MAX_CODES:  # made anew again and again
         _counts.clear()
         _codes.clear()
     while frame is not None and len(stack) < 2 * DEPTH:
@@ -244,34 +244,34 @@ def _entry(frame: Any) -> list[Any] | None:
         frame = frame.f_back
     key = tuple(stack)
     entry = _counts.get(key)
-    if entry is None and key and len(_counts) < MOST:
+    if entry is None and key and len(_counts) < MAX_STACKS:
         entry = _counts[key] = [0, 0, 0, {}]
     return entry
 
 
-def _tell(*, last: bool = False) -> None:
+def _report(*, last: bool = False) -> None:
     _state["told"] = time.monotonic_ns()
     if not thinning.affords(last=last):
         return  # they are counted on
     stacks = []
     role = _state["role"] or ("worker" if recorder.is_worker() else "training")
-    counted = sorted(_counts.copy().items(), key=lambda one: (-sum(one[1][1:3]), -one[1][0]))
-    for key, (count, ran, off, kinds) in counted[: TOLD[role]]:
+    ranked = sorted(_counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0]))
+    for key, (count, ran_ns, off_ns, kinds) in ranked[: MAX_REPORTED[role]]:
         frames = [
             [code.co_filename, line, _name(code)]
             for number, line in zip(key[::2], key[1::2])
             if (code := _codes.get(number)) is not None
         ]
         if 2 * len(frames) == len(key):  # else the thread that looks has just forgotten some
-            stacks.append([count, frames, ran, off, kinds])
+            stacks.append([count, frames, ran_ns, off_ns, kinds])
     _counts.clear()
     if role == "training":
-        beside.tell()
+        beside.report_threads()
     if stacks:
-        told = {"thread": role, "stacks": stacks, "looks": sum(one[0] for _, one in counted)}
-        recorder.write(wire.STACKS, told)
+        report = {"thread": role, "stacks": stacks, "looks": sum(counts[0] for _, counts in ranked)}
+        recorder.write(wire.STACKS, report)
 
 
 def _name(code: Any) -> str:
-    """Give the name of a function, with its class where Python knows it (3.11)."""
+    """Return the name of a function, with its class where Python knows it (3.11)."""
     return getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")

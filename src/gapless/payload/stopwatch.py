@@ -23,7 +23,7 @@ INVISIBLE = PASSED_OVER
 
 running: dict[int, Stopwatch] = {}  # by thread: the fetches that are looked at in detail now
 
-Named = Optional[Callable[[Any, Any], None]]
+Observe = Optional[Callable[[Any, Any], None]]
 
 
 class Stopwatch:
@@ -37,49 +37,49 @@ class Stopwatch:
         self.wall = [0] * len(STAGES)
         self.cpu = [0] * len(STAGES)
 
-    def start(self, at: int, cpu: int) -> None:
+    def start(self, now_ns: int, cpu: int) -> None:
         """Begin at this reading of both clocks."""
-        self.since, self.since_cpu = at, cpu
+        self.since, self.since_cpu = now_ns, cpu
 
     def enter(self, stage: int) -> int:
         """Charge what passed to the stage so far, go over to another, and give the one before."""
         cpu = thread_time_ns()
-        at = monotonic_ns()
+        now_ns = monotonic_ns()
         before = self.stage
-        self.wall[before] += at - self.since
+        self.wall[before] += now_ns - self.since
         self.cpu[before] += cpu - self.since_cpu
-        self.since, self.since_cpu, self.stage = at, cpu, stage
+        self.since, self.since_cpu, self.stage = now_ns, cpu, stage
         self.switches += 1
         return before
 
-    def stop(self, at: int, cpu: int) -> None:
+    def stop(self, now_ns: int, cpu: int) -> None:
         """Charge what is left up to this reading of both clocks."""
-        self.wall[self.stage] += at - self.since
+        self.wall[self.stage] += now_ns - self.since
         self.cpu[self.stage] += cpu - self.since_cpu
-        self.since, self.since_cpu = at, cpu
+        self.since, self.since_cpu = now_ns, cpu
 
 
-def timed(original: Any, stage: int, *, weak: bool = False, named: Named = None) -> Any:
-    """Give what stands in for a function of a stage.
+def time_function(original: Any, stage: int, *, weak: bool = False, observe: Observe = None) -> Any:
+    """Return what stands in for a function of a stage.
 
     ``weak``: within augmentation it is part of that. ``named`` is told the arguments: a path.
     """
     ignored = 1 << stage | (1 << AUGMENT if weak else 0)
     if not hasattr(type(original), "__get__"):  # a C function: no method of a class that holds it
-        return _Called(original, (ignored, stage, named))
-    outer = _outer(running, get_ident, original, ignored, stage, named)
-    made = FunctionType(
+        return _TimedFunction(original, (ignored, stage, observe))
+    outer = _outer(running, get_ident, original, ignored, stage, observe)
+    proxy = FunctionType(
         outer.__code__,
         getattr(original, "__globals__", globals()),
         getattr(original, "__name__", "outer"),
         None,
         outer.__closure__,
     )
-    return functools.update_wrapper(made, original)
+    return functools.update_wrapper(proxy, original)
 
 
 def invisible(function: FunctionType) -> FunctionType:
-    """Give the function, with frames that ``warnings`` and ``logging`` pass over."""
+    """Return the function, with frames that ``warnings`` and ``logging`` pass over."""
     function.__code__ = function.__code__.replace(co_filename=INVISIBLE)
     return function
 
@@ -90,15 +90,15 @@ def _outer(  # what it closes over: it must need no globals of ours
     _original: Any,
     _ignored: int,
     _stage: int,
-    _named: Named,
+    _observe: Observe,
 ) -> FunctionType:
     def outer(*args: Any, **kwargs: Any) -> Any:
         _watch = _running.get(_ident()) if _running else None
         if _watch is None or _ignored >> _watch.stage & 1:
             _before = -1
         else:
-            if _named is not None:
-                _named(args, kwargs)
+            if _observe is not None:
+                _observe(args, kwargs)
             _before = _watch.enter(_stage)
         try:
             return _original(*args, **kwargs)
@@ -112,7 +112,7 @@ def _outer(  # what it closes over: it must need no globals of ours
     return invisible(outer)  # type: ignore[arg-type]
 
 
-class Standing:
+class FunctionProxy:
     """What stands in for a C function; like one, it does not become a method of a class."""
 
     def __init__(self, original: Any) -> None:
@@ -120,7 +120,7 @@ class Standing:
         self.__self__ = getattr(original, "__self__", None)
 
     def __getattr__(self, name: str) -> Any:
-        """Give what the function has."""
+        """Return what the function has."""
         if name == "__wrapped__":  # not made yet
             raise AttributeError(name)
         return getattr(self.__wrapped__, name)
@@ -134,19 +134,19 @@ class Standing:
         return self.__wrapped__.__qualname__
 
 
-class _Called(Standing):
-    def __init__(self, original: Any, how: tuple[int, int, Named]) -> None:
+class _TimedFunction(FunctionProxy):
+    def __init__(self, original: Any, settings: tuple[int, int, Observe]) -> None:
         super().__init__(original)
-        self._how = how
+        self._how = settings
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         watch = running.get(get_ident()) if running else None
         before = -1
         if watch is not None:
-            ignored, stage, named = self._how
+            ignored, stage, observe = self._how
             if not ignored >> watch.stage & 1:
-                if named is not None:
-                    named(args, kwargs)
+                if observe is not None:
+                    observe(args, kwargs)
                 before = watch.enter(stage)
         try:
             return self.__wrapped__(*args, **kwargs)
@@ -158,4 +158,4 @@ class _Called(Standing):
                 watch.enter(before)  # type: ignore[union-attr]
 
 
-invisible(_Called.__call__)  # type: ignore[arg-type]
+invisible(_TimedFunction.__call__)  # type: ignore[arg-type]

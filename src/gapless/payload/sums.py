@@ -14,8 +14,8 @@ from typing import Any
 from .. import wire
 from . import missing
 
-MOST = 64  # rows of a stretch; after that, subjects are not told apart
-DEEP = 512  # marks of a thread that one which contains them may still come for
+MAX_ROWS = 64  # rows of a stretch; after that, subjects are not told apart
+MAX_THREAD_MARKS = 512  # marks of a thread that one which contains them may still come for
 # What lies inside another is taken off it if it is of these: the others are no time of their own.
 CHARGED = frozenset(
     (
@@ -36,41 +36,41 @@ _STAGES = len(wire.BATCH_FIELDS) - 14
 _COUNT, _TOTAL, _LONGEST, _VALUE = range(4)
 
 
-class Thread:
+class MarkedThread:
     """The charged marks of a thread that are inside no other so far: (start, end, row)."""
 
     __slots__ = ("known", "marks")
 
-    def __init__(self, known: int) -> None:
-        self.known = known  # since when every mark of it is
+    def __init__(self, known_since: int) -> None:
+        self.known = known_since  # since when every mark of it is
         self.marks: list[tuple[int, int, list[int] | None]] = []
 
-    def place(self, start: int, end: int, row: list[int] | None, *, charged: bool) -> int:
-        """Give how many ns of charged marks lie inside; if it is charged itself, remember it."""
+    def insert(self, start: int, end: int, row: list[int] | None, *, charged: bool) -> int:
+        """Return how many ns of charged marks lie inside; if it is charged itself, remember it."""
         marks = self.marks
         if not marks or marks[-1][1] <= start < end:  # as most are
             if charged:
                 marks.append((start, end, row))
             return 0
-        last = len(marks)
-        while last and marks[last - 1][1] > end:
-            last -= 1
-        first = last
-        while first and marks[first - 1][0] >= start:
-            first -= 1
-        inside = sum(one[1] - one[0] for one in marks[first:last])
-        if charged and last < len(marks) and marks[last][0] <= start:  # told late, and inside
-            around = marks[last][2]
+        high = len(marks)
+        while high and marks[high - 1][1] > end:
+            high -= 1
+        low = high
+        while low and marks[low - 1][0] >= start:
+            low -= 1
+        inside = sum(mark[1] - mark[0] for mark in marks[low:high])
+        if charged and high < len(marks) and marks[high][0] <= start:  # told late, and inside
+            around = marks[high][2]
             if around is not None:
                 around[_TOTAL] -= end - start
         elif charged:
-            marks[first:last] = [(start, end, row)]
+            marks[low:high] = [(start, end, row)]
         return inside
 
     def trim(self) -> None:
         """Let go of those that hardly any other mark will come for."""
-        if len(self.marks) > DEEP:
-            del self.marks[:-DEEP]
+        if len(self.marks) > MAX_THREAD_MARKS:
+            del self.marks[:-MAX_THREAD_MARKS]
             self.known = max(self.known, self.marks[0][0])
 
 
@@ -81,35 +81,35 @@ class Stretch:
         self.start = self.end = start  # of the last mark before; −1: there is none
         self.begun = -1  # when the first record was added
         self._known = start
-        self._threads: dict[int, Thread] = {}
+        self._threads: dict[int, MarkedThread] = {}
         self._marks: dict[tuple[int, int, int, int], list[int]] = {}
         self._batches: dict[tuple[int, int], list[int]] = {}
 
     @property
     def size(self) -> int:
-        """Give how many bytes the rows take."""
+        """Return how many bytes the rows take."""
         return len(self._marks) * wire.MARK_SUM.size + len(self._batches) * wire.BATCH_SUM.size
 
-    def add(self, mark: tuple[int, ...], at: int, *, kept: bool = False) -> bool:
+    def add(self, mark: tuple[int, ...], now_ns: int, *, is_kept: bool = False) -> bool:
         """Add a mark and give True; False for one that is kept and only taken off those around it.
 
         So is what is told to be, and a mark that may contain some of before our time.
         """
         kind, flags, subject, number, start, end, _ = mark
         if self.begun < 0 or self.start < 0:
-            self._begin(start, at)
+            self._begin(start, now_ns)
         if kind in LOOSE:
-            return not kept and self._add_loose(mark)
+            return not is_kept and self._add_loose(mark)
         thread = self._threads.get(number) or self._thread(number)
-        kept = kept or start < thread.known
-        row = None if kept else self._row(kind, flags, subject, number)
-        own = end - start - thread.place(start, end, row, charged=kind in CHARGED)
+        is_kept = is_kept or start < thread.known
+        row = None if is_kept else self._row(kind, flags, subject, number)
+        own_ns = end - start - thread.insert(start, end, row, charged=kind in CHARGED)
         if end > self.end:  # noqa: PLR1730 - a tenth of the time of it all
             self.end = end
         if row is None:
             return False
         row[_COUNT] += 1
-        row[_TOTAL] += own
+        row[_TOTAL] += own_ns
         if end - start > row[_LONGEST]:  # noqa: PLR1730 - likewise
             row[_LONGEST] = end - start
         return True
@@ -126,16 +126,16 @@ class Stretch:
 
     def trim(self) -> None:
         """Let go of what is hardly needed any more."""
-        for one in self._threads.values():
-            one.trim()
+        for thread in self._threads.values():
+            thread.trim()
 
-    def add_batch(self, values: tuple[int, ...], at: int) -> None:
+    def add_batch(self, values: tuple[int, ...], now_ns: int) -> None:
         """Add a fetch: the values of ``wire.BATCH_FIELDS``."""
         if self.begun < 0:
-            self.begun = at
+            self.begun = now_ns
         loader, worker, _, samples, start, end = values[:6]
         key = (loader, worker)
-        if key not in self._batches and len(self._batches) >= MOST:
+        if key not in self._batches and len(self._batches) >= MAX_ROWS:
             key = (-1, worker)
         row = self._batches.get(key)
         if row is None:
@@ -158,39 +158,39 @@ class Stretch:
             row[15 + _STAGES] = _sum(row[15 + _STAGES], samples)
 
     def close(self) -> list[bytes]:
-        """Give the frames of the sums, and begin another stretch behind them."""
+        """Return the frames of the sums, and begin another stretch behind them."""
         span = self.start, self.end
         marks = [(*key, *span, *row) for key, row in self._marks.items()]
         batches = [(*key, *row) for key, row in self._batches.items()]
         self._marks, self._batches = {}, {}
         self.start, self.begun = self.end, -1
-        return [*packed(wire.MARK_SUMS, marks), *packed(wire.BATCH_SUMS, batches)]
+        return [*pack_records(wire.MARK_SUMS, marks), *pack_records(wire.BATCH_SUMS, batches)]
 
-    def _begin(self, start: int, at: int) -> None:
-        self.begun = at if self.begun < 0 else self.begun
+    def _begin(self, start: int, now_ns: int) -> None:
+        self.begun = now_ns if self.begun < 0 else self.begun
         if self.start < 0:
             self.start = self.end = self._known = start
 
-    def _thread(self, number: int) -> Thread:
-        if len(self._threads) >= MOST:  # a thread for each step, say
+    def _thread(self, number: int) -> MarkedThread:
+        if len(self._threads) >= MAX_ROWS:  # a thread for each step, say
             self._threads.clear()
             self._known = self.end
-        made = self._threads[number] = Thread(self._known)
-        return made
+        thread = self._threads[number] = MarkedThread(self._known)
+        return thread
 
     def _row(self, kind: int, flags: int, subject: int, thread: int) -> list[int]:
         key = (kind, flags, subject, thread)
         row = self._marks.get(key)
         if row is None:
-            if len(self._marks) >= MOST:
+            if len(self._marks) >= MAX_ROWS:
                 key = (kind, flags, wire.NOBODY, -1)
             value = 0 if kind == wire.DEVICE_STEP else -1
             row = self._marks.setdefault(key, [0, 0, 0, value])
         return row
 
 
-def packed(kind: int, records: list[Any]) -> list[bytes]:
-    """Give the frame of some records, none for no records; what is no record is left out."""
+def pack_records(kind: int, records: list[Any]) -> list[bytes]:
+    """Return the frame of some records, none for no records; what is no record is left out."""
     body = b"".join(map(_bytes, itertools.repeat(wire.RECORDS[kind]), records))
     return [wire.frame(kind, body)] if body else []
 

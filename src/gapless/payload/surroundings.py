@@ -19,7 +19,7 @@ _read: dict[str, Any] = {}  # once a process
 
 
 def values(torch: Any) -> dict[str, Any]:
-    """Give values of the FACT of noun "machine"; what is not known here is None."""
+    """Return values of the FACT of noun "machine"; what is not known here is None."""
     if not _read:
         _read.update(
             shm_bytes=_free("/dev/shm"),  # noqa: S108 - it is looked at, not written to
@@ -37,7 +37,7 @@ def values(torch: Any) -> dict[str, Any]:
 
 
 def _bf16(torch: Any) -> bool | None:
-    """Tell whether oneDNN takes products in bf16 here: it needs AVX-512; None: not known.
+    """Return whether oneDNN takes products in bf16 here: it needs AVX-512; None: not known.
 
     Where it does not, torch multiplies them by loops of its own.
     """
@@ -48,53 +48,53 @@ def _bf16(torch: Any) -> bool | None:
 
 
 def _device(torch: Any) -> dict[str, Any]:
-    """Give what the device in use is; nothing is asked where CUDA is not in use."""
+    """Return what the device in use is; nothing is asked where CUDA is not in use."""
     if not torch.cuda.is_initialized():
         return {}
-    found = torch.cuda.get_device_properties(torch.cuda.current_device())
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return {
-        "device": found.name,
-        "capability": [found.major, found.minor],
+        "device": properties.name,
+        "capability": [properties.major, properties.minor],
         "devices": torch.cuda.device_count(),
-        "device_bytes": found.total_memory,
-        "device_cpus": _near(found),
-        "device_uuid": str(getattr(found, "uuid", "")) or None,
+        "device_bytes": properties.total_memory,
+        "device_cpus": _near(properties),
+        "device_uuid": str(getattr(properties, "uuid", "")) or None,
         "driver": _driver(),
     }
 
 
 def _driver() -> str | None:
-    """Give the version of NVIDIA's driver, as the kernel's module tells it."""
-    told = _line("/sys/module/nvidia/version")
-    if told is None:
-        found = re.search(r"\b\d+(\.\d+)+\b", _line("/proc/driver/nvidia/version") or "")
-        told = found.group(0) if found else None
-    return told
+    """Return the version of NVIDIA's driver, as the kernel's module tells it."""
+    version = _line("/sys/module/nvidia/version")
+    if version is None:
+        match = re.search(r"\b\d+(\.\d+)+\b", _line("/proc/driver/nvidia/version") or "")
+        version = match.group(0) if match else None
+    return version
 
 
 def _model() -> str:
     """Name the processor, as the probe of machines does."""
     with tracebacks.suppress(OSError):
         with open("/proc/cpuinfo", errors="replace") as file:
-            found = re.search(r"^model name\s*:\s*(.*\S)", file.read(_HEAD), re.MULTILINE)
-        if found:
-            return found.group(1)
+            match = re.search(r"^model name\s*:\s*(.*\S)", file.read(_HEAD), re.MULTILINE)
+        if match:
+            return match.group(1)
     return os.uname().machine
 
 
 def _usable() -> int | None:
-    """Give how many processors this process may use: its affinity, and its group's quota."""
+    """Return how many processors this process may use: its affinity, and its group's quota."""
     with tracebacks.suppress(OSError, AttributeError):
-        many = len(os.sched_getaffinity(0))
+        n_cpus = len(os.sched_getaffinity(0))
         quota, _, interval = (_line(os.path.join(_CGROUP, "cpu.max")) or "").partition(" ")
         if quota.isdecimal() and interval.isdecimal():
-            many = min(many, max(1, round(int(quota) / int(interval))))
-        return many
+            n_cpus = min(n_cpus, max(1, round(int(quota) / int(interval))))
+        return n_cpus
     return None
 
 
 def _cores() -> int | None:
-    """Give how many cores this process may use: threads of one core share what computes."""
+    """Return how many cores this process may use: threads of one core share what computes."""
     with tracebacks.suppress(OSError, AttributeError):
         numbers = os.sched_getaffinity(0)
         cores = {_line(_SIBLINGS.format(number)) for number in numbers}
@@ -104,27 +104,27 @@ def _cores() -> int | None:
 
 
 def _near(device: Any) -> str | None:
-    """Give the processors near a device; torch tells its place since 2.8."""
-    place = [getattr(device, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
-    if None in place:
+    """Return the processors near a device; torch tells its place since 2.8."""
+    address = [getattr(device, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
+    if None in address:
         return None
-    domain, bus, slot = place
+    domain, bus, slot = address
     return _line(f"/sys/bus/pci/devices/{domain:04x}:{bus:02x}:{slot:02x}.0/local_cpulist")
 
 
 def _processors() -> str | None:
-    """Give the processors that this process may use, as the kernel lists them."""
+    """Return the processors that this process may use, as the kernel lists them."""
     with tracebacks.suppress(OSError):
         with open("/proc/self/status") as file:
-            found = re.search(r"^Cpus_allowed_list:\s+(\S+)", file.read(), re.MULTILINE)
-        return found.group(1) if found else None
+            match = re.search(r"^Cpus_allowed_list:\s+(\S+)", file.read(), re.MULTILINE)
+        return match.group(1) if match else None
     return None
 
 
 def _free(path: str) -> int | None:
     with tracebacks.suppress(OSError):
-        found = os.statvfs(path)
-        return found.f_bavail * found.f_frsize
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
     return None
 
 
@@ -138,15 +138,15 @@ def _memlock() -> int | None:
 
 
 def _memory() -> int | None:
-    """Give what the machine has available, or what is left of this process's share of it."""
+    """Return what the machine has available, or what is left of this process's share of it."""
     with tracebacks.suppress(OSError):
         with open("/proc/meminfo") as file:
-            found = re.search(r"^MemAvailable:\s+(\d+) kB", file.read(), re.MULTILINE)
-        free = [int(found.group(1)) << 10] if found else []
+            match = re.search(r"^MemAvailable:\s+(\d+) kB", file.read(), re.MULTILINE)
+        free = [int(match.group(1)) << 10] if match else []
         for limit, used in (*_LIMITS, *_OLD_LIMITS):
-            most, now = _number(limit), _number(used)
-            if most is not None and now is not None:
-                free.append(max(0, most - now))
+            limit_bytes, used_bytes = _number(limit), _number(used)
+            if limit_bytes is not None and used_bytes is not None:
+                free.append(max(0, limit_bytes - used_bytes))
         return min(free, default=None)
     return None
 
@@ -157,7 +157,7 @@ def _number(name: str) -> int | None:
 
 
 def _line(path: str) -> str | None:
-    """Give what stands in a file of one line; None: nothing, or there is no such file."""
+    """Return what stands in a file of one line; None: nothing, or there is no such file."""
     with tracebacks.suppress(OSError), open(path) as file:
         return file.read().strip() or None
     return None
@@ -165,5 +165,5 @@ def _line(path: str) -> str | None:
 
 def _nodes() -> int | None:
     with tracebacks.suppress(OSError):
-        return sum(bool(re.fullmatch(r"node\d+", one)) for one in os.listdir(_NODES)) or None
+        return sum(bool(re.fullmatch(r"node\d+", name)) for name in os.listdir(_NODES)) or None
     return None

@@ -19,7 +19,7 @@ PR_SET_TIMERSLACK = 29  # of Linux (prctl.h)
 _state: dict[str, Any] = {"user's": None, "held": False}
 
 
-def shorten() -> None:
+def shorten_interval() -> None:
     """Let a thread that asks for the GIL have it at the holder's next bytecode; not while held."""
     if not _state["held"]:
         _remember()

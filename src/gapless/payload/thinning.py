@@ -12,18 +12,18 @@ from operator import itemgetter
 from typing import Any
 
 from .. import wire
-from .sums import Stretch, packed
+from .sums import Stretch, pack_records
 
 # Bytes, and bytes a second: 42 MB a day for a training, 16 MB for all its workers together. What
 # follows from them, ``run.sqlite``, is half as large again; samples, windows and it stay below 200.
-FIRST, RATE = 16_000_000, 300
-FIRST_OF_WORKERS, RATE_OF_WORKERS = 6_000_000, 120
-LEAST_RATE = 8  # of one worker among many
-SAVED = 1_000_000  # may be saved up where the first amount is smaller
+FIRST_BYTES, BYTES_PER_S = 16_000_000, 300
+WORKERS_FIRST_BYTES, WORKERS_BYTES_PER_S = 6_000_000, 120
+MIN_BYTES_PER_S = 8  # of one worker among many
+MAX_SAVED_BYTES = 1_000_000  # may be saved up where the first amount is smaller
 PERIOD_NS = 50_000_000_000  # so often detail begins again
 STRETCH_NS = 5_000_000_000  # a sum is of at least so long; a kill loses the one that is under way
 SUMS_SHARE = 4  # sums take a part of the rate, and last longer where that is not enough
-HELD = 4_000_000  # bytes of records of our windows, beyond all room
+WINDOW_BYTES = 4_000_000  # bytes of records of our windows, beyond all room
 
 RARE = frozenset(
     (
@@ -50,10 +50,10 @@ Mark = Any  # of seven integers; tuple[int, ...] in words of 3.9
 class Thinning:
     """What a process has room for, and the sums of what it has not."""
 
-    def __init__(self, first: float, rate: float, now: int) -> None:
-        self.room = first
+    def __init__(self, first_bytes: float, rate: float, now: int) -> None:
+        self.room = first_bytes
         self.rate = rate  # bytes a second
-        self.most = max(first, SAVED)
+        self.most = max(first_bytes, MAX_SAVED_BYTES)
         self.filled = now
         self.shares = False  # it is one of several workers
         self.closed_until = 0
@@ -66,7 +66,7 @@ class Thinning:
     def frames(
         self, marks: list[Mark], batches: list[Any], now: int, *, last: bool = False
     ) -> list[bytes]:
-        """Give the frames to write for records, each of which is kept or in one sum.
+        """Return the frames to write for records, each of which is kept or in one sum.
 
         ``last``: nothing may wait any more.
         """
@@ -74,9 +74,9 @@ class Thinning:
         self.filled = now
         size = len(marks) * wire.MARK.size + len(batches) * wire.BATCH.size
         if self._hold(size) or self._fits(size, now):
-            written = self._kept(marks, batches)
+            written = self._keep_all(marks, batches)
         else:
-            written = self._summed(marks, batches, now)
+            written = self._sum_up(marks, batches, now)
             if self.stretch is not None and (last or self._is_long(self.stretch, now)):
                 written += self.stretch.close()
         self.spend(written)
@@ -87,7 +87,7 @@ class Thinning:
         self.room -= sum(map(len, frames))
 
     def _hold(self, size: int) -> bool:
-        """Tell whether detail is wanted whatever it takes."""
+        """Return whether detail is wanted whatever it takes."""
         if self.held <= 0:
             return False
         self.held = 0 if self.releasing else self.held - size
@@ -101,27 +101,27 @@ class Thinning:
         self.closed_until = (now // PERIOD_NS + 1) * PERIOD_NS
         return False
 
-    def _kept(self, marks: list[Mark], batches: list[Any]) -> list[bytes]:
+    def _keep_all(self, marks: list[Mark], batches: list[Any]) -> list[bytes]:
         written = [] if self.stretch is None else self.stretch.close()
         self.stretch = None
         self.before = marks or self.before
-        return [*written, *packed(wire.MARKS, marks), *packed(wire.BATCHES, batches)]
+        return [*written, *pack_records(wire.MARKS, marks), *pack_records(wire.BATCHES, batches)]
 
-    def _summed(self, marks: list[Mark], batches: list[Any], now: int) -> list[bytes]:
+    def _sum_up(self, marks: list[Mark], batches: list[Any], now: int) -> list[bytes]:
         if self.stretch is None:
             self.stretch = Stretch(max(map(_end, self.before), default=-1))
             self.before = []
-        stretch, written, kept = self.stretch, [], []
-        for one in sorted(marks, key=_end):  # collections are told late
-            rare = (one[0] in LOOKED_AT or one[1] & OVER > 0) and self._is_rare(one)
-            if rare and one[0] == wire.MODE:  # no sum is of both, training and evaluation
+        stretch, written, kept_marks = self.stretch, [], []
+        for record in sorted(marks, key=_end):  # collections are told late
+            rare = (record[0] in LOOKED_AT or record[1] & OVER > 0) and self._is_rare(record)
+            if rare and record[0] == wire.MODE:  # no sum is of both, training and evaluation
                 written += stretch.close()
-            if not stretch.add(one, now, kept=rare):
-                kept.append(one)
-        for one in batches:
-            stretch.add_batch(one, now)
+            if not stretch.add(record, now, is_kept=rare):
+                kept_marks.append(record)
+        for record in batches:
+            stretch.add_batch(record, now)
         stretch.trim()
-        return [*written, *packed(wire.MARKS, kept)]
+        return [*written, *pack_records(wire.MARKS, kept_marks)]
 
     def _is_long(self, stretch: Stretch, now: int) -> bool:
         worth = stretch.size * SUMS_SHARE * _S / self.rate
@@ -133,10 +133,10 @@ class Thinning:
             kind |= flags << 16
         elif kind == wire.OBSERVER:
             return mark[6] != wire.OBSERVER_FLUSH
-        left, at = self.rare.get(kind, (RARE_FIRST, mark[5]))
-        left = min(left + max(mark[5] - at, 0) / RARE_NS, RARE_FIRST)
-        self.rare[kind] = (left - (left >= 1), max(mark[5], at))
-        return left >= 1
+        n_left, since_ns = self.rare.get(kind, (RARE_FIRST, mark[5]))
+        n_left = min(n_left + max(mark[5] - since_ns, 0) / RARE_NS, RARE_FIRST)
+        self.rare[kind] = (n_left - (n_left >= 1), max(mark[5], since_ns))
+        return n_left >= 1
 
 
 _thinning: list[Thinning] = []  # of this process, once it writes
@@ -148,44 +148,44 @@ def begin(workers: int | None, now: int, allowance: float | None, before: tuple[
     ``allowance``: the first amount of a training, if another is wanted. ``before``: bytes that
     predecessors wrote into the log, and the ns in which they did; they count as this one's.
     """
-    first = FIRST if allowance is None else allowance
-    rate: float = RATE
+    first_bytes = FIRST_BYTES if allowance is None else allowance
+    rate: float = BYTES_PER_S
     if workers is not None:
-        first = first * FIRST_OF_WORKERS / FIRST / max(workers, 1)
-        rate = max(RATE_OF_WORKERS / max(workers, 1), LEAST_RATE)
-    made = Thinning(first, rate, now)
-    made.shares = workers is not None
-    made.room = min(first + before[1] * rate / _S - before[0], made.most)
-    _thinning[:] = [made]
+        first_bytes = first_bytes * WORKERS_FIRST_BYTES / FIRST_BYTES / max(workers, 1)
+        rate = max(WORKERS_BYTES_PER_S / max(workers, 1), MIN_BYTES_PER_S)
+    thinning = Thinning(first_bytes, rate, now)
+    thinning.shares = workers is not None
+    thinning.room = min(first_bytes + before[1] * rate / _S - before[0], thinning.most)
+    _thinning[:] = [thinning]
 
 
 def frames(
     texts: list[bytes], marks: list[Mark], batches: list[Any], now: int, *, last: bool = False
 ) -> list[bytes]:
-    """Give the frames to write: texts as they are, and what becomes of the records."""
+    """Return the frames to write: texts as they are, and what becomes of the records."""
     thinning = _thinning[0]
     thinning.spend(texts)
     return [*texts, *thinning.frames(marks, batches, now, last=last)]
 
 
 def affords(*, last: bool = False) -> bool:
-    """Tell whether there is room for what need not be told now: counts that go on meanwhile.
+    """Return whether there is room for what need not be told now: counts that go on meanwhile.
 
     At its end (``last``) a training tells them in any case; of workers there may be any number.
     """
-    return all(one.room > 0 or (last and not one.shares) for one in _thinning)
+    return all(thinning.room > 0 or (last and not thinning.shares) for thinning in _thinning)
 
 
 def hold() -> None:
     """Keep every record from now on: a window is open."""
-    for one in _thinning:
-        one.held, one.releasing = HELD, False
+    for thinning in _thinning:
+        thinning.held, thinning.releasing = WINDOW_BYTES, False
 
 
 def release() -> None:
     """Keep those that wait now, and then as many as there is room for."""
-    for one in _thinning:
-        one.releasing = True
+    for thinning in _thinning:
+        thinning.releasing = True
 
 
 def forget() -> None:

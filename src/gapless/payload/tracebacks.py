@@ -26,16 +26,16 @@ def strip(error: BaseException) -> None:
 
 
 def from_a_signal_handler(error: BaseException) -> bool:
-    """Tell whether a signal handler of the user's raised ``error`` while we were running."""
+    """Return whether a signal handler of the user's raised ``error`` while we were running."""
     signal = sys.modules.get("signal")
     if signal is None:
         return False
     codes = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    at: Any | None = error.__traceback__
-    while at is not None:
-        if at.tb_frame.f_code in codes or _got_interrupted_frame(at.tb_frame):
+    traceback: Any | None = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code in codes or _got_interrupted_frame(traceback.tb_frame):
             return True
-        at = at.tb_next
+        traceback = traceback.tb_next
     return False
 
 
@@ -55,7 +55,7 @@ def suppress(*kinds: type[BaseException]) -> Generator[None]:
 
 
 def _got_interrupted_frame(frame: Any) -> bool:
-    """Tell whether a frame was given its caller's: a handler that stands in a partial, or is gone.
+    """Return whether a frame was given its caller's: a handler that stands in a partial, or is gone.
 
     ``functools.partial`` hides it from ``getsignal``, and some set another one before they raise.
     """
@@ -63,10 +63,10 @@ def _got_interrupted_frame(frame: Any) -> bool:
     return caller is not None and any(value is caller for value in frame.f_locals.values())
 
 
-def _users(at: Any | None) -> Any | None:
-    while at is not None and at.tb_frame.f_code.co_filename.startswith((OURS, PASSED_OVER)):
-        at = at.tb_next
-    return at
+def _users(traceback: Any | None) -> Any | None:
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith((OURS, PASSED_OVER)):
+        traceback = traceback.tb_next
+    return traceback
 
 
 def _code(handler: Any) -> Any:

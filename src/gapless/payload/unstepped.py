@@ -25,8 +25,8 @@ RARER = 600  # the period is at least so small a part of the time since
 WRITE_NS = 5_000_000_000  # between two writes, and a tenth of the time since
 SHORT_NS = 1_000_000_000  # a process that ends so soon leaves nothing
 DEPTH = 24  # frames of the user's of a stack, from the innermost
-MOST = 500  # different stacks
-WRITTEN = 60  # of them
+MAX_STACKS = 500  # different stacks
+MAX_WRITTEN = 60  # of them
 PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 NOUNS = ("optimizer", "loader", "model")
 
@@ -47,7 +47,7 @@ def install() -> None:
     _counts.clear()
     recorder.on_first(stop)
     recorder.on_stop(stop)
-    recorder.on_child(_forked)
+    recorder.on_child(_handle_fork)
     _begin()
 
 
@@ -85,7 +85,7 @@ def resume() -> None:
         _begin()
 
 
-def _forked() -> None:
+def _handle_fork() -> None:
     """Do nothing in a forked child: its parent is looked at."""
     _state.update(on=False, alarm=None, tid=None)
     _counts.clear()
@@ -129,10 +129,10 @@ def _look(frame: Any) -> None:
     innermost = places.of_frame(frame)
     while frame is not None and len(stack) < DEPTH:
         if places.is_users(frame):
-            stack.append(places.place(frame))
+            stack.append(places.frame_location(frame))
         frame = frame.f_back
     key = tuple(stack) or ((innermost,) if innermost is not None else ())
-    if key and (key in _counts or len(_counts) < MOST):
+    if key and (key in _counts or len(_counts) < MAX_STACKS):
         _counts[key] = _counts.get(key, 0) + 1
 
 
@@ -157,7 +157,7 @@ def _write(*, last: bool = False) -> None:
         "things": {noun: identities.count(noun) for noun in NOUNS},
         "calls": 0 if forwards is None else forwards.calls_of_modules(),
         "looks": sum(count for _, count in ranked),
-        "stacks": [[count, key] for key, count in ranked[:WRITTEN]],
+        "stacks": [[count, key] for key, count in ranked[:MAX_WRITTEN]],
     }
     unfinished = _state["path"] + ".part"
     with open(unfinished, "w") as file:

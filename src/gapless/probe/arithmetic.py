@@ -5,23 +5,23 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .figures import BYTES, FLOPS, Measurement, absent, figure, rates, reason, rounds
+from .figures import BYTES, FLOPS, Measurement, make_absent, make_figure, rates, describe_error, run_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .figures import Figure, Room
+    from .figures import ProbeFigure, ProbeConditions
 
 _FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "int8", "fp8")
-_LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
-_FIRST = 1024  # rows and columns
-_WIDEST = 8192
-_STEP = 512
+_MIN_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
+_FIRST_WIDTH = 1024  # rows and columns
+_MAX_WIDTH = 8192
+_WIDTH_STEP = 512
 _AIM_NS = 4_000_000  # one product
-_TIMES = 3  # products between two events
+_REPETITIONS = 3  # products between two events
 
 
-def products(room: Room) -> Iterator[Figure]:
+def measure_products(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """CUDA events around three products of square matrices of random numbers, formats in turns.
 
     Matrices are as large as take about 4 ms, 1024 to 8192 wide (``note``). fp32 without, tf32
@@ -33,69 +33,69 @@ def products(room: Room) -> Iterator[Figure]:
     acts: dict[str, Any] = {}
     widths: dict[str, int] = {}
     for name in _FORMATS:
-        lacking = _lacking(name)
+        lacking = _explain_lack(name)
         if lacking is not None:
-            yield absent(f"gemm.{name}", lacking)
+            yield make_absent(f"gemm.{name}", lacking)
             continue
         try:
-            width = _width(name, room.largest)
-            acts[name], widths[name] = _timed(name, width), width
+            width = _choose_width(name, conditions.largest)
+            acts[name], widths[name] = _make_timer(name, width), width
         except (RuntimeError, AttributeError, TypeError) as error:
-            yield absent(f"gemm.{name}", reason(error))
-    for name, series in rounds(acts, room.until).items():
+            yield make_absent(f"gemm.{name}", describe_error(error))
+    for name, series in run_rounds(acts, conditions.until).items():
         width = widths[name]
         note = f"matrices {width} wide"
         values = rates(2.0 * width**3, series)
-        yield figure(f"gemm.{name}", values, series.spent_s, None, note)
+        yield make_figure(f"gemm.{name}", values, series.spent_s, None, note)
     torch.set_float32_matmul_precision("highest")
 
 
-def _lacking(name: str) -> str | None:
+def _explain_lack(name: str) -> str | None:
     """Say why this GPU computes a format no faster than another, or not at all."""
     import torch
 
-    least, own = _LEAST_CAPABILITY.get(name), torch.cuda.get_device_capability()
-    if least is not None and torch.version.hip is None and own < least:
-        return f"compute capability {own[0]}.{own[1]}, and it takes {least[0]}.{least[1]}"
+    min_capability, capability = _MIN_CAPABILITY.get(name), torch.cuda.get_device_capability()
+    if min_capability is not None and torch.version.hip is None and capability < min_capability:
+        return f"compute capability {capability[0]}.{capability[1]}, and it takes {min_capability[0]}.{min_capability[1]}"
     return None
 
 
-def _width(name: str, largest: int) -> int:
+def _choose_width(name: str, largest: int) -> int:
     """Choose a width whose product takes about as long as aimed at."""
-    most = min(_WIDEST, int((largest / 8) ** 0.5) // _STEP * _STEP)
-    first = min(_FIRST, max(most, _STEP))
-    act = _timed(name, first)
+    max_width = min(_MAX_WIDTH, int((largest / 8) ** 0.5) // _WIDTH_STEP * _WIDTH_STEP)
+    first_width = min(_FIRST_WIDTH, max(max_width, _WIDTH_STEP))
+    act = _make_timer(name, first_width)
     act()
-    wanted = int(first * (_AIM_NS / act()) ** (1 / 3)) // _STEP * _STEP
-    return max(first, min(wanted, most))
+    wanted_width = int(first_width * (_AIM_NS / act()) ** (1 / 3)) // _WIDTH_STEP * _WIDTH_STEP
+    return max(first_width, min(wanted_width, max_width))
 
 
-def _timed(name: str, width: int) -> Callable[[], float]:
+def _make_timer(name: str, width: int) -> Callable[[], float]:
     import torch
 
-    product = _product(name, width)
+    product = _make_product(name, width)
     precision = "high" if name == "tf32" else "highest"
 
     def act() -> float:
         torch.set_float32_matmul_precision(precision)
-        return _elapsed(product) / _TIMES
+        return _time_product(product) / _REPETITIONS
 
     return act
 
 
-def _elapsed(product: Callable[[], object]) -> float:
+def _time_product(product: Callable[[], object]) -> float:
     import torch
 
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    for _ in range(_TIMES):
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(_REPETITIONS):
         product()
-    last.record()
-    last.synchronize()
-    return first.elapsed_time(last) * 1e6
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e6
 
 
-def _product(name: str, width: int) -> Callable[[], object]:
+def _make_product(name: str, width: int) -> Callable[[], object]:
     import torch
 
     private: Any = torch  # products that torch has not made public yet
@@ -104,19 +104,19 @@ def _product(name: str, width: int) -> Callable[[], object]:
         return torch.randn(width, width, device="cuda").to(dtype)
 
     if name == "int8":
-        whole = partial(torch.randint, -100, 100, (width, width), device="cuda", dtype=torch.int8)
-        return partial(private._int_mm, whole(), whole().t())  # noqa: SLF001
+        random_ints = partial(torch.randint, -100, 100, (width, width), device="cuda", dtype=torch.int8)
+        return partial(private._int_mm, random_ints(), random_ints().t())  # noqa: SLF001
     if name == "fp8":
-        one = torch.ones((), device="cuda")
+        scale = torch.ones((), device="cuda")
         dtype = torch.float8_e4m3fn
-        scales: dict[str, Any] = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16}
+        scales: dict[str, Any] = {"scale_a": scale, "scale_b": scale, "out_dtype": torch.bfloat16}
         return partial(private._scaled_mm, random(dtype), random(dtype).t(), **scales)  # noqa: SLF001
     dtypes = {"fp64": torch.float64, "bf16": torch.bfloat16, "fp16": torch.float16}
     dtype = dtypes.get(name, torch.float32)
     return partial(torch.mm, random(dtype), random(dtype))
 
 
-def memory(room: Room) -> Iterator[Figure]:
+def measure_memory(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """CUDA events around passes over buffers of up to 512 MiB (``note``).
 
     memory.copy: ``b.copy_(a)``; memory.triad: ``torch.add(a, b, alpha=2, out=c)``. Bytes read and
@@ -124,22 +124,22 @@ def memory(room: Room) -> Iterator[Figure]:
     """
     import torch
 
-    count = room.largest // 4
-    one, two, three = (torch.ones(count, device="cuda") for _ in range(3))
+    count = conditions.largest // 4
+    a, b, c = (torch.ones(count, device="cuda") for _ in range(3))
     passes: dict[str, tuple[int, Callable[[], object]]] = {
-        "memory.copy": (2, partial(two.copy_, one)),
-        "memory.triad": (3, partial(torch.add, one, two, alpha=2, out=three)),
+        "memory.copy": (2, partial(b.copy_, a)),
+        "memory.triad": (3, partial(torch.add, a, b, alpha=2, out=c)),
     }
-    acts = {name: partial(_elapsed, act) for name, (_, act) in passes.items()}
+    acts = {name: partial(_time_product, act) for name, (_, act) in passes.items()}
     note = f"buffers of {(4 * count) >> 20} MiB"
-    for name, series in rounds(acts, room.until).items():
-        moved = passes[name][0] * 4.0 * count * _TIMES
-        yield figure(name, rates(moved, series), series.spent_s, None, note)
+    for name, series in run_rounds(acts, conditions.until).items():
+        moved = passes[name][0] * 4.0 * count * _REPETITIONS
+        yield make_figure(name, rates(moved, series), series.spent_s, None, note)
 
 
 MEASUREMENTS = (
-    Measurement("gemm", products, {f"gemm.{name}": FLOPS for name in _FORMATS}, 1.6, gpu=True),
+    Measurement("gemm", measure_products, {f"gemm.{name}": FLOPS for name in _FORMATS}, 1.6, gpu=True),
     Measurement(
-        "memory", memory, dict.fromkeys(("memory.copy", "memory.triad"), BYTES), 0.5, gpu=True
+        "memory", measure_memory, dict.fromkeys(("memory.copy", "memory.triad"), BYTES), 0.5, gpu=True
     ),
 )

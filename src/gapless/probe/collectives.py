@@ -9,22 +9,22 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .figures import BYTES, NS, Measurement, figure, reason
+from .figures import BYTES, NS, Measurement, make_figure, describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .figures import Figure, Room
+    from .figures import ProbeFigure, ProbeConditions
 
 _SIZES = tuple(size << 10 for size in (4, 64, 1 << 10, 16 << 10, 64 << 10))
 _LARGEST_GLOO = 16 << 20
 _HOST = "127.0.0.1"
 _STARTING_S = 15.0  # importing torch, making communicators
 _NAMES = {"allreduce": NS, "allreduce.fixed": NS, "allreduce.bandwidth": BYTES}
-_TOGETHER = 4  # reductions between two looks at the clock
+_BURST = 4  # reductions between two looks at the clock
 
 
-class Group(NamedTuple):
+class GroupSpec(NamedTuple):
     """What each process of a group is told."""
 
     ranks: int
@@ -34,7 +34,7 @@ class Group(NamedTuple):
     seconds: float
 
 
-def all_reduce(room: Room) -> Iterator[Figure]:
+def measure_all_reduce(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """Time sums of float32 buffers over processes of this machine (``at``: bytes), sizes in turns.
 
     As many processes as the training has on one machine, each with a GPU of its own (NCCL, CUDA
@@ -43,90 +43,90 @@ def all_reduce(room: Room) -> Iterator[Figure]:
     allreduce.fixed: what the smallest takes beyond that.
     """
     began = time.perf_counter()
-    by = {int(size): values for size, values in _together(room).items()}
+    times_by_size = {int(size): values for size, values in _run_group(conditions).items()}
     spent = time.perf_counter() - began
-    note = f"{room.ranks} processes, {_backend(room)}"
-    for size, values in by.items():
-        yield figure("allreduce", values, spent, size, note)
-    small, large, largest = min(by), *sorted(by)[-2:]
-    slopes = [(more - less) / (largest - large) for more, less in zip(by[largest], by[large])]
+    note = f"{conditions.ranks} processes, {_choose_backend(conditions)}"
+    for size, values in times_by_size.items():
+        yield make_figure("allreduce", values, spent, size, note)
+    small, large, largest = min(times_by_size), *sorted(times_by_size)[-2:]
+    slopes = [(largest_ns - large_ns) / (largest - large) for largest_ns, large_ns in zip(times_by_size[largest], times_by_size[large])]
     slopes = [slope for slope in slopes if slope > 0]
-    yield figure("allreduce.bandwidth", [1e9 / one for one in slopes], spent, None, note)
-    fixed = [took - small * slope for took, slope in zip(by[small], slopes)]
-    yield figure("allreduce.fixed", fixed, spent, None, note)
+    yield make_figure("allreduce.bandwidth", [1e9 / slope for slope in slopes], spent, None, note)
+    fixed = [took - small * slope for took, slope in zip(times_by_size[small], slopes)]
+    yield make_figure("allreduce.fixed", fixed, spent, None, note)
 
 
-def _alone(room: Room) -> str | None:
-    return "one process alone" if room.ranks == 1 else None
+def _explain_alone(conditions: ProbeConditions) -> str | None:
+    return "one process alone" if conditions.ranks == 1 else None
 
 
-def _backend(room: Room) -> str:
-    return "gloo" if room.device is None else "nccl"
+def _choose_backend(conditions: ProbeConditions) -> str:
+    return "gloo" if conditions.device is None else "nccl"
 
 
-def _together(room: Room) -> dict[int, list[float]]:
+def _run_group(conditions: ProbeConditions) -> dict[int, list[float]]:
     """Start the processes; give what rank 0 measured. Nothing of them is left, however it ends."""
     import torch
     import torch.distributed as dist
 
     if not dist.is_available():
         raise RuntimeError("this torch has no torch.distributed")
-    if room.device is not None and torch.cuda.device_count() < room.ranks:
-        raise RuntimeError(f"{torch.cuda.device_count()} GPUs for {room.ranks} processes")
+    if conditions.device is not None and torch.cuda.device_count() < conditions.ranks:
+        raise RuntimeError(f"{torch.cuda.device_count()} GPUs for {conditions.ranks} processes")
     library: Any = dist
     store: Any = library.TCPStore(_HOST, 0, is_master=True, wait_for_workers=False)
     context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    seconds = max(room.until - time.monotonic(), 0.1)
-    largest = min(room.largest, _LARGEST_GLOO if room.device is None else _SIZES[-1])
+    receiver, sender = context.Pipe(duplex=False)
+    seconds = max(conditions.until - time.monotonic(), 0.1)
+    largest = min(conditions.largest, _LARGEST_GLOO if conditions.device is None else _SIZES[-1])
     sizes = [size for size in _SIZES if size <= largest]
-    group = Group(room.ranks, _backend(room), store.port, sizes, seconds)
+    group = GroupSpec(conditions.ranks, _choose_backend(conditions), store.port, sizes, seconds)
     members = [
-        context.Process(target=member, args=(rank, group, there), daemon=True)
-        for rank in range(room.ranks)
+        context.Process(target=run_member, args=(rank, group, sender), daemon=True)
+        for rank in range(conditions.ranks)
     ]
     try:
-        for one in members:
-            one.start()
-        there.close()
-        return _heard(here, members, _STARTING_S + seconds)
+        for process in members:
+            process.start()
+        sender.close()
+        return _receive_times(receiver, members, _STARTING_S + seconds)
     finally:
-        for one in members:
-            if one.is_alive():
-                one.kill()
-            one.join()
+        for process in members:
+            if process.is_alive():
+                process.kill()
+            process.join()
 
 
-def _heard(here: Any, members: Sequence[Any], patience_s: float) -> dict[int, list[float]]:
+def _receive_times(receiver: Any, members: Sequence[Any], patience_s: float) -> dict[int, list[float]]:
     until = time.monotonic() + patience_s
     while time.monotonic() < until:
-        if here.poll(0.1):
-            told = here.recv()
-            if isinstance(told, str):
-                raise RuntimeError(told)
-            for one in members:
-                one.join(2.0)
-            return told
-        if any(one.exitcode for one in members):
+        if receiver.poll(0.1):
+            answer = receiver.recv()
+            if isinstance(answer, str):
+                raise RuntimeError(answer)
+            for process in members:
+                process.join(2.0)
+            return answer
+        if any(process.exitcode for process in members):
             raise RuntimeError("a process of the group died")
     raise TimeoutError("the processes of the group did not find together")
 
 
-def member(rank: int, group: Group, there: Any) -> None:
+def run_member(rank: int, group: GroupSpec, sender: Any) -> None:
     """Be one process of the group; rank 0 sends what it measured, or why it could not."""
     signal.setitimer(signal.ITIMER_REAL, _STARTING_S + 2 * group.seconds)  # an orphan ends itself
     try:
-        told: Any = _measure(rank, group)
+        answer: Any = _measure(rank, group)
     except (RuntimeError, OSError, ValueError) as error:
-        told = reason(error)
+        answer = describe_error(error)
     if rank == 0:
         with suppress(OSError):
-            there.send(told)
-            there.close()
-    os._exit(isinstance(told, str))  # NCCL takes its time to end
+            sender.send(answer)
+            sender.close()
+    os._exit(isinstance(answer, str))  # NCCL takes its time to end
 
 
-def _measure(rank: int, group: Group) -> dict[int, list[float]]:
+def _measure(rank: int, group: GroupSpec) -> dict[int, list[float]]:
     import torch
     import torch.distributed as dist
 
@@ -141,35 +141,35 @@ def _measure(rank: int, group: Group) -> dict[int, list[float]]:
     device = "cuda" if group.backend == "nccl" else "cpu"
     buffers = {size: torch.zeros(size // 4, device=device) for size in group.sizes}
     values: dict[int, list[float]] = {size: [] for size in group.sizes}
-    go = torch.ones(1, device=device)
+    keep_going = torch.ones(1, device=device)
     for buffer in buffers.values():
         dist.all_reduce(buffer)
     until = time.monotonic() + group.seconds
-    while go.item():
+    while keep_going.item():
         for size, buffer in buffers.items():
-            values[size].append(_once(buffer))
-        go.fill_(float(rank != 0 or time.monotonic() < until))
-        dist.broadcast(go, 0)
+            values[size].append(_time_reduction(buffer))
+        keep_going.fill_(float(rank != 0 or time.monotonic() < until))
+        dist.broadcast(keep_going, 0)
     return values
 
 
-def _once(buffer: Any) -> float:
+def _time_reduction(buffer: Any) -> float:
     import torch
     import torch.distributed as dist
 
     dist.barrier()
     if not buffer.is_cuda:
         began = time.perf_counter_ns()
-        for _ in range(_TOGETHER):
+        for _ in range(_BURST):
             dist.all_reduce(buffer)
-        return (time.perf_counter_ns() - began) / _TOGETHER
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    for _ in range(_TOGETHER):
+        return (time.perf_counter_ns() - began) / _BURST
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(_BURST):
         dist.all_reduce(buffer)
-    last.record()
-    last.synchronize()
-    return first.elapsed_time(last) * 1e6 / _TOGETHER
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e6 / _BURST
 
 
-MEASUREMENTS = (Measurement("allreduce", all_reduce, _NAMES, 1.5, imports=True, lacks=_alone),)
+MEASUREMENTS = (Measurement("allreduce", measure_all_reduce, _NAMES, 1.5, imports=True, explain_lack=_explain_alone),)

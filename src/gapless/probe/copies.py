@@ -6,25 +6,25 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .figures import BYTES, NS, Measurement, Series, absent, figure, rounds, spin
+from .figures import BYTES, NS, Measurement, RoundSeries, make_absent, make_figure, run_rounds, spin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .figures import Figure, Room
+    from .figures import ProbeFigure, ProbeConditions
 
 _SIZES = tuple(size << 10 for size in (4, 64, 1 << 10, 16 << 10, 64 << 10, 256 << 10))
-_TOGETHER = 16 << 20  # bytes of copies of one size between two events, at most …
-_MOST = 20  # … and so many copies
-_BEHIND = 1_000_000  # cycles of the GPU, some 0.5 ms: copies queue up behind them
-_BURST = 50
+_BURST_BYTES = 16 << 20  # bytes of copies of one size between two events, at most …
+_MAX_BURST = 20  # … and so many copies
+_SPIN_CYCLES = 1_000_000  # cycles of the GPU, some 0.5 ms: copies queue up behind them
+_CALLS = 50
 _PINNED = (1 << 20, 16 << 20)
 _KINDS = tuple(
     f"copy.{way}.{memory}" for way in ("h2d", "d2h") for memory in ("pinned", "pageable")
 )
 
 
-def by_size(room: Room) -> Iterator[Figure]:
+def measure_by_size(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """Time copies of 4 KiB to 256 MiB (``at``: bytes), all kinds and sizes in turns.
 
     pinned: CUDA events around copies that had queued up behind a long kernel, for each one.
@@ -34,45 +34,45 @@ def by_size(room: Room) -> Iterator[Figure]:
     """
     import torch
 
-    sizes = [size for size in _SIZES if size <= room.largest]
-    most = max(sizes)
-    there = torch.empty(most, dtype=torch.uint8, device="cuda")
-    pageable = torch.ones(most, dtype=torch.uint8)
-    pinned = torch.ones(most, dtype=torch.uint8).pin_memory()
+    sizes = [size for size in _SIZES if size <= conditions.largest]
+    max_size = max(sizes)
+    device_buffer = torch.empty(max_size, dtype=torch.uint8, device="cuda")
+    pageable = torch.ones(max_size, dtype=torch.uint8)
+    pinned = torch.ones(max_size, dtype=torch.uint8).pin_memory()
     pairs: dict[str, tuple[Any, Any]] = {
-        "copy.h2d.pinned": (there, pinned),
-        "copy.h2d.pageable": (there, pageable),
-        "copy.d2h.pinned": (pinned, there),
-        "copy.d2h.pageable": (pageable, there),
+        "copy.h2d.pinned": (device_buffer, pinned),
+        "copy.h2d.pageable": (device_buffer, pageable),
+        "copy.d2h.pinned": (pinned, device_buffer),
+        "copy.d2h.pageable": (pageable, device_buffer),
     }
     acts: dict[tuple[str, int], partial[float]] = {}
     for name, (to, source) in pairs.items():
-        timed = _queued if name.endswith("pinned") else _blocking
+        time_copy = _time_queued if name.endswith("pinned") else _time_blocking
         for size in sizes:
-            acts[name, size] = partial(timed, to[:size], source[:size])
-    found = rounds(acts, room.until)
-    for (name, size), series in found.items():
-        yield figure(name, series.values, series.spent_s, size)
+            acts[name, size] = partial(time_copy, to[:size], source[:size])
+    series_by_copy = run_rounds(acts, conditions.until)
+    for (name, size), series in series_by_copy.items():
+        yield make_figure(name, series.values, series.spent_s, size)
     if len(sizes) > 1:
         for name in pairs:
-            yield from _line(name, {size: found[name, size] for size in sizes})
+            yield from _fit_line(name, {size: series_by_copy[name, size] for size in sizes})
 
 
-def _queued(to: Any, source: Any) -> float:
+def _time_queued(to: Any, source: Any) -> float:
     import torch
 
-    times = max(1, min(_MOST, _TOGETHER // to.numel()))
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    spin(_BEHIND)
-    first.record()
+    times = max(1, min(_MAX_BURST, _BURST_BYTES // to.numel()))
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    spin(_SPIN_CYCLES)
+    start.record()
     for _ in range(times):
         to.copy_(source, non_blocking=True)
-    last.record()
-    last.synchronize()
-    return first.elapsed_time(last) * 1e6 / times
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e6 / times
 
 
-def _blocking(to: Any, source: Any) -> float:
+def _time_blocking(to: Any, source: Any) -> float:
     import torch
 
     torch.cuda.synchronize()
@@ -82,23 +82,23 @@ def _blocking(to: Any, source: Any) -> float:
     return time.perf_counter_ns() - began
 
 
-def _line(name: str, by: dict[int, Series]) -> Iterator[Figure]:
-    """Give bandwidth and fixed cost, of each round its own."""
-    small, *_, large, largest = sorted(by) if len(by) > 2 else [min(by), *sorted(by)]  # noqa: PLR2004
-    spent = sum(by[largest].spent_s)
+def _fit_line(name: str, series_by_size: dict[int, RoundSeries]) -> Iterator[ProbeFigure]:
+    """Return bandwidth and fixed cost, of each round its own."""
+    small, *_, large, largest = sorted(series_by_size) if len(series_by_size) > 2 else [min(series_by_size), *sorted(series_by_size)]  # noqa: PLR2004
+    spent = sum(series_by_size[largest].spent_s)
     slopes = [
-        (more - less) / (largest - large)
-        for more, less in zip(by[largest].values, by[large].values)
+        (largest_ns - large_ns) / (largest - large)
+        for largest_ns, large_ns in zip(series_by_size[largest].values, series_by_size[large].values)
     ]
     if any(slope <= 0 for slope in slopes):
-        yield absent(f"{name}.bandwidth", "larger copies took no longer")
+        yield make_absent(f"{name}.bandwidth", "larger copies took no longer")
         return
-    yield figure(f"{name}.bandwidth", [1e9 / slope for slope in slopes], spent)
-    fixed = [took - small * slope for took, slope in zip(by[small].values, slopes)]
-    yield figure(f"{name}.fixed", fixed, spent)
+    yield make_figure(f"{name}.bandwidth", [1e9 / slope for slope in slopes], spent)
+    fixed = [took - small * slope for took, slope in zip(series_by_size[small].values, slopes)]
+    yield make_figure(f"{name}.fixed", fixed, spent)
 
 
-def on_the_host(room: Room) -> Iterator[Figure]:
+def measure_on_host(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """Host clock around what a copy costs the host.
 
     copy.call: each of 50 calls in a row of a copy of 4 KiB from pinned memory that does not
@@ -107,39 +107,39 @@ def on_the_host(room: Room) -> Iterator[Figure]:
     """
     import torch
 
-    sizes = [size for size in _PINNED if size <= room.largest]
+    sizes = [size for size in _PINNED if size <= conditions.largest]
     pageable = torch.ones(max([*sizes, _SIZES[0]]), dtype=torch.uint8)
     small = pageable[: _SIZES[0]].pin_memory()
-    there = torch.empty_like(small, device="cuda")
-    acts: dict[int, Any] = {0: partial(_calls, there, small)}
-    acts.update({size: partial(_pin, pageable[:size]) for size in sizes})
-    for size, series in rounds(acts, room.until).items():
+    device_buffer = torch.empty_like(small, device="cuda")
+    acts: dict[int, Any] = {0: partial(_time_calls, device_buffer, small)}
+    acts.update({size: partial(_time_pin, pageable[:size]) for size in sizes})
+    for size, series in run_rounds(acts, conditions.until).items():
         name = "copy.pin" if size else "copy.call"
-        yield figure(name, series.values, series.spent_s, size or None)
+        yield make_figure(name, series.values, series.spent_s, size or None)
 
 
-def _calls(to: Any, source: Any) -> float:
+def _time_calls(to: Any, source: Any) -> float:
     import torch
 
     torch.cuda.synchronize()
     began = time.perf_counter_ns()
-    for _ in range(_BURST):
+    for _ in range(_CALLS):
         to.copy_(source, non_blocking=True)
-    return (time.perf_counter_ns() - began) / _BURST
+    return (time.perf_counter_ns() - began) / _CALLS
 
 
-def _pin(source: Any) -> float:
+def _time_pin(source: Any) -> float:
     began = time.perf_counter_ns()
-    kept = source.pin_memory()
+    pinned = source.pin_memory()
     took = time.perf_counter_ns() - began
-    del kept
+    del pinned
     return took
 
 
 MEASUREMENTS = (
     Measurement(
         "copies",
-        by_size,
+        measure_by_size,
         {
             **dict.fromkeys(_KINDS, NS),
             **{f"{kind}.bandwidth": BYTES for kind in _KINDS},
@@ -148,5 +148,5 @@ MEASUREMENTS = (
         1.8,
         gpu=True,
     ),
-    Measurement("copies", on_the_host, {"copy.call": NS, "copy.pin": NS}, 0.3, gpu=True),
+    Measurement("copies", measure_on_host, {"copy.call": NS, "copy.pin": NS}, 0.3, gpu=True),
 )

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-NS, BYTES, FLOPS, EACH = "ns", "B/s", "FLOP/s", "1/s"  # units
-_MOST = 40  # rounds
+NS, BYTES, FLOPS, PER_SECOND = "ns", "B/s", "FLOP/s", "1/s"  # units
+_MAX_ROUNDS = 40  # rounds
 _TENTH = 0.1
 
 
-class Room(NamedTuple):
+class ProbeConditions(NamedTuple):
     """What a measurement is given."""
 
     device: int | None  # number of the GPU, as torch counts; None: the processors alone
@@ -27,7 +27,7 @@ class Room(NamedTuple):
     import_s: float  # that this process took to import torch
 
 
-class Figure(NamedTuple):
+class ProbeFigure(NamedTuple):
     """One constant, or why there is none: the median of rounds, and their 10th and 90th parts."""
 
     name: str
@@ -41,7 +41,7 @@ class Figure(NamedTuple):
     why: str | None
 
 
-def nothing(_: Room) -> str | None:
+def lack_nothing(_: ProbeConditions) -> str | None:
     """Say what is lacking of what was asked for: nothing."""
     return None
 
@@ -49,17 +49,17 @@ def nothing(_: Room) -> str | None:
 class Measurement(NamedTuple):
     """A function that measures constants; its docstring is the method."""
 
-    part: str
-    act: Callable[[Room], Iterator[Figure]]
+    part_name: str
+    act: Callable[[ProbeConditions], Iterator[ProbeFigure]]
     units: Mapping[str, str]  # by name, all that it may give
     seconds: float  # that it may take, about
     gpu: bool = False
     torch: bool = True
     imports: bool = False  # torch, in fresh processes: needs as long as that took here
-    lacks: Callable[[Room], str | None] = nothing  # it cannot be measured, for want of what
+    explain_lack: Callable[[ProbeConditions], str | None] = lack_nothing  # it cannot be measured, for want of what
 
 
-class Series(NamedTuple):
+class RoundSeries(NamedTuple):
     """What one act gave, round by round."""
 
     values: list[float]
@@ -69,9 +69,9 @@ class Series(NamedTuple):
 Key = TypeVar("Key")
 
 
-def rounds(
-    acts: Mapping[Key, Callable[[], float]], until: float, most: int = _MOST
-) -> dict[Key, Series]:
+def run_rounds(
+    acts: Mapping[Key, Callable[[], float]], until: float, max_rounds: int = _MAX_ROUNDS
+) -> dict[Key, RoundSeries]:
     """Call all acts in turns until the time is up; give what they returned, round by round.
 
     In turns, so that a disturbance meets all alike. The first round, with what is loaded and
@@ -79,58 +79,58 @@ def rounds(
     """
     for act in acts.values():
         act()
-    found = {key: Series([], []) for key in acts}
-    for turn in range(most):
+    series_by_key = {key: RoundSeries([], []) for key in acts}
+    for turn in range(max_rounds):
         if turn and time.monotonic() > until:
             break
         for key, act in acts.items():
             began = time.perf_counter()
-            found[key].values.append(act())
-            found[key].spent_s.append(time.perf_counter() - began)
-    return found
+            series_by_key[key].values.append(act())
+            series_by_key[key].spent_s.append(time.perf_counter() - began)
+    return series_by_key
 
 
-def figure(
+def make_figure(
     name: str,
     values: Sequence[float],
     spent_s: float | Sequence[float],
-    at: int | None = None,
+    size: int | None = None,
     note: str | None = None,
-) -> Figure:
+) -> ProbeFigure:
     """Sum up rounds; what came out as nothing, or less, was not measured."""
     spent = sum(spent_s) if isinstance(spent_s, Sequence) else spent_s
     if not values:
-        return absent(name, "it did not happen once", at)
+        return make_absent(name, "it did not happen once", size)
     middle = statistics.median(values)
     if middle <= 0:
-        return absent(name, "smaller than what the clocks can tell", at)
+        return make_absent(name, "smaller than what the clocks can tell", size)
     low = high = None
     if len(values) > 1:
         low, high = (quantile(values, _TENTH), quantile(values, 1 - _TENTH))
-    return Figure(name, at, middle, low, high, len(values), spent, note, None)
+    return ProbeFigure(name, size, middle, low, high, len(values), spent, note, None)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Give the value below which a share of all lies, between two of them in proportion."""
+    """Return the value below which a share of all lies, between two of them in proportion."""
     ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = int(place)
+    position = share * (len(ordered) - 1)
+    below = int(position)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
 
 
-def absent(name: str, why: str, at: int | None = None) -> Figure:
+def make_absent(name: str, why: str, size: int | None = None) -> ProbeFigure:
     """Say why a constant was not measured."""
-    return Figure(name, at, None, None, None, 0, 0.0, None, why)
+    return ProbeFigure(name, size, None, None, None, 0, 0.0, None, why)
 
 
-def rates(work: float, series: Series) -> list[float]:
-    """Give work done a second, of rounds that took so many ns."""
+def rates(work: float, series: RoundSeries) -> list[float]:
+    """Return work done a second, of rounds that took so many ns."""
     return [work * 1e9 / ns for ns in series.values if ns > 0]
 
 
-def reason(error: BaseException) -> str:
-    """Give an error's class and its first line."""
+def describe_error(error: BaseException) -> str:
+    """Return an error's class and its first line."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
 

@@ -15,10 +15,10 @@ _NAME = "_gapless_probe"
 
 def _enter() -> int:
     """Make this folder a package of its own name, and start; also in processes that it spawns."""
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - as little as can be
-    sys.path[:] = [one for one in sys.path if os.path.abspath(one) != here]  # noqa: PTH100
+    folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - as little as can be
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != folder]  # noqa: PTH100
     package = type(sys)(_NAME)
-    package.__path__ = [here]
+    package.__path__ = [folder]
     sys.modules.setdefault(_NAME, package)
     if __name__ != "__main__":
         return 0

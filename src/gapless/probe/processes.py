@@ -8,18 +8,18 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .figures import NS, Measurement, figure, rounds
+from .figures import NS, Measurement, make_figure, run_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .figures import Figure, Room
+    from .figures import ProbeFigure, ProbeConditions
 
 _PATIENCE_S = 60.0
-_MOST = 12
+_MAX_STARTS = 12
 
 
-class Numbers:
+class NumberDataset:
     """A data set of two numbers."""
 
     def __len__(self) -> int:
@@ -29,24 +29,24 @@ class Numbers:
         return index
 
 
-def python(room: Room) -> Iterator[Figure]:
+def measure_python(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """Host clock around ``python -c pass``, from the start of the process to its end."""
-    series = rounds({0: partial(_took, "pass")}, room.until, _MOST)[0]
-    yield figure("process.python", series.values, series.spent_s)
+    series = run_rounds({0: partial(_time_python, "pass")}, conditions.until, _MAX_STARTS)[0]
+    yield make_figure("process.python", series.values, series.spent_s)
 
 
-def importing(room: Room) -> Iterator[Figure]:
+def measure_import(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """Host clock around ``import torch`` in the probe itself, once.
 
     Its files come from memory if the training, or another, has read them not long ago.
     """
-    yield figure("process.import_torch", [room.import_s * 1e9], room.import_s)
+    yield make_figure("process.import_torch", [conditions.import_s * 1e9], conditions.import_s)
 
 
-def _took(text: str) -> float:
+def _time_python(code: str) -> float:
     began = time.perf_counter_ns()
     subprocess.run(  # noqa: S603 - the interpreter that runs this
-        [sys.executable, "-c", text],
+        [sys.executable, "-c", code],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -56,7 +56,7 @@ def _took(text: str) -> float:
     return time.perf_counter_ns() - began
 
 
-def forked(room: Room) -> Iterator[Figure]:
+def measure_fork(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """Host clock: process.fork_worker from ``iter(loader)`` to the first batch of its one worker.
 
     process.fork: ``iter(loader)`` alone, which starts the worker and waits for nothing;
@@ -66,55 +66,55 @@ def forked(room: Room) -> Iterator[Figure]:
     names = ("process.fork_worker", "process.fork", "process.end_worker")
     values: dict[str, list[float]] = {name: [] for name in names}
     began = time.perf_counter()
-    for turn in range(_MOST):
-        if turn > 1 and time.monotonic() > room.until:
+    for turn in range(_MAX_STARTS):
+        if turn > 1 and time.monotonic() > conditions.until:
             break
-        for name, value in zip(names, _worker("fork")):
+        for name, value in zip(names, _time_worker("fork")):
             if turn:  # the first is not counted
                 values[name].append(value)
     spent = time.perf_counter() - began
     for name in names:
-        yield figure(name, values[name], spent)
+        yield make_figure(name, values[name], spent)
 
 
-def spawned(room: Room) -> Iterator[Figure]:
+def measure_spawn(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """Host clock from ``iter(loader)`` to the first batch of its one worker, which is spawned.
 
     The worker imports torch, and of the training's own nothing.
     """
     values: list[float] = []
     began = time.perf_counter()
-    while not values or (time.monotonic() < room.until and len(values) < _MOST):
-        values.append(_worker("spawn")[0])
-    yield figure("process.spawn_worker", values, time.perf_counter() - began)
+    while not values or (time.monotonic() < conditions.until and len(values) < _MAX_STARTS):
+        values.append(_time_worker("spawn")[0])
+    yield make_figure("process.spawn_worker", values, time.perf_counter() - began)
 
 
-def _worker(method: str) -> tuple[float, float, float]:
+def _time_worker(method: str) -> tuple[float, float, float]:
     from torch.utils.data import DataLoader
 
     loader: Any = DataLoader(
-        Numbers(),  # type: ignore[arg-type]
+        NumberDataset(),  # type: ignore[arg-type]
         num_workers=1,
         multiprocessing_context=method,
         timeout=_PATIENCE_S,
     )
-    began = time.perf_counter_ns()
+    began_ns = time.perf_counter_ns()
     batches: Any = iter(loader)
-    started = time.perf_counter_ns()
+    started_ns = time.perf_counter_ns()
     next(batches)
-    first = time.perf_counter_ns()
+    first_batch_ns = time.perf_counter_ns()
     next(batches)
-    idle = time.perf_counter_ns()
+    idle_ns = time.perf_counter_ns()
     batches._shutdown_workers()  # noqa: SLF001
-    return first - began, started - began, time.perf_counter_ns() - idle
+    return first_batch_ns - began_ns, started_ns - began_ns, time.perf_counter_ns() - idle_ns
 
 
 _FORK = ("process.fork_worker", "process.fork", "process.end_worker")
 QUICK = (
-    Measurement("processes", python, {"process.python": NS}, 0.3, torch=False),
-    Measurement("processes", forked, dict.fromkeys(_FORK, NS), 0.5),
-    Measurement("processes", importing, {"process.import_torch": NS}, 0.1),
+    Measurement("processes", measure_python, {"process.python": NS}, 0.3, torch=False),
+    Measurement("processes", measure_fork, dict.fromkeys(_FORK, NS), 0.5),
+    Measurement("processes", measure_import, {"process.import_torch": NS}, 0.1),
 )
 SLOW = (  # comes last
-    Measurement("processes", spawned, {"process.spawn_worker": NS}, 0.1, imports=True),
+    Measurement("processes", measure_spawn, {"process.spawn_worker": NS}, 0.1, imports=True),
 )

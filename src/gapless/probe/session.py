@@ -29,7 +29,7 @@ from . import (
     storage,
     surroundings,
 )
-from .figures import Figure, Room, absent, reason
+from .figures import ProbeFigure, ProbeConditions, make_absent, describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,18 +54,18 @@ _AFTER_IMPORT = 0.5  # of the time: so much is left however long torch took to i
 _IMPORTS = 1.5  # times what importing torch took here, it may take in fresh processes
 _PATIENCE = 3.0  # times the time, and the kernel ends us
 _LARGEST, _LARGEST_GPU = 256 << 20, 512 << 20
-_SHARE = 16  # of the memory that is free: one buffer
+_BUFFER_DIVISOR = 16  # of the memory that is free: one buffer
 _LATE = "no time was left"
-_LEAST_FREE = 2 << 30  # bytes of the GPU's memory, or it is left alone
+_MIN_FREE_BYTES = 2 << 30  # bytes of the GPU's memory, or it is left alone
 
 
-class _State(NamedTuple):
+class _ProbeState(NamedTuple):
     """What measurements need, or why it is not there."""
 
     torch: str | None  # why there is none
     gpu: str | None
     until: float
-    room: Room
+    conditions: ProbeConditions
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -74,14 +74,14 @@ def main(arguments: Sequence[str]) -> int:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(line: dict[str, Any]) -> None:
+    def write_line(line: dict[str, Any]) -> None:
         out.write(json.dumps({"gapless_probe": FORM, **line}) + "\n")
         out.flush()
 
     identity = surroundings.identity(options.device, options.path)
-    tell({"machine": identity})
+    write_line({"machine": identity})
     if not options.identify:
-        _measure(options, identity, tell)
+        _measure(options, identity, write_line)
     return 0
 
 
@@ -93,17 +93,17 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--path", help="a folder, or a file, of the training's data")
     parser.add_argument("--file", action="append", default=[], help="to be read; may be repeated")
     parser.add_argument("--ranks", type=int, default=1, help="processes that reduce together")
-    parts = sorted({one.part for one in MEASUREMENTS})
+    parts = sorted({measurement.part_name for measurement in MEASUREMENTS})
     parser.add_argument("--part", action="append", choices=parts, help="only this; repeatable")
     parser.add_argument("--seconds", type=float, help="for all; usually 12, with a GPU 25")
     parser.add_argument("--scale", type=float, default=1.0, help="of each measurement's time")
     parser.add_argument("--largest", type=int, help="bytes of a buffer, at most")
-    parser.add_argument("--least-free", type=int, default=_LEAST_FREE, help="bytes, on the GPU")
+    parser.add_argument("--least-free", type=int, default=_MIN_FREE_BYTES, help="bytes, on the GPU")
     return parser.parse_args(arguments)
 
 
 def _measure(
-    options: argparse.Namespace, identity: dict[str, Any], tell: Callable[[dict[str, Any]], None]
+    options: argparse.Namespace, identity: dict[str, Any], write_line: Callable[[dict[str, Any]], None]
 ) -> None:
     began = time.monotonic()
     usual = _SECONDS if options.device is None else _SECONDS_GPU
@@ -111,63 +111,63 @@ def _measure(
     signal.setitimer(signal.ITIMER_REAL, max(seconds * _PATIENCE, seconds + 30))
     warnings.simplefilter("ignore")
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    wanted = [one for one in MEASUREMENTS if not options.part or one.part in options.part]
-    state = _prepare(options, identity, wanted, tell)
+    measurements = [measurement for measurement in MEASUREMENTS if not options.part or measurement.part_name in options.part]
+    state = _prepare(options, identity, measurements, write_line)
     if options.device is not None:
-        tell({"machine": {**identity, "gpu": {**identity["gpu"], "why": state.gpu}}})
+        write_line({"machine": {**identity, "gpu": {**identity["gpu"], "why": state.gpu}}})
     now = time.monotonic()
     until = max(began + seconds, now + seconds * _AFTER_IMPORT)
     if options.seconds is None:  # several processes have to start before they reduce together
-        late = [one for one in wanted if one in collectives.MEASUREMENTS]
-        until += sum(_needed(one, state.room) for one in late if one.lacks(state.room) is None)
+        grouped = [measurement for measurement in measurements if measurement in collectives.MEASUREMENTS]
+        until += sum(_estimate_needed_s(measurement, state.conditions) for measurement in grouped if measurement.explain_lack(state.conditions) is None)
     state = state._replace(until=until)
-    for one in wanted:
-        tell({"begin": one.part})
-        tell(_taken(one, state, options.scale))
-    tell({"ended": time.monotonic() - began})
+    for measurement in measurements:
+        write_line({"begin": measurement.part_name})
+        write_line(_take_measurement(measurement, state, options.scale))
+    write_line({"ended": time.monotonic() - began})
 
 
 def _prepare(
     options: argparse.Namespace,
     identity: dict[str, Any],
-    wanted: Sequence[Measurement],
-    tell: Callable[[dict[str, Any]], None],
-) -> _State:
+    measurements: Sequence[Measurement],
+    write_line: Callable[[dict[str, Any]], None],
+) -> _ProbeState:
     """Import torch and look at the GPU; say why not, where they cannot be used."""
-    torch, gpu, began = None, _refused(identity["gpu"], options.least_free), time.monotonic()
+    torch, gpu, began = None, _refuse_gpu(identity["gpu"], options.least_free), time.monotonic()
     largest = _LARGEST if gpu else _LARGEST_GPU
-    if any(one.torch and not (one.gpu and gpu) for one in wanted):
-        tell({"begin": "torch"})
+    if any(measurement.torch and not (measurement.gpu and gpu) for measurement in measurements):
+        write_line({"begin": "torch"})
         try:
             import torch as _  # noqa: F401
         except Exception as error:
-            torch = reason(error)
+            torch = describe_error(error)
     import_s = time.monotonic() - began
     gpu = gpu or torch
-    if gpu is None and any(one.torch for one in wanted):
+    if gpu is None and any(measurement.torch for measurement in measurements):
         try:
-            largest = min(largest, _opened(options.device) // _SHARE)
+            largest = min(largest, _open_gpu(options.device) // _BUFFER_DIVISOR)
         except Exception as error:
-            gpu = reason(error)
-    largest = min(largest, options.largest or largest, _memory() // _SHARE)
+            gpu = describe_error(error)
+    largest = min(largest, options.largest or largest, _read_available_memory() // _BUFFER_DIVISOR)
     device = options.device if gpu is None else None
-    room = Room(device, options.path, tuple(options.file), options.ranks, largest, 0.0, import_s)
-    return _State(torch, gpu, 0.0, room)
+    conditions = ProbeConditions(device, options.path, tuple(options.file), options.ranks, largest, 0.0, import_s)
+    return _ProbeState(torch, gpu, 0.0, conditions)
 
 
-def _refused(gpu: dict[str, Any] | None, least: int) -> str | None:
+def _refuse_gpu(gpu: dict[str, Any] | None, min_free_bytes: int) -> str | None:
     """Say why the GPU is left alone, before anything is put on it; ``None``: it is not."""
     if gpu is None:
         return "no GPU was asked for"
     if "why" in gpu:
         return gpu["why"]
     free = gpu["free_bytes"]
-    if free is not None and free < least:
+    if free is not None and free < min_free_bytes:
         return f"only {free / 2**30:.1f} GiB of the GPU's memory is free"
     return None
 
 
-def _opened(device: int) -> int:
+def _open_gpu(device: int) -> int:
     """Make the GPU ready; give the bytes of its memory that are free."""
     import torch
 
@@ -175,64 +175,64 @@ def _opened(device: int) -> int:
     return int(torch.cuda.mem_get_info()[0])
 
 
-def _memory() -> int:
-    """Give the bytes of memory that could be had."""
+def _read_available_memory() -> int:
+    """Return the bytes of memory that could be had."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123
-            told = dict(line.split(":", 1) for line in file)
-        return int(told["MemAvailable"].split()[0]) << 10
+            fields = dict(line.split(":", 1) for line in file)
+        return int(fields["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):
-        return _LARGEST * _SHARE
+        return _LARGEST * _BUFFER_DIVISOR
 
 
-def _taken(one: Measurement, state: _State, scale: float) -> dict[str, Any]:
+def _take_measurement(measurement: Measurement, state: _ProbeState, scale: float) -> dict[str, Any]:
     """Take one measurement; whatever goes wrong is why its constants are absent."""
     began, before = time.monotonic(), surroundings.busy_s()
-    figures: list[Figure] = []
-    why = _hindrance(one, state, began)
+    figures: list[ProbeFigure] = []
+    why = _find_hindrance(measurement, state, began)
     try:
         if why is None:
-            until = min(state.until, began + one.seconds * scale)
-            figures.extend(one.act(state.room._replace(until=until)))
+            until = min(state.until, began + measurement.seconds * scale)
+            figures.extend(measurement.act(state.conditions._replace(until=until)))
     except Exception as error:
-        why = reason(error)
-    given = {each.name for each in figures}
-    missing = [name for name in one.units if name not in given]
-    figures.extend(absent(name, why or "it gave nothing") for name in missing)
+        why = describe_error(error)
+    given_names = {figure.name for figure in figures}
+    absent_names = [name for name in measurement.units if name not in given_names]
+    figures.extend(make_absent(name, why or "it gave nothing") for name in absent_names)
     took = time.monotonic() - began
     return {
-        "part": one.part,
-        "figures": [each._asdict() for each in figures],
-        "units": dict(one.units),
-        "method": " ".join((inspect.getdoc(one.act) or "").split()),
+        "part": measurement.part_name,
+        "figures": [figure._asdict() for figure in figures],
+        "units": dict(measurement.units),
+        "method": " ".join((inspect.getdoc(measurement.act) or "").split()),
         "late": why == _LATE,
         "took_s": took,
-        "foreign": _foreign(before, took),
+        "foreign": _foreign_processors(before, took),
     }
 
 
-def _hindrance(one: Measurement, state: _State, now: float) -> str | None:
-    if one.gpu and state.gpu:
+def _find_hindrance(measurement: Measurement, state: _ProbeState, now: float) -> str | None:
+    if measurement.gpu and state.gpu:
         return state.gpu
-    if one.torch and state.torch:
+    if measurement.torch and state.torch:
         return state.torch
-    lacking = one.lacks(state.room)
+    lacking = measurement.explain_lack(state.conditions)
     if lacking:
         return lacking
-    needed = _needed(one, state.room) if one.imports else 0.0
-    return _LATE if now + needed > state.until else None
+    needed_s = _estimate_needed_s(measurement, state.conditions) if measurement.imports else 0.0
+    return _LATE if now + needed_s > state.until else None
 
 
-def _needed(one: Measurement, room: Room) -> float:
-    """Give the seconds that a measurement in fresh processes takes, which import torch."""
-    return _IMPORTS * room.import_s + one.seconds
+def _estimate_needed_s(measurement: Measurement, conditions: ProbeConditions) -> float:
+    """Return the seconds that a measurement in fresh processes takes, which import torch."""
+    return _IMPORTS * conditions.import_s + measurement.seconds
 
 
 _TELLING_S = 0.2  # the kernel counts processor time in hundredths of a second
 
 
-def _foreign(before: tuple[float, float] | None, took: float) -> float | None:
-    """Give the processors that others kept busy meanwhile; ``None``: too short to tell."""
+def _foreign_processors(before: tuple[float, float] | None, took: float) -> float | None:
+    """Return the processors that others kept busy meanwhile; ``None``: too short to tell."""
     after = surroundings.busy_s()
     if before is None or after is None or took < _TELLING_S:
         return None

@@ -18,13 +18,13 @@ _TEXT = 256
 
 
 def processors() -> int:
-    """Give how many processors this process may use: its affinity, and its group's quota."""
+    """Return how many processors this process may use: its affinity, and its group's quota."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         allowed = os.cpu_count() or 1
     try:
-        quota, interval = _text("/sys/fs/cgroup/cpu.max").split()
+        quota, interval = _read_text("/sys/fs/cgroup/cpu.max").split()
         allowed = min(allowed, max(1, round(int(quota) / int(interval))))
     except (OSError, ValueError):  # no limit ("max"), or no such group
         pass
@@ -32,10 +32,10 @@ def processors() -> int:
 
 
 def last_level_cache() -> int | None:
-    """Give the bytes of the largest cache of the first processor, as the kernel tells them."""
+    """Return the bytes of the largest cache of the first processor, as the kernel tells them."""
     for level in (4, 3, 2):
         try:
-            text = _text(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").strip()
+            text = _read_text(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").strip()
             return int(text[:-1]) << {"K": 10, "M": 20, "G": 30}[text[-1]]
         except (OSError, ValueError, KeyError):  # noqa: PERF203
             continue
@@ -43,9 +43,9 @@ def last_level_cache() -> int | None:
 
 
 def busy_s() -> tuple[float, float] | None:
-    """Give processor seconds of the whole machine, and those of us and our ended children."""
+    """Return processor seconds of the whole machine, and those of us and our ended children."""
     try:
-        words = [int(word) for word in _text("/proc/stat").split("\n", 1)[0].split()[1:]]
+        words = [int(word) for word in _read_text("/proc/stat").split("\n", 1)[0].split()[1:]]
     except (OSError, ValueError):
         return None
     times = os.times()
@@ -55,7 +55,7 @@ def busy_s() -> tuple[float, float] | None:
 
 
 def load() -> float | None:
-    """Give how many threads ran or wanted to, over the last minute."""
+    """Return how many threads ran or wanted to, over the last minute."""
     try:
         return os.getloadavg()[0]
     except OSError:
@@ -77,7 +77,7 @@ def identity(device: int | None, path: str | None) -> dict[str, Any]:
 
 
 def _torch() -> str | None:
-    """Give torch's version without importing it."""
+    """Return torch's version without importing it."""
     if util.find_spec("torch") is None:
         return None
     try:
@@ -88,7 +88,7 @@ def _torch() -> str | None:
 
 def _processor() -> str:
     try:
-        lines = _text("/proc/cpuinfo").splitlines()
+        lines = _read_text("/proc/cpuinfo").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
     named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
@@ -101,15 +101,15 @@ def storage(path: str | None) -> str | None:
         return None
     try:
         number = os.stat(path).st_dev  # noqa: PTH116
-        wanted = f"{os.major(number)}:{os.minor(number)}"
-        for line in _text("/proc/self/mountinfo").splitlines():
+        device_id = f"{os.major(number)}:{os.minor(number)}"
+        for line in _read_text("/proc/self/mountinfo").splitlines():
             head, _, tail = line.partition(" - ")
-            if head.split()[2] == wanted:
+            if head.split()[2] == device_id:
                 kind, source = tail.split()[:2]
                 return f"{kind} {source}"
     except (OSError, ValueError, IndexError):
         return None
-    return wanted
+    return device_id
 
 
 def gpu(device: int | None) -> dict[str, Any] | None:
@@ -125,40 +125,40 @@ def gpu(device: int | None) -> dict[str, Any] | None:
         return {"why": f"CUDA shows no GPU {device}"}
     name = ctypes.create_string_buffer(_TEXT)
     number = ctypes.create_string_buffer(_UUID)
-    asked = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid
-    if cuda.cuDeviceGetName(name, _TEXT, handle) or asked(number, handle):
+    get_uuid = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid
+    if cuda.cuDeviceGetName(name, _TEXT, handle) or get_uuid(number, handle):
         return {"why": f"GPU {device} gives no name"}
     text = number.raw.hex()
     uuid = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
-    return {"name": name.value.decode(errors="replace"), "uuid": uuid, **_managed(uuid)}
+    return {"name": name.value.decode(errors="replace"), "uuid": uuid, **_query_nvml(uuid)}
 
 
-def _managed(uuid: str) -> dict[str, Any]:
-    """Give the driver's version, the memory that is free, and how busy the GPU is, by NVML."""
-    found: dict[str, Any] = {"driver": None, "free_bytes": None, "busy_percent": None}
+def _query_nvml(uuid: str) -> dict[str, Any]:
+    """Return the driver's version, the memory that is free, and how busy the GPU is, by NVML."""
+    gpu_state: dict[str, Any] = {"driver": None, "free_bytes": None, "busy_percent": None}
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
         if nvml.nvmlInit_v2():
-            return found
+            return gpu_state
     except (OSError, AttributeError):
-        return found
+        return gpu_state
     text = ctypes.create_string_buffer(_TEXT)
     if not nvml.nvmlSystemGetDriverVersion(text, _TEXT):
-        found["driver"] = text.value.decode(errors="replace")
+        gpu_state["driver"] = text.value.decode(errors="replace")
     handle = ctypes.c_void_p()
     memory = (ctypes.c_ulonglong * 3)()  # total, free, used
     use = (ctypes.c_uint * 2)()  # of the GPU, of its memory; per cent of time
     for kind in ("GPU", "MIG"):
         if not nvml.nvmlDeviceGetHandleByUUID(f"{kind}-{uuid}".encode(), ctypes.byref(handle)):
             if not nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
-                found["free_bytes"] = memory[1]
+                gpu_state["free_bytes"] = memory[1]
             if not nvml.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(use)):
-                found["busy_percent"] = use[0]
+                gpu_state["busy_percent"] = use[0]
             break
     nvml.nvmlShutdown()
-    return found
+    return gpu_state
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         return file.read()

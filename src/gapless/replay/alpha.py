@@ -28,24 +28,24 @@ from typing import Final
 
 import numpy as np
 
-from gapless.replay.aligning import calm
-from gapless.replay.identity import Simulate, durations
-from gapless.replay.mismatch import FASTER, LEAST, LEFT, MOST, SLOWER, Alpha, judged, of_two, told
-from gapless.replay.nodes import Graph, Played
+from gapless.replay.aligning import remove_stalls
+from gapless.replay.identity import Simulate, step_lengths
+from gapless.replay.mismatch import FASTEST_PACE, MIN_ALPHA, MAX_LEFT_SHARE, MAX_ALPHA, SLOWEST_PACE, Alpha, judge_fit, merge_explanations, annotate_fit
+from gapless.replay.nodes import Graph, SimulatedSteps
 
-USUAL: Final = 1_700.0  # ns: the median of ten runs on an H200, without stacks
-_SEVERAL: Final = 3  # steps: the median of so many is worth more than their mean
-SLOWEST: Final = 3_000.0  # ns: the most that is taken off an activity
-FASTEST: Final = 5_000.0  # ns: the most that short steps of a host that is ahead may tell
-_EXACT: Final = 25.0  # ns
-_VAGUE: Final = 1_000.0  # ns: bounds that are farther apart than that are bounds, and no value
-DEAREST: Final = 10_000.0  # ns: what tracing an event may cost on the slowest of hosts
-_ALIKE: Final = 0.01  # of the step: what a step time is known to
-_CLOSE: Final = 1e-3  # times: what a pace is found to
+USUAL_ALPHA_NS: Final = 1_700.0  # ns: the median of ten runs on an H200, without stacks
+_MIN_MEDIAN_STEPS: Final = 3  # steps: the median of so many is worth more than their mean
+MAX_DEVICE_NS: Final = 3_000.0  # ns: the most that is taken off an activity
+MAX_AHEAD_ALPHA: Final = 5_000.0  # ns: the most that short steps of a host that is ahead may tell
+_ALPHA_TOLERANCE: Final = 25.0  # ns
+_MAX_VALUE_WIDTH: Final = 1_000.0  # ns: bounds that are farther apart than that are bounds, and no value
+MAX_TRACE_NS: Final = 10_000.0  # ns: what tracing an event may cost on the slowest of hosts
+_STEP_TOLERANCE: Final = 0.01  # of the step: what a step time is known to
+_PACE_TOLERANCE: Final = 1e-3  # times: what a pace is found to
 
 
 @dataclass(frozen=True)
-class Ahead:
+class PlainSteps:
     """Steps that no profiler saw, as the host made them, in ns: the shortest, and a tenth part.
 
     Of a host that is ahead of its device they are short: its own work took no longer.
@@ -56,22 +56,22 @@ class Ahead:
 
 
 @dataclass(frozen=True)
-class _Limits:
+class _AlphaLimits:
     """What α may be where the step does not tell."""
 
-    least: float = LEAST
-    usual: float = USUAL
-    most: float = MOST
+    lowest: float = MIN_ALPHA
+    usual: float = USUAL_ALPHA_NS
+    highest: float = MAX_ALPHA
 
 
-def eased(graph: Graph, ns: float) -> Graph:
-    """Give a graph whose activities cost less by so much: the gap before each, then itself.
+def ease_devices(graph: Graph, ns: float) -> Graph:
+    """Return a graph whose activities cost less by so much: the gap before each, then itself.
 
     Half of its length stays at least.
     """
-    work, less = graph.work, round(ns)
-    gap = np.minimum(work.gap, less)
-    duration = work.duration - np.minimum(less - gap, work.duration // 2)
+    work, relief_ns = graph.work, round(ns)
+    gap = np.minimum(work.gap, relief_ns)
+    duration = work.duration - np.minimum(relief_ns - gap, work.duration // 2)
     return replace(graph, work=replace(work, gap=work.gap - gap, duration=duration))
 
 
@@ -79,7 +79,7 @@ def fit_alpha(
     graph: Graph,
     unprofiled_step_ns: float,
     simulate: Simulate,
-    ahead: Ahead | None = None,
+    plain_steps: PlainSteps | None = None,
     chance: float | None = None,
 ) -> Alpha:
     """Fit α so that the replayed step, stalls aside, is as long as those that no profiler saw.
@@ -88,158 +88,158 @@ def fit_alpha(
     ``chance``: by what share so few steps are off the usual one, for hosts drift and steps vary:
     so much is no finding; ``None``: it is not known, and any mismatch is one.
     """
-    usual = calm(graph)
-    found = _fitted(usual, unprofiled_step_ns, simulate, _Limits(), chance)
-    if ahead is None or not graph.on_device or not _hidden(found):
-        return found
-    limits = _limits(usual, ahead, simulate)
-    if limits == _Limits():
-        return found
-    again = _fitted(usual, unprofiled_step_ns, simulate, limits, chance)
-    return found if again.refused is not None else again
+    calm_graph = remove_stalls(graph)
+    alpha = _fit_limits(calm_graph, unprofiled_step_ns, simulate, _AlphaLimits(), chance)
+    if plain_steps is None or not graph.on_device or not _is_hidden(alpha):
+        return alpha
+    limits = _find_limits(calm_graph, plain_steps, simulate)
+    if limits == _AlphaLimits():
+        return alpha
+    refit = _fit_limits(calm_graph, unprofiled_step_ns, simulate, limits, chance)
+    return alpha if refit.refused is not None else refit
 
 
-def _hidden(found: Alpha) -> bool:
-    """Tell whether the step hardly depends on what tracing cost its host."""
-    return found.bound and found.refused is None and found.other is None and found.pace == 1
+def _is_hidden(alpha: Alpha) -> bool:
+    """Return whether the step hardly depends on what tracing cost its host."""
+    return alpha.only_bounds and alpha.refused is None and alpha.alternative is None and alpha.pace == 1
 
 
 @dataclass(frozen=True)
-class _Step:
+class _ReplayedStep:
     """The usual step of a window as it is replayed, by what tracing cost and the host's pace."""
 
     graph: Graph
     simulate: Simulate
-    known: dict[tuple[float, float, float], float] = field(
+    lengths: dict[tuple[float, float, float], float] = field(
         default_factory=dict[tuple[float, float, float], float]
     )
 
     def __call__(self, alpha: float, pace: float = 1.0, device: float = 0.0) -> float:
-        """Give how long it is, in ns."""
+        """Return how long it is, in ns."""
         key = (alpha, pace, device)
-        if key not in self.known:
-            graph = replace(eased(self.graph, device) if device else self.graph, pace=pace)
-            self.known[key] = _typical(graph, self.simulate(graph, alpha))
-        return self.known[key]
+        if key not in self.lengths:
+            graph = replace(ease_devices(self.graph, device) if device else self.graph, pace=pace)
+            self.lengths[key] = _typical_step(graph, self.simulate(graph, alpha))
+        return self.lengths[key]
 
 
-def _fitted(
-    usual: Graph, target: float, simulate: Simulate, limits: _Limits, drift: float | None
+def _fit_limits(
+    calm_graph: Graph, target: float, simulate: Simulate, limits: _AlphaLimits, drift: float | None
 ) -> Alpha:
-    step = _Step(usual, simulate)
-    plain, slack, most = step(0.0), _ALIKE * target, limits.most
-    chance = min(LEFT, drift or 0.0)
-    if step(most) > target + slack:  # tracing the host does not explain it all
-        return _longer(step, target, limits, chance)
-    low = max(_crossing(step, target + slack, plain, most), limits.least)
-    high = _crossing(step, target - slack, plain, most)
-    floor = step(DEAREST)  # it is as long whatever α is, or nearly
-    if high - low >= _VAGUE or floor >= target - slack or limits != _Limits():
+    step = _ReplayedStep(calm_graph, simulate)
+    plain_ns, slack, highest = step(0.0), _STEP_TOLERANCE * target, limits.highest
+    chance = min(MAX_LEFT_SHARE, drift or 0.0)
+    if step(highest) > target + slack:  # tracing the host does not explain it all
+        return _explain_longer(step, target, limits, chance)
+    low = max(_find_crossing(step, target + slack, plain_ns, highest), limits.lowest)
+    high = _find_crossing(step, target - slack, plain_ns, highest)
+    floor = step(MAX_TRACE_NS)  # it is as long whatever α is, or nearly
+    if high - low >= _MAX_VALUE_WIDTH or floor >= target - slack or limits != _AlphaLimits():
         mid, high = max(limits.usual, low), max(high, low)
-        fitted = Alpha(low, min(mid, high), high, bound=True, error=0.0)
+        alpha = Alpha(low, min(mid, high), high, only_bounds=True, error=0.0)
     else:
-        mid = _crossing(step, target, plain, most)
-        fitted = Alpha(min(low, mid), mid, max(high, mid), bound=False, error=0.0)
-    fitted = replace(fitted, error=step(fitted.mid) / target - 1)
-    if fitted.mid < limits.least and step(limits.least) < target - slack:
-        return _shorter(step, fitted, target, limits, chance)
-    return judged(fitted, chance)
+        mid = _find_crossing(step, target, plain_ns, highest)
+        alpha = Alpha(min(low, mid), mid, max(high, mid), only_bounds=False, error=0.0)
+    alpha = replace(alpha, error=step(alpha.mid) / target - 1)
+    if alpha.mid < limits.lowest and step(limits.lowest) < target - slack:
+        return _explain_shorter(step, alpha, target, limits, chance)
+    return judge_fit(alpha, chance)
 
 
-def _shorter(step: _Step, fitted: Alpha, target: float, limits: _Limits, chance: float) -> Alpha:
+def _explain_shorter(step: _ReplayedStep, alpha: Alpha, target: float, limits: _AlphaLimits, chance: float) -> Alpha:
     """Explain a window whose steps are shorter than plain ones, once tracing is taken off.
 
     The host was faster then. On a device all may have been, which leaves ratios as they are; so may
     tracing have cost less than is usual.
     """
-    pace = _pace(step, limits.usual, target)
-    if step(limits.usual, pace) < target * (1 - _ALIKE):  # no host is so much faster
-        return judged(fitted, chance)
-    faster = _at_pace(limits, pace, fitted.error)
-    alike = step.graph.on_device or fitted.error > -_ALIKE
-    return of_two(fitted, faster, chance) if alike else told(faster, chance)
+    pace = _find_pace(step, limits.usual, target)
+    if step(limits.usual, pace) < target * (1 - _STEP_TOLERANCE):  # no host is so much faster
+        return judge_fit(alpha, chance)
+    faster = _alpha_at_pace(limits, pace, alpha.error)
+    has_two = step.graph.on_device or alpha.error > -_STEP_TOLERANCE
+    return merge_explanations(alpha, faster, chance) if has_two else annotate_fit(faster, chance)
 
 
-def _longer(step: _Step, target: float, limits: _Limits, chance: float) -> Alpha:
+def _explain_longer(step: _ReplayedStep, target: float, limits: _AlphaLimits, chance: float) -> Alpha:
     """Explain a window whose steps are longer than plain ones by more than tracing usually costs.
 
     Tracing cost more than usual, or the host was slower. Where no host is slow enough it is what
     tracing cost devices, first of all.
     """
-    plain, most, slack = step(0.0), limits.most, _ALIKE * target
-    low = max(_crossing(step, step(most) + slack, plain, most), limits.least)
+    plain_ns, highest, slack = step(0.0), limits.highest, _STEP_TOLERANCE * target
+    low = max(_find_crossing(step, step(highest) + slack, plain_ns, highest), limits.lowest)
     mid, device = max(limits.usual, low), 0.0
-    if step.graph.on_device and step(mid, SLOWER) > target + slack:
-        device = _crossing(lambda ns: step(mid, 1.0, ns), target, step(mid), SLOWEST)
-    usual, slowest = step(mid, 1.0, device), step(mid, SLOWER, device)
-    if usual <= target + slack or slowest > target + slack:
-        error = usual / target - 1
-        return judged(Alpha(low, mid, most, bound=True, error=error, device=device), chance)
-    error = step(most, 1.0, device) / target - 1
-    slower = _at_pace(limits, _pace(step, limits.usual, target, device), error, device)
-    traced = _crossing(lambda ns: step(ns, 1.0, device), target, plain, DEAREST)
-    if step(traced, 1.0, device) > target + slack:
-        return told(slower, chance)
-    dearer = Alpha(min(most, traced), traced, traced, bound=True, error=error, device=device)
-    return of_two(dearer, slower, chance)
+    if step.graph.on_device and step(mid, SLOWEST_PACE) > target + slack:
+        device = _find_crossing(lambda ns: step(mid, 1.0, ns), target, step(mid), MAX_DEVICE_NS)
+    usual_ns, slowest_ns = step(mid, 1.0, device), step(mid, SLOWEST_PACE, device)
+    if usual_ns <= target + slack or slowest_ns > target + slack:
+        error = usual_ns / target - 1
+        return judge_fit(Alpha(low, mid, highest, only_bounds=True, error=error, device=device), chance)
+    error = step(highest, 1.0, device) / target - 1
+    slower = _alpha_at_pace(limits, _find_pace(step, limits.usual, target, device), error, device)
+    trace_ns = _find_crossing(lambda ns: step(ns, 1.0, device), target, plain_ns, MAX_TRACE_NS)
+    if step(trace_ns, 1.0, device) > target + slack:
+        return annotate_fit(slower, chance)
+    dearer = Alpha(min(highest, trace_ns), trace_ns, trace_ns, only_bounds=True, error=error, device=device)
+    return merge_explanations(dearer, slower, chance)
 
 
-def _pace(step: _Step, alpha: float, target: float, device: float = 0.0) -> float:
-    """Give how many times slower the host must have been, as far as a host may be."""
-    lo, hi = FASTER, SLOWER
-    while hi / lo - 1 > _CLOSE:
+def _find_pace(step: _ReplayedStep, alpha: float, target: float, device: float = 0.0) -> float:
+    """Return how many times slower the host must have been, as far as a host may be."""
+    lo, hi = FASTEST_PACE, SLOWEST_PACE
+    while hi / lo - 1 > _PACE_TOLERANCE:
         middle = (lo * hi) ** 0.5
         lo, hi = (middle, hi) if step(alpha, middle, device) > target else (lo, middle)
     return hi
 
 
-def _at_pace(limits: _Limits, pace: float, error: float, device: float = 0.0) -> Alpha:
-    least, usual, most = limits.least, limits.usual, limits.most
-    return Alpha(least, usual, most, bound=True, error=error, device=device, pace=pace)
+def _alpha_at_pace(limits: _AlphaLimits, pace: float, error: float, device: float = 0.0) -> Alpha:
+    lowest, usual, highest = limits.lowest, limits.usual, limits.highest
+    return Alpha(lowest, usual, highest, only_bounds=True, error=error, device=device, pace=pace)
 
 
-def _limits(usual: Graph, ahead: Ahead, simulate: Simulate) -> _Limits:
-    """Give what α must be for the host alone to be as fast as it was seen to be.
+def _find_limits(calm_graph: Graph, plain_steps: PlainSteps, simulate: Simulate) -> _AlphaLimits:
+    """Return what α must be for the host alone to be as fast as it was seen to be.
 
     The shortest step bounds its own work from above: α is at least what that asks for, unless that
     step is unlike others; then what a tenth of them ask for. Even that step may have been held up:
     α may be as far above as the tenth is below.
     """
-    work, start = usual.work, usual.start
-    nothing = np.zeros_like(work.duration)
-    alone = replace(
-        usual,
-        work=replace(work, duration=nothing, gap=nothing),
-        begun=np.minimum(usual.begun, start),
-        heads=tuple(np.minimum(one, start) for one in usual.heads),
+    work, start = calm_graph.work, calm_graph.start
+    zeros = np.zeros_like(work.duration)
+    host_only = replace(
+        calm_graph,
+        work=replace(work, duration=zeros, gap=zeros),
+        backlog_ends=np.minimum(calm_graph.backlog_ends, start),
+        heads=tuple(np.minimum(head, start) for head in calm_graph.heads),
     )
 
     @cache
     def step(alpha: float) -> float:
-        return _typical(alone, simulate(alone, alpha))
+        return _typical_step(host_only, simulate(host_only, alpha))
 
-    least = _crossing(step, ahead.tenth, step(0.0), FASTEST)
-    likely = max(least, _crossing(step, ahead.shortest, step(0.0), FASTEST))
-    most = min(FASTEST, 2 * likely - least)
-    return _Limits(max(LEAST, least), max(USUAL, likely), max(MOST, most))
-
-
-def _typical(graph: Graph, played: Played) -> float:
-    """Give the median counted step of several, else the mean."""
-    lengths = durations(graph, played.steps)
-    return float(np.median(lengths) if len(lengths) >= _SEVERAL else lengths.mean())
+    lowest = _find_crossing(step, plain_steps.tenth, step(0.0), MAX_AHEAD_ALPHA)
+    likely = max(lowest, _find_crossing(step, plain_steps.shortest, step(0.0), MAX_AHEAD_ALPHA))
+    highest = min(MAX_AHEAD_ALPHA, 2 * likely - lowest)
+    return _AlphaLimits(max(MIN_ALPHA, lowest), max(USUAL_ALPHA_NS, likely), max(MAX_ALPHA, highest))
 
 
-def _crossing(
-    step: Callable[[float], float], target: float, plain: float, most: float = MOST
+def _typical_step(graph: Graph, simulated: SimulatedSteps) -> float:
+    """Return the median counted step of several, else the mean."""
+    lengths = step_lengths(graph, simulated.steps)
+    return float(np.median(lengths) if len(lengths) >= _MIN_MEDIAN_STEPS else lengths.mean())
+
+
+def _find_crossing(
+    step: Callable[[float], float], target: float, plain_ns: float, highest: float = MAX_ALPHA
 ) -> float:
-    """Give the least value from which on a step takes no longer than so; else the greatest."""
-    if plain <= target:
+    """Return the least value from which on a step takes no longer than so; else the greatest."""
+    if plain_ns <= target:
         return 0.0
-    lo, hi = 0.0, most
+    lo, hi = 0.0, highest
     if step(hi) > target:
-        return most
-    while hi - lo > _EXACT:
+        return highest
+    while hi - lo > _ALPHA_TOLERANCE:
         middle = (lo + hi) / 2
         lo, hi = (middle, hi) if step(middle) > target else (lo, middle)
     return hi

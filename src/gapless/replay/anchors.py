@@ -11,8 +11,8 @@ from gapless.model import category
 from gapless.model.trace import Int64
 from gapless.replay.capacity import Queues
 from gapless.replay.nodes import Op
-from gapless.replay.span import Span
-from gapless.replay.works import Enqueued
+from gapless.replay.span import GraphSpan
+from gapless.replay.works import EnqueuedWork
 
 # Of anchors that begin together, what comes first.
 _RANK: Final = {
@@ -27,7 +27,7 @@ _RANK: Final = {
     Op.EVENT: 4,
 }
 _KINDS: Final = np.array([_RANK[op] for op in Op], np.int64)
-_LAST: Final = 9  # a further activity of a call that has just returned
+_LAST_RANK: Final = 9  # a further activity of a call that has just returned
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Anchors:
     event: Int64
     begin: Int64
     end: Int64
-    own: Int64
+    own_ns: Int64
 
     def __len__(self) -> int:
         """Count them."""
@@ -51,88 +51,88 @@ class Anchors:
         return Anchors(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def anchors(columns: list[tuple[int, ...]]) -> Anchors:
+def make_anchors(rows: list[tuple[int, ...]]) -> Anchors:
     """Make anchors of rows (track, op, arg, event, begin, end, own)."""
-    every = np.array(columns, np.int64).reshape(-1, 7)
-    return Anchors(*(every[:, at].copy() for at in range(7)))
+    table = np.array(rows, np.int64).reshape(-1, 7)
+    return Anchors(*(table[:, index].copy() for index in range(7)))
 
 
-def stacked(parts: list[Anchors]) -> Anchors:
+def stack_anchors(groups: list[Anchors]) -> Anchors:
     """Put anchors together as they come."""
-    names = tuple(vars(parts[0]))
-    return Anchors(**{name: np.concatenate([vars(one)[name] for one in parts]) for name in names})
+    names = tuple(vars(groups[0]))
+    return Anchors(**{name: np.concatenate([vars(group)[name] for group in groups]) for name in names})
 
 
-def launches(rows: Enqueued, queues: Queues) -> Anchors:
-    """Give an anchor for each activity: the first of a call bears its cost."""
+def launch_anchors(rows: EnqueuedWork, queues: Queues) -> Anchors:
+    """Return an anchor for each activity: the first of a call bears its cost."""
     blocks = rows.blocks
-    length = np.where(rows.first, rows.end - rows.begin, 0)
-    own = np.where(queues.blocked, np.minimum(queues.usual, length), length)
+    length = np.where(rows.is_first, rows.end - rows.begin, 0)
+    own_ns = np.where(queues.is_blocked, np.minimum(queues.usual, length), length)
     # A copy ends a little after the call where the host has only to stage it.
-    after = rows.end - rows.stopped
+    tail_ns = rows.end - rows.finish_ns
     return Anchors(
         track=rows.thread,
         op=np.where(blocks, Op.COPY, Op.LAUNCH).astype(np.int64),
         arg=np.arange(len(rows)),
         event=np.where(rows.follows, -1, rows.call),
-        begin=np.where(rows.first, rows.begin, rows.end),
+        begin=np.where(rows.is_first, rows.begin, rows.end),
         end=rows.end,
-        own=np.where(blocks, after, own),
+        own_ns=np.where(blocks, tail_ns, own_ns),
     )
 
 
-def steps(span: Span) -> Anchors:
-    """Give an anchor for the end of each step."""
+def step_anchors(span: GraphSpan) -> Anchors:
+    """Return an anchor for the end of each step."""
     ends = span.bounds[1:]
-    main = span.joined.threads.main
-    return anchors([(main, Op.STEP, at, -1, end, end, 0) for at, end in enumerate(ends.tolist())])
+    main = span.joined_trace.threads.main
+    return make_anchors([(main, Op.STEP, index, -1, end, end, 0) for index, end in enumerate(ends.tolist())])
 
 
-def batches(span: Span) -> Anchors:
-    """Give anchors for each batch that the training thread asked for and got.
+def batch_anchors(span: GraphSpan) -> Anchors:
+    """Return anchors for each batch that the training thread asked for and got.
 
     A wait that the span cuts is none.
     """
-    threads = span.joined.threads
-    events, mine = threads.trace.events, threads.of(threads.main)
-    asks = mine[threads.tags.order[mine] == DATA]
+    threads = span.joined_trace.threads
+    events, frames = threads.trace.events, threads.frames_of(threads.main)
+    asks = frames[threads.tags.order[frames] == DATA]
     asks = asks[events.category[asks] != category.MARKER]  # gapless:iter is not a batch
     start, end = events.start[asks], events.end[asks]
-    inside = (start >= span.start) & (end <= span.stop)
-    asks, start, end = asks[inside], start[inside], end[inside]
+    is_inside = (start >= span.start) & (end <= span.stop)
+    asks, start, end = asks[is_inside], start[is_inside], end[is_inside]
     order = np.lexsort((-end, start))
     asks, start, end = asks[order], start[order], end[order]
     reach = np.maximum.accumulate(np.append(span.start, end))[:-1]
-    outer = start >= reach
-    found = list[tuple[int, ...]]()
-    for ask, lo, hi in zip(*(c[outer].tolist() for c in (asks, start, end)), strict=True):
-        found.append((threads.main, Op.ASK, -1, ask, lo, lo, 0))
-        found.append((threads.main, Op.DATA, -1, ask, hi, hi, 0))
-    return anchors(found)
+    is_outer = start >= reach
+    rows = list[tuple[int, ...]]()
+    for ask, lo, hi in zip(*(column[is_outer].tolist() for column in (asks, start, end)), strict=True):
+        rows.append((threads.main, Op.ASK, -1, ask, lo, lo, 0))
+        rows.append((threads.main, Op.DATA, -1, ask, hi, hi, 0))
+    return make_anchors(rows)
 
 
-def in_order(every: Anchors, track: int, span: Span) -> Anchors:
-    """Give the anchors of a thread, one after another: what began inside another begins after it.
+def order_anchors(anchors: Anchors, track: int, span: GraphSpan) -> Anchors:
+    """Return the anchors of a thread, one after another: what began inside another begins after it.
 
     A synchronisation inside another call is that call's own.
     """
-    mine = every.take(every.track == track)
-    late = (mine.begin == mine.end) & (mine.op == Op.LAUNCH)
-    rank = np.where(late, _LAST, _KINDS[mine.op])
-    mine = mine.take(np.lexsort((mine.arg, rank, mine.begin)))
-    before = np.maximum.accumulate(np.append(span.start, mine.end))[:-1]
-    inner = np.isin(mine.op, (Op.SYNC, Op.EVENT)) & (mine.end <= before) & (mine.begin < before)
-    mine = mine.take(~inner)
-    reach = np.maximum.accumulate(np.append(span.start, mine.end))
-    begin = np.maximum(mine.begin, reach[:-1])
-    shorter = begin - mine.begin
-    launched = mine.op == Op.LAUNCH
+    track_anchors = anchors.take(anchors.track == track)
+    is_late = (track_anchors.begin == track_anchors.end) & (track_anchors.op == Op.LAUNCH)
+    rank = np.where(is_late, _LAST_RANK, _KINDS[track_anchors.op])
+    track_anchors = track_anchors.take(np.lexsort((track_anchors.arg, rank, track_anchors.begin)))
+    before = np.maximum.accumulate(np.append(span.start, track_anchors.end))[:-1]
+    is_inner = np.isin(track_anchors.op, (Op.SYNC, Op.EVENT)) & (track_anchors.end <= before) & (track_anchors.begin < before)
+    track_anchors = track_anchors.take(~is_inner)
+    reach = np.maximum.accumulate(np.append(span.start, track_anchors.end))
+    begin = np.maximum(track_anchors.begin, reach[:-1])
+    overlap = begin - track_anchors.begin
+    is_launch = track_anchors.op == Op.LAUNCH
     return Anchors(
-        track=mine.track,
-        op=mine.op,
-        arg=mine.arg,
-        event=mine.event,
+        track=track_anchors.track,
+        op=track_anchors.op,
+        arg=track_anchors.arg,
+        event=track_anchors.event,
         begin=begin,
         end=reach[1:],
-        own=np.where(launched, np.maximum(mine.own - shorter, 0), mine.own),
+        own_ns=np.where(is_launch, np.maximum(track_anchors.own_ns - overlap, 0), track_anchors.own_ns),
     )

@@ -7,47 +7,47 @@ from typing import Final
 
 import numpy as np
 
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.model.trace import Int64
 from gapless.replay import service, sharing
-from gapless.replay.cores import BUNCHED, CROWDING, Demand, Slowed, contended
-from gapless.replay.service import Draw, Inputs
+from gapless.replay.cores import BUNCHING, CROWDING, CoreDemand, Slowdown, find_contention
+from gapless.replay.service import Draw, LoaderInputs
 
-_FITTED: Final = 4  # rounds in which undisturbed times are found
-_MOST_EACH: Final = 16.0  # threads of a worker
+_FIT_ROUNDS: Final = 4  # rounds in which undisturbed times are found
+_MAX_WORKER_THREADS: Final = 16.0  # threads of a worker
 _HALVINGS: Final = 7
-_TOLD: Final = 1.1  # fetches wait for processors so much more than is explained
-_GANG: Final = Interval(0.0, 0.5, 1.0)
+_MIN_STRETCH: Final = 1.1  # fetches wait for processors so much more than is explained
+_GANG: Final = Estimate(0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
-class AsRun:
+class LoaderBaseline:
     """The run as it was: means in ns as if nobody else had run, and how far all was slowed down."""
 
-    inputs: Inputs
+    inputs: LoaderInputs
     draw: Draw
 
     @cached_property
     def fetch(self) -> tuple[Int64, Int64, Int64]:
-        """Give on, queue and off of the drawn rows."""
-        return service.filled(self.inputs, self.draw)
+        """Return on, queue and off of the drawn rows."""
+        return service.fill_fetch_times(self.inputs, self.draw)
 
     @cached_property
     def host(self) -> Int64:
-        """Give the training thread's own time of the drawn rows."""
+        """Return the training thread's own time of the drawn rows."""
         return np.maximum(self.inputs.rows.host[self.draw.rows], 0)
 
     @cached_property
-    def rest(self) -> Int64:
-        """Give what a wait without workers was beside the fetch: indices, pinning."""
+    def wait_overhead(self) -> Int64:
+        """Return what a wait without workers was beside the fetch: indices, pinning."""
         on, queue, off = self.fetch
         return np.maximum(self.inputs.rows.wait[self.draw.rows] - on - queue - off, 0)
 
     @cached_property
-    def settled(self) -> tuple[Demand, Slowed]:
+    def equilibrium(self) -> tuple[CoreDemand, Slowdown]:
         """Find what undisturbed times give, slowed down by one another, what was measured."""
-        on, queue, off = (float(one.mean()) for one in self.fetch)
-        seen = demand = Demand(
+        on, queue, off = (float(column.mean()) for column in self.fetch)
+        measured = demand = CoreDemand(
             cores=self.inputs.cores,
             workers=self.inputs.loader.num_workers,
             on=on + queue,
@@ -55,112 +55,112 @@ class AsRun:
             host=float(self.host.mean()),
             threads=self.inputs.threads,
             pinning=float(self.inputs.pin.mean()) if len(self.inputs.pin) else 0.0,
-            least=self.device,
-            each=self.draw.of("each", _each(self.inputs)),
-            **together(self.inputs, self.inputs.threads, self.draw),
+            floor_ns=self.device,
+            worker_threads=self.draw.value_of("each", _worker_threads(self.inputs)),
+            **thread_shares(self.inputs, self.inputs.threads, self.draw),
         )
-        slowed = self.slowed(demand)
-        for _ in range(_FITTED):
-            demand = replace(seen, on=seen.on / slowed.fetch, host=seen.host / slowed.host)
-            slowed = self.slowed(demand, slowed)
-        return demand, slowed
+        slowdown = self.slowdown(demand)
+        for _ in range(_FIT_ROUNDS):
+            demand = replace(measured, on=measured.on / slowdown.fetch, host=measured.host / slowdown.host)
+            slowdown = self.slowdown(demand, slowdown)
+        return demand, slowdown
 
     @property
     def device(self) -> float:
-        """Give what a device works on for each batch, in ns: never more than there was time for."""
+        """Return what a device works on for each batch, in ns: never more than there was time for."""
         if not self.inputs.on_device:
             return 0.0
         step = self.inputs.rows.step()
-        known = self.inputs.device_ns
-        if known is None:
-            return step * self.draw.of("device", Interval(0.0, 0.5, 1.0))
-        return min(known, step)
+        recorded_ns = self.inputs.device_ns
+        if recorded_ns is None:
+            return step * self.draw.value_of("device", Estimate(0.0, 0.5, 1.0))
+        return min(recorded_ns, step)
 
-    def slowed(self, demand: Demand, near: Slowed | None = None) -> Slowed:
-        """Give how far a demand slows itself down; ``near``: what a like one was slowed down by."""
-        gang = self.draw.of("gang", _GANG)
+    def slowdown(self, demand: CoreDemand, near: Slowdown | None = None) -> Slowdown:
+        """Return how far a demand slows itself down; ``near``: what a like one was slowed down by."""
+        gang = self.draw.value_of("gang", _GANG)
         start = None if near is None else (near.fetch, near.host)
-        crowding, bunched = self.draw.of("crowding", CROWDING), self.draw.of("bunched", BUNCHED)
-        return contended(demand, gang, crowding, start, bunched)
+        crowding, bunching = self.draw.value_of("crowding", CROWDING), self.draw.value_of("bunched", BUNCHING)
+        return find_contention(demand, gang, crowding, start, bunching)
 
 
-def _each(inputs: Inputs) -> Interval:
-    """Give how many threads of a worker the others feel: one that often sleeps is let through.
+def _worker_threads(inputs: LoaderInputs) -> Estimate:
+    """Return how many threads of a worker the others feel: one that often sleeps is let through.
 
     Who knows how long the training thread ran knows how many it felt.
     """
-    most, mid = inputs.each, inputs.each**0.5
-    if inputs.felt is None:
-        return Interval(1.0, mid, most)
-    return Interval(1.0, min(mid, inputs.felt), min(most, max(1.0, inputs.felt)))
+    highest, mid = inputs.worker_threads, inputs.worker_threads**0.5
+    if inputs.felt_threads is None:
+        return Estimate(1.0, mid, highest)
+    return Estimate(1.0, min(mid, inputs.felt_threads), min(highest, max(1.0, inputs.felt_threads)))
 
 
-def fitted(inputs: Inputs) -> Inputs:
+def fit_worker_threads(inputs: LoaderInputs) -> LoaderInputs:
     """Find how many threads each worker computes with, from how long its fetches wait to run.
 
     One, where they wait no longer than so many workers and the training itself explain.
     """
-    known = inputs.rows.on > 0
-    if not inputs.loader.num_workers or not known.any():
+    has_run = inputs.rows.on > 0
+    if not inputs.loader.num_workers or not has_run.any():
         return inputs
-    ran, queued = inputs.rows.on[known].sum(), inputs.rows.queue[known].sum()
-    seen = 1 + float(queued) / float(ran)
+    run_ns, queued_ns = inputs.rows.on[has_run].sum(), inputs.rows.queue[has_run].sum()
+    fetch_stretch = 1 + float(queued_ns) / float(run_ns)
 
-    def explained(each: float) -> float:
-        return _stretched(inputs, each).fetch
+    def explain_stretch(worker_threads: float) -> float:
+        return _slowdown_with(inputs, worker_threads).fetch
 
-    if seen < _TOLD * explained(1.0):
+    if fetch_stretch < _MIN_STRETCH * explain_stretch(1.0):
         return inputs
-    found = replace(inputs, each=_least(explained, seen, _MOST_EACH))
-    stretch = _delayed(found)
-    if stretch is None:
-        return found
+    fitted_inputs = replace(inputs, worker_threads=_find_threads(explain_stretch, fetch_stretch, _MAX_WORKER_THREADS))
+    host_stretch = _host_stretch(fitted_inputs)
+    if host_stretch is None:
+        return fitted_inputs
     return replace(
-        found, felt=_least(lambda each: _stretched(found, each).host, stretch, found.each)
+        fitted_inputs, felt_threads=_find_threads(lambda worker_threads: _slowdown_with(fitted_inputs, worker_threads).host, host_stretch, fitted_inputs.worker_threads)
     )
 
 
-def _least(stretch: Callable[[float], float], seen: float, most: float) -> float:
-    """Give how many threads of each worker stretch something as far as it was."""
-    low, high = 1.0, most
+def _find_threads(stretch: Callable[[float], float], target: float, highest: float) -> float:
+    """Return how many threads of each worker stretch something as far as it was."""
+    low, high = 1.0, highest
     for _ in range(_HALVINGS):
         mid = (low + high) / 2
-        low, high = (mid, high) if stretch(mid) < seen else (low, mid)
+        low, high = (mid, high) if stretch(mid) < target else (low, mid)
     return (low + high) / 2
 
 
-def _stretched(inputs: Inputs, each: float) -> Slowed:
-    draw = replace(service.middle(inputs), chances={"each": 1.0})
-    demand, _ = AsRun(replace(inputs, each=each), draw).settled
-    return contended(demand, crowding=0)
+def _slowdown_with(inputs: LoaderInputs, worker_threads: float) -> Slowdown:
+    draw = replace(service.middle_draw(inputs), chances={"each": 1.0})
+    demand, _ = LoaderBaseline(replace(inputs, worker_threads=worker_threads), draw).equilibrium
+    return find_contention(demand, crowding=0)
 
 
-def _delayed(inputs: Inputs) -> float | None:
-    """Give by what factor waiting for a processor stretched the training thread's own work.
+def _host_stretch(inputs: LoaderInputs) -> float | None:
+    """Return by what factor waiting for a processor stretched the training thread's own work.
 
     It hands batches over beside computing, as long as one takes that is there; ``None``: unknown.
     """
     rows = inputs.rows
-    if inputs.delayed is None or not len(inputs.hand):
+    if inputs.delay_share is None or not len(inputs.hand):
         return None
-    own = float(rows.host.mean()) + min(float(rows.wait.mean()), float(np.median(inputs.hand)))
-    ran = own - inputs.delayed * rows.step()
-    return own / ran if ran > 0 else None
+    own_ns = float(rows.host.mean()) + min(float(rows.wait.mean()), float(np.median(inputs.hand)))
+    run_ns = own_ns - inputs.delay_share * rows.step()
+    return own_ns / run_ns if run_ns > 0 else None
 
 
-def together(inputs: Inputs, threads: int, draw: Draw) -> dict[str, float]:
-    """Give in what share of the training thread's time its other threads compute, and spin.
+def thread_shares(inputs: LoaderInputs, threads: int, draw: Draw) -> dict[str, float]:
+    """Return in what share of the training thread's time its other threads compute, and spin.
 
     They spin between two pieces of work, so that they take processors where they give nothing; how
     much they ran in all is what the training process used beside its one thread.
     """
     if threads == 1:
         return {"together": 1.0, "spinning": 0.0}
-    part = sharing.shared_part(inputs, draw)
-    compute = (part / threads) / ((1 - part) + part / threads)
-    seen = sharing.helped(inputs)
-    known = Interval(compute, (1 + compute) / 2, 1.0)
-    if seen is not None:
-        known = Interval(0.7 * seen, seen, min(1.0, 1.2 * seen))
-    active = min(1.0, max(compute, draw.of("spinning", known)))
+    shared_part = sharing.parallel_share(inputs, draw)
+    compute = (shared_part / threads) / ((1 - shared_part) + shared_part / threads)
+    helped_share = sharing.helper_share(inputs)
+    estimate = Estimate(compute, (1 + compute) / 2, 1.0)
+    if helped_share is not None:
+        estimate = Estimate(0.7 * helped_share, helped_share, min(1.0, 1.2 * helped_share))
+    active = min(1.0, max(compute, draw.value_of("spinning", estimate)))
     return {"together": compute, "spinning": active - compute}

@@ -17,12 +17,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from gapless.model.change import Predicted
-from gapless.model.interval import Interval
+from gapless.model.change import Prediction
+from gapless.model.interval import Estimate
 
-FEWEST: Final = 20  # residuals that back a family
+MIN_RESIDUALS: Final = 20  # residuals that back a family
 NOMINAL: Final = 0.9
-NARROWEST: Final = 0.005  # half of an interval, in logarithms: none is held to be more exact
+MIN_HALF: Final = 0.005  # half of an interval, in logarithms: none is held to be more exact
 EXPECTED: Final[Mapping[str, float]] = {  # shares of the step's time, to both sides
     "sync": 0.015,
     "tail": 0.015,
@@ -32,8 +32,8 @@ EXPECTED: Final[Mapping[str, float]] = {  # shares of the step's time, to both s
     "comm": 0.03,
     "kernel": 0.05,
 }
-_MOST: Final = 0.98  # of a step that may be gained
-_LEAST_FACTOR: Final = 0.5  # wide intervals that always held are made narrower, down to this
+_MAX_GAIN: Final = 0.98  # of a step that may be gained
+_MIN_FACTOR: Final = 0.5  # wide intervals that always held are made narrower, down to this
 _TABLE: Final = "residuals.json"
 
 
@@ -47,69 +47,69 @@ class Residual:
 
 
 @cache
-def committed() -> tuple[Residual, ...]:
-    """Give the residuals that gapless comes with."""
+def load_residuals() -> tuple[Residual, ...]:
+    """Return the residuals that gapless comes with."""
     text = files("gapless.replay").joinpath(_TABLE).read_text(encoding="utf-8")
     return tuple(Residual(family, kind, score) for family, kind, score in json.loads(text))
 
 
-def score(predicted: Interval, measured: float) -> float:
-    """Give the residual of a prediction whose speed-up was measured."""
+def score_prediction(predicted: Estimate, measured: float) -> float:
+    """Return the residual of a prediction whose speed-up was measured."""
     off = math.log(measured / predicted.mid)
     below, above = halves(predicted)
     return abs(off) / (above if off > 0 else below)
 
 
-def halves(found: Interval) -> tuple[float, float]:
-    """Give both halves of an interval, in logarithms."""
-    below, above = math.log(found.mid / found.low), math.log(found.high / found.mid)
-    return max(NARROWEST, below), max(NARROWEST, above)
+def halves(estimate: Estimate) -> tuple[float, float]:
+    """Return both halves of an interval, in logarithms."""
+    below, above = math.log(estimate.mid / estimate.low), math.log(estimate.high / estimate.mid)
+    return max(MIN_HALF, below), max(MIN_HALF, above)
 
 
 def factor_of(scores: Sequence[float]) -> float | None:
-    """Give what intervals are to be stretched by; ``None`` with too few residuals to tell."""
-    if len(scores) < FEWEST:
+    """Return what intervals are to be stretched by; ``None`` with too few residuals to tell."""
+    if len(scores) < MIN_RESIDUALS:
         return None
     rank = min(len(scores), math.ceil((len(scores) + 1) * NOMINAL))
-    return max(_LEAST_FACTOR, sorted(scores)[rank - 1])
+    return max(_MIN_FACTOR, sorted(scores)[rank - 1])
 
 
-def stretched(found: Interval, factor: float) -> Interval:
-    """Give an interval with the same middle and both halves stretched."""
-    below, above = halves(found)
+def stretch(estimate: Estimate, factor: float) -> Estimate:
+    """Return an interval with the same middle and both halves stretched."""
+    below, above = halves(estimate)
     low, high = math.exp(-factor * below), math.exp(factor * above)
-    return Interval(found.mid * low, found.mid, found.mid * high)
+    return Estimate(estimate.mid * low, estimate.mid, estimate.mid * high)
 
 
-def widened(found: Interval, expected: float) -> Interval:
-    """Give an interval that reaches so far to both sides at least, in shares of the step's time.
+def widen_estimate(estimate: Estimate, expected: float) -> Estimate:
+    """Return an interval that reaches so far to both sides at least, in shares of the step's time.
 
     What changes nothing is exact.
     """
-    if found.low == found.mid == found.high == 1:
-        return found
-    mid = 1 - 1 / found.mid
-    low, high = mid - expected, min(mid + expected, _MOST)
-    return Interval(min(found.low, 1 / (1 - low)), found.mid, max(found.high, 1 / (1 - high)))
+    if estimate.low == estimate.mid == estimate.high == 1:
+        return estimate
+    mid = 1 - 1 / estimate.mid
+    low, high = mid - expected, min(mid + expected, _MAX_GAIN)
+    return Estimate(min(estimate.low, 1 / (1 - low)), estimate.mid, max(estimate.high, 1 / (1 - high)))
 
 
 def calibrate(
-    predicted: Predicted, residuals: Sequence[Residual] | None = None, without: str | None = None
-) -> Predicted:
-    """Give a prediction with the interval that the errors of its family ask for.
+    predicted: Prediction, residuals: Sequence[Residual] | None = None, excluded: str | None = None
+) -> Prediction:
+    """Return a prediction with the interval that the errors of its family ask for.
 
     ``residuals``: those that gapless comes with, if not told; ``without``: a kind of training whose
     residuals are not to count, since it is the one that is judged.
     """
     if predicted.speedup is None:
         return predicted
-    known = committed() if residuals is None else residuals
-    mine = [one for one in known if one.family == predicted.family and one.training != without]
-    factor = factor_of([one.score for one in mine])
-    reaching = widened(predicted.speedup, EXPECTED.get(predicted.family, 0.0))
-    found = reaching if factor is None else stretched(reaching, factor)
+    candidates = load_residuals() if residuals is None else residuals
+    family_residuals = [residual for residual in candidates if residual.family == predicted.family and residual.training != excluded]
+    factor = factor_of([residual.score for residual in family_residuals])
+    wide = widen_estimate(predicted.speedup, EXPECTED.get(predicted.family, 0.0))
+    estimate = wide if factor is None else stretch(wide, factor)
     if predicted.speedup.low <= 1:  # what may give nothing still may: past errors do not tell
-        found = replace(found, low=min(found.low, predicted.speedup.low))
+        estimate = replace(estimate, low=min(estimate.low, predicted.speedup.low))
     if predicted.floor is not None:
-        found = replace(found, low=max(found.low, min(predicted.floor, found.mid)))
-    return replace(predicted, speedup=found, calibrated=factor is not None)
+        estimate = replace(estimate, low=max(estimate.low, min(predicted.floor, estimate.mid)))
+    return replace(predicted, speedup=estimate, calibrated=factor is not None)

@@ -6,15 +6,15 @@ from typing import Final
 import numpy as np
 
 from gapless.model.trace import Int64
-from gapless.replay.span import Span
-from gapless.replay.typical import Bool, imputed
-from gapless.replay.works import NEVER, Enqueued, unheard
+from gapless.replay.span import GraphSpan
+from gapless.replay.typical import Bool, impute
+from gapless.replay.works import NEVER, EnqueuedWork, find_unrecorded
 
-PLACES: Final = 1023  # launch calls outstanding: five of five saturated runs on an H200
-_NEAR: Final = 64  # places: nearer to the end than that, a long call may have waited for room
-_FULL: Final = 500  # places: a plateau below this is no end of a queue
-_STEADY, _TIMES = 2, 10  # a plateau: so near to the most, so often
-_LONG, _TIMES_USUAL = 60_000, 8  # ns; a call that waited is longer, and so much longer than usual
+QUEUE_CAPACITY: Final = 1023  # launch calls outstanding: five of five saturated runs on an H200
+_NEAR_FULL: Final = 64  # places: nearer to the end than that, a long call may have waited for room
+_MIN_PLATEAU: Final = 500  # places: a plateau below this is no end of a queue
+_PLATEAU_MARGIN, _MIN_PLATEAU_CALLS = 2, 10  # a plateau: so near to the most, so often
+_MIN_WAIT_NS, _MIN_WAIT_RATIO = 60_000, 8  # ns; a call that waited is longer, and so much longer than usual
 
 
 @dataclass(frozen=True)
@@ -22,57 +22,57 @@ class Queues:
     """What launch calls found of their streams' queues."""
 
     capacity: tuple[int, ...]  # of each stream, in launch calls
-    blocked: Bool  # of each activity: its call waited for room
+    is_blocked: Bool  # of each activity: its call waited for room
     usual: Int64  # the median of calls of its name that did not
     heads: tuple[Int64, ...]  # as ``Enqueued.heads``, with what must have been there unrecorded
 
 
-def queues(span: Span, rows: Enqueued) -> Queues:
+def learn_queues(span: GraphSpan, rows: EnqueuedWork) -> Queues:
     """Learn the ends of queues from how many calls were outstanding at most, and who waited."""
-    found = [_outstanding(rows, stream) for stream in range(len(rows.streams))]
-    capacity = tuple(_plateau(counts) for _, counts in found)
+    outstanding = [_count_outstanding(rows, stream) for stream in range(len(rows.streams))]
+    capacity = tuple(_find_plateau(counts) for _, counts in outstanding)
     length = rows.end - rows.begin
-    api = span.joined.threads.trace.events.name[rows.call].astype(np.int64)
-    usual = imputed(length, rows.first & ~rows.blocks, api)
-    unknown = unheard(span, rows)
-    long = (length > _LONG) & (length > _TIMES_USUAL * usual) & rows.first & ~rows.blocks
-    blocked, heads = np.zeros(len(rows), bool), list(rows.heads)
-    for stream, ((mine, counts), places) in enumerate(zip(found, capacity, strict=True)):
-        over = unknown.get(stream, NEVER)
-        early = rows.begin[mine] < over
-        blocked[mine] = long[mine] & (early | (counts >= places - _NEAR))
-        if over > NEVER:
-            freed = np.minimum(rows.end - usual, over)[mine[early]]
-            heads[stream] = _head(blocked[mine[early]], freed, places, over)
-    return Queues(capacity, blocked, usual, tuple(heads))
+    api = span.joined_trace.threads.trace.events.name[rows.call].astype(np.int64)
+    usual = impute(length, rows.is_first & ~rows.blocks, api)
+    unknown = find_unrecorded(span, rows)
+    is_long = (length > _MIN_WAIT_NS) & (length > _MIN_WAIT_RATIO * usual) & rows.is_first & ~rows.blocks
+    is_blocked, heads = np.zeros(len(rows), bool), list(rows.heads)
+    for stream, ((calls, counts), room) in enumerate(zip(outstanding, capacity, strict=True)):
+        unknown_until = unknown.get(stream, NEVER)
+        is_early = rows.begin[calls] < unknown_until
+        is_blocked[calls] = is_long[calls] & (is_early | (counts >= room - _NEAR_FULL))
+        if unknown_until > NEVER:
+            let_in = np.minimum(rows.end - usual, unknown_until)[calls[is_early]]
+            heads[stream] = _reckon_head(is_blocked[calls[is_early]], let_in, room, unknown_until)
+    return Queues(capacity, is_blocked, usual, tuple(heads))
 
 
-def _head(blocked: Bool, freed: Int64, places: int, over: int) -> Int64:
+def _reckon_head(is_blocked: Bool, let_in: Int64, room: int, unknown_until: int) -> Int64:
     """Reckon what was in a queue unrecorded: each call that waited was let in by the end of one.
 
     ``freed``: when each early call had its place; ``over``: when the first of them began to run.
     """
-    if not blocked.any():
-        return np.array([over], np.int64)
-    first = int(blocked.argmax())
-    count = max(places - first, 1)
-    let = freed[first:][:count]
-    return np.sort(np.append(let, np.full(count - len(let), over)))
+    if not is_blocked.any():
+        return np.array([unknown_until], np.int64)
+    first_blocked = int(is_blocked.argmax())
+    count = max(room - first_blocked, 1)
+    entries = let_in[first_blocked:][:count]
+    return np.sort(np.append(entries, np.full(count - len(entries), unknown_until)))
 
 
-def _outstanding(rows: Enqueued, stream: int) -> tuple[Int64, Int64]:
-    """Give the first activities of calls on a stream, and what was outstanding at each call."""
-    on = rows.on[stream]
-    mine = on[rows.first[on]]
+def _count_outstanding(rows: EnqueuedWork, stream: int) -> tuple[Int64, Int64]:
+    """Return the first activities of calls on a stream, and what was outstanding at each call."""
+    stream_rows = rows.stream_rows[stream]
+    calls = stream_rows[rows.is_first[stream_rows]]
     heads = rows.heads[stream]
-    before = np.concatenate((heads, rows.stopped[mine]))
-    enqueued = len(heads) + np.arange(len(mine))
-    done = np.searchsorted(np.sort(before), rows.begin[mine], side="right")
-    return mine, enqueued - done
+    before = np.concatenate((heads, rows.finish_ns[calls]))
+    n_enqueued = len(heads) + np.arange(len(calls))
+    n_done = np.searchsorted(np.sort(before), rows.begin[calls], side="right")
+    return calls, n_enqueued - n_done
 
 
-def _plateau(counts: Int64) -> int:
-    """Give the most that was outstanding, if that was often so; else what is known of devices."""
-    most = int(counts.max(initial=0))
-    steady = int((counts >= most - _STEADY).sum()) >= _TIMES
-    return most if most >= _FULL and steady else PLACES
+def _find_plateau(counts: Int64) -> int:
+    """Return the most that was outstanding, if that was often so; else what is known of devices."""
+    highest = int(counts.max(initial=0))
+    is_steady = int((counts >= highest - _PLATEAU_MARGIN).sum()) >= _MIN_PLATEAU_CALLS
+    return highest if highest >= _MIN_PLATEAU and is_steady else QUEUE_CAPACITY

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from math import ceil, comb
 from typing import Final
 
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 
-BUNCHED: Final = Interval(0.0, 0.3, 1.0)  # how far workers are busy by chance, not in turn
-CROWDING: Final = Interval(0.0, 0.15, 0.65)  # what is on a processor takes longer at full load
-_ROUNDS: Final = 20
-_CLOSE: Final = 3e-3
+BUNCHING: Final = Estimate(0.0, 0.3, 1.0)  # how far workers are busy by chance, not in turn
+CROWDING: Final = Estimate(0.0, 0.15, 0.65)  # what is on a processor takes longer at full load
+_MAX_ROUNDS: Final = 20
+_TOLERANCE: Final = 3e-3
 _TINY: Final = 1e-9
 
 
 @dataclass(frozen=True)
-class Demand:
+class CoreDemand:
     """What a training and its workers need for each batch, in ns, as if nobody else ran."""
 
     cores: float  # processors of this rank: its part of the host's
@@ -37,12 +37,12 @@ class Demand:
     together: float = 1.0  # … in this share of its time …
     spinning: float = 0.0  # … and look for more to do in this; else it is alone
     pinning: float = 0.0
-    least: float = 0.0  # a batch takes so long whatever the processors do: a device
-    each: float = 1.0  # threads that are ready while a worker is: it may compute with several
+    floor_ns: float = 0.0  # a batch takes so long whatever the processors do: a device
+    worker_threads: float = 1.0  # threads that are ready while a worker is: it may compute with several
 
 
 @dataclass(frozen=True)
-class Slowed:
+class Slowdown:
     """By what factors time on a processor stretches, and what share of the processors is wanted."""
 
     fetch: float
@@ -51,7 +51,7 @@ class Slowed:
 
 
 @dataclass(frozen=True)
-class _Busy:
+class _BusyShares:
     """The shares of time in which each kind of thread wants a processor."""
 
     worker: float  # each of them
@@ -59,14 +59,14 @@ class _Busy:
     pinning: float
 
 
-def contended(
-    demand: Demand,
+def find_contention(
+    demand: CoreDemand,
     gang: float = 0.5,
     crowding: float = CROWDING.mid,
     start: tuple[float, float] | None = None,
-    bunched: float = BUNCHED.mid,
-) -> Slowed:
-    """Give how far all is slowed down by one another.
+    bunching: float = BUNCHING.mid,
+) -> Slowdown:
+    """Return how far all is slowed down by one another.
 
     ``gang``: threads that compute together wait for the last of them; 0: processors are shared
     out evenly among all that are ready, 1: nobody is moved to another processor, and the fullest
@@ -75,76 +75,76 @@ def contended(
     that about as many are busy at any time; 1: how many are is left to chance.
     """
     fetch, host = start or (1.0, 1.0)
-    busy = _busy(demand, fetch, host)
-    for _ in range(_ROUNDS if demand.workers else 0):  # alone, nobody is in the way
-        more, longer = _stretched(demand, busy, gang, bunched)
-        near = abs(more - fetch) + abs(longer - host) < _CLOSE
-        fetch, host = (fetch + more) / 2, (host + longer) / 2
-        busy = _busy(demand, fetch, host)
-        if near:
+    busy = _busy_shares(demand, fetch, host)
+    for _ in range(_MAX_ROUNDS if demand.workers else 0):  # alone, nobody is in the way
+        next_fetch, next_host = _stretch_factors(demand, busy, gang, bunching)
+        is_close = abs(next_fetch - fetch) + abs(next_host - host) < _TOLERANCE
+        fetch, host = (fetch + next_fetch) / 2, (host + next_host) / 2
+        busy = _busy_shares(demand, fetch, host)
+        if is_close:
             break
-    load = _load(demand, busy)
+    load = _processor_load(demand, busy)
     if not demand.workers:
-        return Slowed(1.0, 1.0, load)
+        return Slowdown(1.0, 1.0, load)
     # What the training thread takes holds the company of its own threads already.
-    others = demand.workers * demand.each * busy.worker + busy.pinning
-    beside = others / max(demand.cores, _TINY)
-    crowd, crowded = (1 + crowding * min(1.0, one) for one in (load, beside))
-    return Slowed(fetch * crowd, host * crowded, load)
+    company = demand.workers * demand.worker_threads * busy.worker + busy.pinning
+    company_load = company / max(demand.cores, _TINY)
+    fetch_crowd, host_crowd = (1 + crowding * min(1.0, share) for share in (load, company_load))
+    return Slowdown(fetch * fetch_crowd, host * host_crowd, load)
 
 
-def pace(demand: Demand, fetch: float = 1.0, host: float = 1.0) -> float:
-    """Give the mean time of a batch, in ns, where no fetch is longer than another."""
-    made = demand.off + demand.on * fetch
+def mean_batch_ns(demand: CoreDemand, fetch: float = 1.0, host: float = 1.0) -> float:
+    """Return the mean time of a batch, in ns, where no fetch is longer than another."""
+    fetch_ns = demand.off + demand.on * fetch
     if not demand.workers:
-        return max(demand.least, demand.host * host + made + demand.pinning, _TINY)
-    return max(demand.least, demand.host * host, made / demand.workers, demand.pinning, _TINY)
+        return max(demand.floor_ns, demand.host * host + fetch_ns + demand.pinning, _TINY)
+    return max(demand.floor_ns, demand.host * host, fetch_ns / demand.workers, demand.pinning, _TINY)
 
 
-def _busy(demand: Demand, fetch: float, host: float) -> _Busy:
-    took = pace(demand, fetch, host)
-    at_home = 0 if demand.workers else demand.on
-    return _Busy(
-        worker=min(1.0, demand.on * fetch / took / demand.workers) if demand.workers else 0.0,
-        host=min(1.0, (demand.host * host + at_home) / took),
-        pinning=min(1.0, demand.pinning / took),
+def _busy_shares(demand: CoreDemand, fetch: float, host: float) -> _BusyShares:
+    batch_ns = mean_batch_ns(demand, fetch, host)
+    own_fetch = 0 if demand.workers else demand.on
+    return _BusyShares(
+        worker=min(1.0, demand.on * fetch / batch_ns / demand.workers) if demand.workers else 0.0,
+        host=min(1.0, (demand.host * host + own_fetch) / batch_ns),
+        pinning=min(1.0, demand.pinning / batch_ns),
     )
 
 
-def _load(demand: Demand, busy: _Busy) -> float:
-    ready = demand.workers * demand.each * busy.worker + busy.pinning + busy.host
-    beside = (demand.threads - 1) * (demand.together + demand.spinning) * busy.host
-    return (ready + beside) / max(demand.cores, _TINY)
+def _processor_load(demand: CoreDemand, busy: _BusyShares) -> float:
+    ready = demand.workers * demand.worker_threads * busy.worker + busy.pinning + busy.host
+    company = (demand.threads - 1) * (demand.together + demand.spinning) * busy.host
+    return (ready + company) / max(demand.cores, _TINY)
 
 
-def _stretched(demand: Demand, busy: _Busy, gang: float, bunched: float) -> tuple[float, float]:
-    """Give by what factors fetches and the training thread are stretched, in the mean.
+def _stretch_factors(demand: CoreDemand, busy: _BusyShares, gang: float, bunching: float) -> tuple[float, float]:
+    """Return by what factors fetches and the training thread are stretched, in the mean.
 
     Each one of them is there itself: among those that are busy, one meets the others. Company is
     known by how long it is there, so that what is done in a time is what is added up, and what each
     gets of the processors never comes to less than all of them while enough are ready.
     """
-    cores, each = max(demand.cores, _TINY), demand.each
-    every = _at_work(demand.workers, busy.worker, bunched)
-    others = _met(every)
-    alone = 1 - demand.together - demand.spinning
-    shares = ((demand.together, gang), (demand.spinning, 0.0), (alone, 0.0))
-    done = host = 0.0
-    for number, (share, own) in enumerate(shares):
+    cores, per_worker = max(demand.cores, _TINY), demand.worker_threads
+    chances = _busy_chances(demand.workers, busy.worker, bunching)
+    met_chances = _meeting_chances(chances)
+    alone_share = 1 - demand.together - demand.spinning
+    shares = ((demand.together, gang), (demand.spinning, 0.0), (alone_share, 0.0))
+    work_done = host = 0.0
+    for number, (share, share_gang) in enumerate(shares):
         threads = demand.threads if number < 2 else 1  # noqa: PLR2004 - the last is alone
-        ready = [each * (k + 1) + threads + busy.pinning for k in range(len(others))]
-        done += busy.host * share * _done(others, [max(1.0, one / cores) for one in ready])
-        ready = [each * k + threads + busy.pinning for k in range(len(every))]
-        host += share / _done(
-            every, [_together(one, cores, own if threads > 1 else 0.0) for one in ready]
+        ready = [per_worker * (k + 1) + threads + busy.pinning for k in range(len(met_chances))]
+        work_done += busy.host * share * _work_rate(met_chances, [max(1.0, n_ready / cores) for n_ready in ready])
+        ready = [per_worker * k + threads + busy.pinning for k in range(len(chances))]
+        host += share / _work_rate(
+            chances, [_gang_stretch(n_ready, cores, share_gang if threads > 1 else 0.0) for n_ready in ready]
         )
-    ready = [each * (k + 1) + busy.pinning for k in range(len(others))]
-    done += (1 - busy.host) * _done(others, [max(1.0, one / cores) for one in ready])
-    return 1 / done, host
+    ready = [per_worker * (k + 1) + busy.pinning for k in range(len(met_chances))]
+    work_done += (1 - busy.host) * _work_rate(met_chances, [max(1.0, n_ready / cores) for n_ready in ready])
+    return 1 / work_done, host
 
 
-def _together(ready: float, cores: float, gang: float) -> float:
-    """Give how far threads that wait for the last of them are stretched.
+def _gang_stretch(ready: float, cores: float, gang: float) -> float:
+    """Return how far threads that wait for the last of them are stretched.
 
     Nobody puts them on processors at the same time (Ousterhout 1982): two that have half of one
     each, both have one a quarter of the time. More than two sleep while they wait, and are taken to
@@ -155,28 +155,28 @@ def _together(ready: float, cores: float, gang: float) -> float:
     return even ** (1 - gang) * fullest**gang
 
 
-def _at_work(many: int, each: float, bunched: float) -> list[float]:
-    """Give how likely it is that 0, 1 … workers are busy: in turn, so far as not by chance."""
-    mean = many * each
-    least = min(many - 1, int(mean))
-    chances = [bunched * one for one in _chances(many, each)]
-    chances[least] += (1 - bunched) * (1 - (mean - least))
-    chances[least + 1] += (1 - bunched) * (mean - least)
+def _busy_chances(n_workers: int, busy_share: float, bunching: float) -> list[float]:
+    """Return how likely it is that 0, 1 … workers are busy: in turn, so far as not by chance."""
+    mean = n_workers * busy_share
+    floor = min(n_workers - 1, int(mean))
+    chances = [bunching * chance for chance in _binomial(n_workers, busy_share)]
+    chances[floor] += (1 - bunching) * (1 - (mean - floor))
+    chances[floor + 1] += (1 - bunching) * (mean - floor)
     return chances
 
 
-def _met(every: Sequence[float]) -> list[float]:
-    """Give how likely it is that a busy one meets 0, 1 … others: more are met where more are."""
-    weights = [(number + 1) * one for number, one in enumerate(every[1:])]
-    whole = sum(weights)
-    return [one / whole for one in weights] if whole > _TINY else [1.0] + [0.0] * (len(every) - 2)
+def _meeting_chances(chances: Sequence[float]) -> list[float]:
+    """Return how likely it is that a busy one meets 0, 1 … others: more are met where more are."""
+    weights = [(number + 1) * chance for number, chance in enumerate(chances[1:])]
+    total = sum(weights)
+    return [weight / total for weight in weights] if total > _TINY else [1.0] + [0.0] * (len(chances) - 2)
 
 
-def _chances(many: int, each: float) -> list[float]:
-    """Give how likely it is that 0, 1 … of so many are ready."""
-    return [comb(many, k) * each**k * (1 - each) ** (many - k) for k in range(many + 1)]
+def _binomial(count: int, share: float) -> list[float]:
+    """Return how likely it is that 0, 1 … of so many are ready."""
+    return [comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]
 
 
-def _done(chances: Sequence[float], stretched: Sequence[float]) -> float:
-    """Give what is done in a time, of what would be done alone."""
-    return sum(chance / factor for chance, factor in zip(chances, stretched, strict=True))
+def _work_rate(chances: Sequence[float], factors: Sequence[float]) -> float:
+    """Return what is done in a time, of what would be done alone."""
+    return sum(chance / factor for chance, factor in zip(chances, factors, strict=True))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.model.work import Work
-from gapless.replay.roofline import SAME, Roof
+from gapless.replay.roofline import NO_CHANGE, Roof
 from gapless.replay.shorter import sizes_of
 
 Size = tuple[int, ...]
@@ -23,58 +23,58 @@ _BACKWARD: Final = re.compile(r"embedding.*backward")
 _PRODUCT: Final = re.compile(r"::(addmm|mm|bmm|baddbmm|matmul|linear|_addmm_activation)$")
 _OPTIMIZER: Final = "busy.optimizer"
 _MOMENTUM: Final = re.compile(r"mul_$|_fused_sgd")
-_FEW: Final = 0.25  # of the rows of a table: with more, sparse gradients hardly pay
+_MAX_ROW_SHARE: Final = 0.25  # of the rows of a table: with more, sparse gradients hardly pay
 # What sparse gradients take of a processor, in ns, of each table and step.
-_GRADIENT: Final = Interval(15_000.0, 50_000.0, 120_000.0)
-_STEP: Final = Interval(8_000.0, 20_000.0, 50_000.0)
-_STEP_OF_ADAM: Final = Interval(120_000.0, 200_000.0, 400_000.0)
+_GRADIENT: Final = Estimate(15_000.0, 50_000.0, 120_000.0)
+_STEP: Final = Estimate(8_000.0, 20_000.0, 50_000.0)
+_STEP_OF_ADAM: Final = Estimate(120_000.0, 200_000.0, 400_000.0)
 # Kernels that sparse gradients take more than dense ones, of each table and step.
-LAUNCHES: Final = Interval(2.0, 5.0, 12.0)
-LAUNCHES_OF_ADAM: Final = Interval(12.0, 25.0, 45.0)
+LAUNCHES: Final = Estimate(2.0, 5.0, 12.0)
+LAUNCHES_OF_ADAM: Final = Estimate(12.0, 25.0, 45.0)
 
 
 @dataclass(frozen=True)
-class Tables:
+class EmbeddingTables:
     """Tables of which few rows are looked up, and what goes over all of their rows."""
 
-    looked_up: Mapping[Size, int]  # by the size of the table: rows at most, of one call
+    rows_by_size: Mapping[Size, int]  # by the size of the table: rows at most, of one call
     calls: int  # lookups of such tables
     share: float  # of the elements of all tables
-    of_parameters: float = 0.0  # the share of all parameters that lies in such tables
+    parameter_share: float = 0.0  # the share of all parameters that lies in such tables
     rows: tuple[Work, ...] = ()
 
     @property
     def largest(self) -> Size:
-        """Give the size of the largest of them."""
-        return max(self.looked_up, key=prod)
+        """Return the size of the largest of them."""
+        return max(self.rows_by_size, key=prod)
 
     @property
     def ns(self) -> float:
-        """Give the time in which whole tables are gone over."""
-        return sum(one.ns * self.part(one) for one in self.rows)
+        """Return the time in which whole tables are gone over."""
+        return sum(row.ns * self.table_share(row) for row in self.rows)
 
-    def part(self, work: Work) -> float:
-        """Give which part of a row of work goes over such tables from end to end."""
+    def table_share(self, work: Work) -> float:
+        """Return which part of a row of work goes over such tables from end to end."""
         if _LOOKUP.search(work.operator):
             return 0.0
         if _BACKWARD.search(work.operator):
             return (
                 0.0 if work.launches else self.share
             )  # a device's zeros are a kernel of their own
-        sizes = [one for one in sizes_of(work) if one]
+        sizes = [size for size in sizes_of(work) if size]
         if not sizes and work.leaf == _OPTIMIZER:  # all parameters at once: no trace tells which
-            return self.of_parameters
-        mine = sum(prod(one) for one in sizes if one in self.looked_up)
-        return mine / sum(map(prod, sizes)) if mine else 0.0
+            return self.parameter_share
+        table_elements = sum(prod(size) for size in sizes if size in self.rows_by_size)
+        return table_elements / sum(map(prod, sizes)) if table_elements else 0.0
 
     @property
-    def touched(self) -> float:
-        """Give which share of such tables' rows is looked up, at most."""
-        whole = sum(one[0] for one in self.looked_up)
-        return sum(self.looked_up.values()) / whole
+    def row_share(self) -> float:
+        """Return which share of such tables' rows is looked up, at most."""
+        total_rows = sum(size[0] for size in self.rows_by_size)
+        return sum(self.rows_by_size.values()) / total_rows
 
 
-def dense_tables(rows: Sequence[Work], parameters: float = 0.0) -> Tables | None:
+def dense_tables(rows: Sequence[Work], parameters: float = 0.0) -> EmbeddingTables | None:
     """Find tables with dense gradients of which few rows are looked up.
 
     ``parameters``: of the model, times the forward passes that the rows are of; 0: not known.
@@ -82,86 +82,86 @@ def dense_tables(rows: Sequence[Work], parameters: float = 0.0) -> Tables | None
     A matrix of that size in a product may be the table itself (tied to the output layer): its
     gradient is dense in any case, and so such tables are left out.
     """
-    looked = [one for one in rows if not one.backward and _table(one) is not None]
-    multiplied = {
-        size for one in rows if _PRODUCT.search(one.operator) for size in sizes_of(one)[:3]
+    lookups = [row for row in rows if not row.backward and _table_size(row) is not None]
+    product_sizes = {
+        size for row in rows if _PRODUCT.search(row.operator) for size in sizes_of(row)[:3]
     }
-    found: dict[Size, int] = {}
-    for one in looked:
-        size = _table(one) or ()
-        found[size] = max(found.get(size, 0), _indices(one))
-    few = {
-        size: many
-        for size, many in found.items()
-        if many <= _FEW * size[0] and size not in multiplied and size[::-1] not in multiplied
+    rows_by_size: dict[Size, int] = {}
+    for row in lookups:
+        size = _table_size(row) or ()
+        rows_by_size[size] = max(rows_by_size.get(size, 0), _count_rows(row))
+    few_rows = {
+        size: count
+        for size, count in rows_by_size.items()
+        if count <= _MAX_ROW_SHARE * size[0] and size not in product_sizes and size[::-1] not in product_sizes
     }
-    if not few or not any(_BACKWARD.search(one.operator) for one in rows):
+    if not few_rows or not any(_BACKWARD.search(row.operator) for row in rows):
         return None
-    mine = [one for one in looked if _table(one) in few]
-    elements = sum(prod(_table(one) or ()) * one.calls for one in mine)
-    whole = sum(prod(_table(one) or ()) * one.calls for one in looked)
-    of_all = min(1.0, elements / parameters) if parameters else 0.0
-    tables = Tables(few, sum(one.calls for one in mine), elements / whole, of_all)
-    return replace(tables, rows=tuple(one for one in rows if tables.part(one)))
+    few_lookups = [row for row in lookups if _table_size(row) in few_rows]
+    elements = sum(prod(_table_size(row) or ()) * row.calls for row in few_lookups)
+    all_elements = sum(prod(_table_size(row) or ()) * row.calls for row in lookups)
+    parameter_share = min(1.0, elements / parameters) if parameters else 0.0
+    tables = EmbeddingTables(few_rows, sum(row.calls for row in few_lookups), elements / all_elements, parameter_share)
+    return replace(tables, rows=tuple(row for row in rows if tables.table_share(row)))
 
 
-def sparsely(
-    tables: Tables, roof: Roof | None, *, on_device: bool, adam: bool
-) -> Callable[[Work], Interval]:
-    """Give the factor by which rows of work take another time with sparse gradients."""
-    mine = set(map(id, tables.rows))
-    stepped = [one for one in tables.rows if one.leaf == _OPTIMIZER]
-    stepping = sum(one.ns * tables.part(one) for one in stepped)
-    whole = not adam and any(_MOMENTUM.search(one.operator) for one in stepped)
+def sparse_factor(
+    tables: EmbeddingTables, roof: Roof | None, *, on_device: bool, adam: bool
+) -> Callable[[Work], Estimate]:
+    """Return the factor by which rows of work take another time with sparse gradients."""
+    row_ids = set(map(id, tables.rows))
+    optimizer_rows = [row for row in tables.rows if row.leaf == _OPTIMIZER]
+    optimizer_ns = sum(row.ns * tables.table_share(row) for row in optimizer_rows)
+    has_momentum = not adam and any(_MOMENTUM.search(row.operator) for row in optimizer_rows)
 
-    def factor(work: Work) -> Interval:
-        if id(work) not in mine:
-            return SAME
+    def factor(work: Work) -> Estimate:
+        if id(work) not in row_ids:
+            return NO_CHANGE
         backward = _BACKWARD.search(work.operator) is not None
         if on_device:
-            least = 0.0 if roof is None else work.launches * roof.peaks.kernel_ns / work.ns
-            fixed = Interval(0.0, 0.0, min(1.0, least))
+            launch_share = 0.0 if roof is None else work.launches * roof.peaks.kernel_ns / work.ns
+            fixed = Estimate(0.0, 0.0, min(1.0, launch_share))
         elif work.leaf == _OPTIMIZER:
-            fixed = _over(_STEP_OF_ADAM if adam else _STEP, tables.calls, stepping)
+            fixed = _cost_share(_STEP_OF_ADAM if adam else _STEP, tables.calls, optimizer_ns)
         else:
-            fixed = _over(_GRADIENT, work.calls, work.ns) if backward else _over(_STEP, 0, 1)
-        left = _left(tables.touched, fixed, tables.part(work))
-        if whole and work.leaf == _OPTIMIZER:  # a momentum is moved in all rows, as before
-            return Interval(left.low, left.mid, max(1.0, left.high))
-        return left
+            fixed = _cost_share(_GRADIENT, work.calls, work.ns) if backward else _cost_share(_STEP, 0, 1)
+        remaining = _remaining_share(tables.row_share, fixed, tables.table_share(work))
+        if has_momentum and work.leaf == _OPTIMIZER:  # a momentum is moved in all rows, as before
+            return Estimate(remaining.low, remaining.mid, max(1.0, remaining.high))
+        return remaining
 
     return factor
 
 
-def _over(each: Interval, many: int, ns: float) -> Interval:
-    """Give so many fixed costs as a share of a time."""
-    return Interval(*(one * many / max(ns, 1.0) for one in (each.low, each.mid, each.high)))
+def _cost_share(cost: Estimate, count: int, ns: float) -> Estimate:
+    """Return so many fixed costs as a share of a time."""
+    return Estimate(*(end * count / max(ns, 1.0) for end in (cost.low, cost.mid, cost.high)))
 
 
-def _left(touched: float, fixed: Interval, part: float) -> Interval:
-    """Give what is left of a row: of the part that walks over tables, the rest as it is.
+def _remaining_share(row_share: float, fixed: Estimate, table_share: float) -> Estimate:
+    """Return what is left of a row: of the part that walks over tables, the rest as it is.
 
     At the low end half of the rows that are looked up are the same.
     """
-    ends = (touched / 2 + fixed.low, touched + fixed.mid, 2 * touched + fixed.high)
-    return Interval(*(1 - part * (1 - one) for one in ends))
+    ends = (row_share / 2 + fixed.low, row_share + fixed.mid, 2 * row_share + fixed.high)
+    return Estimate(*(1 - table_share * (1 - end) for end in ends))
 
 
-def _table(work: Work) -> Size | None:
-    """Give the size of the table that a row looks up, ``None`` if it looks none up."""
+def _table_size(work: Work) -> Size | None:
+    """Return the size of the table that a row looks up, ``None`` if it looks none up."""
     sizes = sizes_of(work)
     if not _LOOKUP.search(work.operator) or len(sizes) < 2 or len(sizes[0]) != 2:  # noqa: PLR2004
         return None
-    whole_rows = len(sizes[1]) == 2 and sizes[1][1] == sizes[0][1]  # noqa: PLR2004
-    return None if _by_gather(work) and not whole_rows else sizes[0]
+    is_row_index = len(sizes[1]) == 2 and sizes[1][1] == sizes[0][1]  # noqa: PLR2004
+    return None if _is_gather(work) and not is_row_index else sizes[0]
 
 
-def _indices(work: Work) -> int:
+def _count_rows(work: Work) -> int:
     """Count the rows that a call looks up."""
     indices = sizes_of(work)[1]
-    return indices[0] if _by_gather(work) else prod(indices)
+    return indices[0] if _is_gather(work) else prod(indices)
 
 
-def _by_gather(work: Work) -> bool:
-    """Tell whether there is an index for each number and not for each row."""
+def _is_gather(work: Work) -> bool:
+    """Return whether there is an index for each number and not for each row."""
     return work.operator.endswith("::gather")

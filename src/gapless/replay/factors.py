@@ -2,27 +2,27 @@
 
 from collections.abc import Sequence
 
-from gapless.model.change import Change, Hosted, Merge, Scale
-from gapless.model.interval import Interval
+from gapless.model.change import Change, HostChange, Merge, Scale
+from gapless.model.interval import Estimate
 
 
-def settled(changes: Sequence[Change], which: int, end: int) -> tuple[Change, ...]:
-    """Give changes with one interval (by position) at its low (−1), middle (0) or high (1) end."""
-    return tuple(_at(one, end) if number == which else one for number, one in enumerate(changes))
+def fix_factor(changes: Sequence[Change], position: int, end: int) -> tuple[Change, ...]:
+    """Return changes with one interval (by position) at its low (−1), middle (0) or high (1) end."""
+    return tuple(_fix_change(change, end) if number == position else change for number, change in enumerate(changes))
 
 
-def open_intervals(changes: Sequence[Change]) -> tuple[int, ...]:
-    """Give the changes (positions) whose factor is not known exactly."""
+def open_factors(changes: Sequence[Change]) -> tuple[int, ...]:
+    """Return the changes (positions) whose factor is not known exactly."""
     return tuple(
         number
-        for number, one in enumerate(changes)
-        if (found := _interval(one)) is not None and found.low < found.high
+        for number, change in enumerate(changes)
+        if (factor := _factor_of(change)) is not None and factor.low < factor.high
     )
 
 
-def _interval(change: Change) -> Interval | None:
+def _factor_of(change: Change) -> Estimate | None:
     match change:
-        case Scale() | Hosted():
+        case Scale() | HostChange():
             return change.factor
         case Merge():
             return change.device
@@ -30,18 +30,18 @@ def _interval(change: Change) -> Interval | None:
             return None
 
 
-def _at(change: Change, end: int) -> Change:
-    found = _interval(change)
-    if found is None:
+def _fix_change(change: Change, end: int) -> Change:
+    factor = _factor_of(change)
+    if factor is None:
         return change
-    value = (found.mid, found.high, found.low)[end]
-    fixed = Interval(value, value, value)
+    point = (factor.mid, factor.high, factor.low)[end]
+    exact = Estimate(point, point, point)
     match change:
         case Scale():
-            return Scale(fixed, change.leaves, change.names)
-        case Hosted():
-            return Hosted(change.leaves, fixed)
+            return Scale(exact, change.leaves, change.names)
+        case HostChange():
+            return HostChange(change.leaves, exact)
         case Merge():
-            return Merge(change.names, change.launches, fixed)
+            return Merge(change.names, change.launches, exact)
         case _:
             return change

@@ -36,7 +36,7 @@ _BACKWARD: Final = 2.5  # of attention, of what its forward computes: it makes t
 
 
 @dataclass(frozen=True)
-class Demand:
+class OperatorDemand:
     """The least that a call computes and moves."""
 
     flops: float
@@ -46,7 +46,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class _Tensor:
-    at: int  # of the arguments
+    argument: int  # of the arguments
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str | None
@@ -57,100 +57,100 @@ class _Tensor:
         return prod(self.sizes) * self.width
 
 
-def demand(operator: str, shape: Shape) -> Demand | None:
-    """Give what a call of an operator needs at least; ``None`` if its inputs do not tell."""
-    tensors = _tensors(shape)
+def operator_demand(operator: str, shape: Shape) -> OperatorDemand | None:
+    """Return what a call of an operator needs at least; ``None`` if its inputs do not tell."""
+    tensors = _list_tensors(shape)
     if not tensors:
         return None
     for pattern, formula in _FORMULAS:
         if pattern.search(operator):
             return formula(operator, tensors, shape)
-    return _moved(tensors, sum(one.bytes for one in tensors) + max(one.bytes for one in tensors))
+    return _move_demand(tensors, sum(tensor.bytes for tensor in tensors) + max(tensor.bytes for tensor in tensors))
 
 
 def dtype_of(shape: Shape) -> str | None:
-    """Give the type of the first tensor of floating-point numbers: "fp32", "bf16" …."""
-    return next((one.dtype for one in _tensors(shape) if one.dtype), None)
+    """Return the type of the first tensor of floating-point numbers: "fp32", "bf16" …."""
+    return next((tensor.dtype for tensor in _list_tensors(shape) if tensor.dtype), None)
 
 
 def channels_first(shape: Shape) -> bool | None:
-    """Tell whether the first image lies in memory channel by channel; ``None`` without images."""
-    for one in _tensors(shape):
-        if len(one.sizes) != _IMAGE or len(one.strides) != _IMAGE:
+    """Return whether the first image lies in memory channel by channel; ``None`` without images."""
+    for tensor in _list_tensors(shape):
+        if len(tensor.sizes) != _IMAGE or len(tensor.strides) != _IMAGE:
             continue
-        _, channels, height, width = one.sizes
+        _, channels, height, width = tensor.sizes
         if channels > 1 and height * width > 1:
-            return one.strides[1] != 1
+            return tensor.strides[1] != 1
     return None
 
 
 # ── Inputs ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tensors(shape: Shape) -> list[_Tensor]:
-    """Give the tensors among the arguments; those of a list one after the other."""
-    found: list[_Tensor] = []
-    for at, (dims, name) in enumerate(zip(shape.dims, shape.types, strict=False)):
-        strides = shape.strides[at] if at < len(shape.strides) else ()
-        for sizes, steps in _each(dims, strides):
+def _list_tensors(shape: Shape) -> list[_Tensor]:
+    """Return the tensors among the arguments; those of a list one after the other."""
+    tensors: list[_Tensor] = []
+    for index, (dims, name) in enumerate(zip(shape.dims, shape.types, strict=False)):
+        strides = shape.strides[index] if index < len(shape.strides) else ()
+        for sizes, steps in _list_sizes(dims, strides):
             dtype = NAMES.get(name)
             width = SIZES[dtype] if dtype else _OTHER_SIZES.get(name)
             if width is not None and sizes:
-                found.append(_Tensor(at, sizes, steps, dtype, width))
-    return found
+                tensors.append(_Tensor(index, sizes, steps, dtype, width))
+    return tensors
 
 
-def _each(dims: object, strides: object) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    sizes = _whole(dims)
-    return [] if sizes is None else [(sizes, _whole(strides) or ())]
+def _list_sizes(dims: object, strides: object) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    sizes = _int_tuple(dims)
+    return [] if sizes is None else [(sizes, _int_tuple(strides) or ())]
 
 
-def _whole(value: object) -> tuple[int, ...] | None:
+def _int_tuple(value: object) -> tuple[int, ...] | None:
     if not isinstance(value, tuple):
         return None
-    parts = cast("tuple[object, ...]", value)
-    numbers = tuple(one for one in parts if isinstance(one, int))
-    return numbers if len(numbers) == len(parts) else None
+    members = cast("tuple[object, ...]", value)
+    numbers = tuple(number for number in members if isinstance(number, int))
+    return numbers if len(numbers) == len(members) else None
 
 
-def _numbers(shape: Shape, at: int) -> tuple[int, ...] | None:
+def _read_numbers(shape: Shape, index: int) -> tuple[int, ...] | None:
     """Read a list of integers among the arguments ("[1, 1]"); ``None`` if it was not recorded."""
-    text = shape.concrete[at] if at < len(shape.concrete) else ""
+    text = shape.concrete[index] if index < len(shape.concrete) else ""
     if not re.fullmatch(r"\[[-\d, ]*\]", text):
         return None
-    return tuple(int(one) for one in re.findall(r"-?\d+", text))
+    return tuple(int(number) for number in re.findall(r"-?\d+", text))
 
 
-def _is_true(shape: Shape, at: int) -> bool:
-    return at < len(shape.concrete) and shape.concrete[at] == "True"
+def _is_true(shape: Shape, index: int) -> bool:
+    return index < len(shape.concrete) and shape.concrete[index] == "True"
 
 
-def _moved(tensors: Sequence[_Tensor], size: float) -> Demand:
-    dtype = next((one.dtype for one in tensors if one.dtype), None)
-    return Demand(0.0, float(size), dtype)
+def _move_demand(tensors: Sequence[_Tensor], size: float) -> OperatorDemand:
+    dtype = next((tensor.dtype for tensor in tensors if tensor.dtype), None)
+    return OperatorDemand(0.0, float(size), dtype)
 
 
 # ── Products ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _product(operator: str, tensors: Sequence[_Tensor], shape: Shape) -> Demand | None:
+def _product_demand(operator: str, tensors: Sequence[_Tensor], shape: Shape) -> OperatorDemand | None:
     """Count ``[…, m, k] × […, k, n]``; a linear layer's weights are ``[n, k]``."""
     del shape
-    pair = [one for one in tensors if len(one.sizes) > 1 and one.dtype]
+    pair = [tensor for tensor in tensors if len(tensor.sizes) > 1 and tensor.dtype]
     if re.search(r"::(addmm|_addmm_activation|baddbmm)$", operator):
-        pair = [one for one in pair if one.at in (1, 2)]
+        pair = [tensor for tensor in pair if tensor.argument in (1, 2)]
     if len(pair) < 2:  # noqa: PLR2004 - a product has two
         return None
-    left, right = pair[:2]
-    wide = right.sizes[-2] if operator.endswith("::linear") else right.sizes[-1]
-    rows, deep = prod(left.sizes[:-1]), left.sizes[-1]
-    out = rows * wide * left.width
-    return Demand(2.0 * rows * wide * deep, float(left.bytes + right.bytes + out), left.dtype)
+    lhs, rhs = pair[:2]
+    width = rhs.sizes[-2] if operator.endswith("::linear") else rhs.sizes[-1]
+    rows, depth = prod(lhs.sizes[:-1]), lhs.sizes[-1]
+    out_bytes = rows * width * lhs.width
+    return OperatorDemand(2.0 * rows * width * depth, float(lhs.bytes + rhs.bytes + out_bytes), lhs.dtype)
 
 
 # ── Convolutions ────────────────────────────────────────────────────────────────────────────────
 
-_PLACES: Final = {  # of stride, padding and dilation among the arguments
+_ARGUMENTS: Final = {  # of stride, padding and dilation among the arguments
     "convolution": (3, 4, 5),
     "_convolution": (3, 4, 5),
     "cudnn_convolution": (3, 2, 4),
@@ -164,124 +164,124 @@ _PLACES: Final = {  # of stride, padding and dilation among the arguments
 }
 
 
-def _convolution(operator: str, tensors: Sequence[_Tensor], shape: Shape) -> Demand | None:
+def _convolution_demand(operator: str, tensors: Sequence[_Tensor], shape: Shape) -> OperatorDemand | None:
     if len(tensors) < 2:  # noqa: PLR2004 - images and weights
         return None
     images, weights = tensors[:2]
     name = operator.rpartition("::")[2]
     if "transpose" in name or (name in {"convolution", "_convolution"} and _is_true(shape, 6)):
-        return _spread(images, weights)
-    places = _PLACES.get(name)
-    out = None if places is None else _windows(images.sizes[2:], weights.sizes[2:], shape, places)
-    if out is None:
+        return _transposed_demand(images, weights)
+    positions = _ARGUMENTS.get(name)
+    extents = None if positions is None else _count_windows(images.sizes[2:], weights.sizes[2:], shape, positions)
+    if extents is None:
         return None
-    made = images.sizes[0] * weights.sizes[0] * prod(out)
-    moved = images.bytes + weights.bytes + made * images.width
-    return Demand(2.0 * made * prod(weights.sizes[1:]), float(moved), images.dtype)
+    n_outputs = images.sizes[0] * weights.sizes[0] * prod(extents)
+    n_bytes = images.bytes + weights.bytes + n_outputs * images.width
+    return OperatorDemand(2.0 * n_outputs * prod(weights.sizes[1:]), float(n_bytes), images.dtype)
 
 
-def _spread(images: _Tensor, weights: _Tensor) -> Demand:
+def _transposed_demand(images: _Tensor, weights: _Tensor) -> OperatorDemand:
     """Count a transposed convolution: each pixel is spread over a window."""
     flops = 2.0 * prod(images.sizes) * prod(weights.sizes[1:])
-    return Demand(flops, float(2 * images.bytes + weights.bytes), images.dtype)
+    return OperatorDemand(flops, float(2 * images.bytes + weights.bytes), images.dtype)
 
 
-def _windows(
-    sizes: Sequence[int], kernel: Sequence[int], shape: Shape, places: tuple[int, int, int]
+def _count_windows(
+    sizes: Sequence[int], kernel: Sequence[int], shape: Shape, positions: tuple[int, int, int]
 ) -> tuple[int, ...] | None:
-    """Give how many windows of a kernel lie in an image, along each of its sides."""
-    settings = [_numbers(shape, at) if at >= 0 else (1,) for at in places]
-    if any(not one for one in settings) or len(sizes) != len(kernel):
+    """Return how many windows of a kernel lie in an image, along each of its sides."""
+    settings = [_read_numbers(shape, position) if position >= 0 else (1,) for position in positions]
+    if any(not setting for setting in settings) or len(sizes) != len(kernel):
         return None
     stride, padding, dilation = (
-        tuple((one or (1,)) * len(sizes))[: len(sizes)] for one in settings
+        tuple((setting or (1,)) * len(sizes))[: len(sizes)] for setting in settings
     )
     return tuple(
-        (size + 2 * pad - wide * (of - 1) - 1) // step + 1
-        for size, of, step, pad, wide in zip(sizes, kernel, stride, padding, dilation, strict=True)
+        (size + 2 * pad - spacing * (extent - 1) - 1) // step + 1
+        for size, extent, step, pad, spacing in zip(sizes, kernel, stride, padding, dilation, strict=True)
     )
 
 
-def _convolution_backward(
+def _convolution_gradients(
     _operator: str, tensors: Sequence[_Tensor], shape: Shape
-) -> Demand | None:
+) -> OperatorDemand | None:
     """Count the gradients of images and weights, those of both that are asked for."""
     if len(tensors) < 3:  # noqa: PLR2004 - gradient, images, weights
         return None
     gradient, images, weights = tensors[:3]
     pixels = images if _is_true(shape, 7) else gradient
-    asked = shape.concrete[10] if len(shape.concrete) > 10 else ""  # noqa: PLR2004 - output_mask
-    wanted = [one.strip() == "True" for one in asked.strip("[]").split(",")][:2]
-    many = sum(wanted) if len(wanted) == 2 else 2  # noqa: PLR2004
-    flops = 2.0 * prod(pixels.sizes) * prod(weights.sizes[1:]) * many
-    moved = many * (gradient.bytes + images.bytes + weights.bytes)
-    return Demand(flops, float(moved), gradient.dtype)
+    mask = shape.concrete[10] if len(shape.concrete) > 10 else ""  # noqa: PLR2004 - output_mask
+    wants = [flag.strip() == "True" for flag in mask.strip("[]").split(",")][:2]
+    n_gradients = sum(wants) if len(wants) == 2 else 2  # noqa: PLR2004
+    flops = 2.0 * prod(pixels.sizes) * prod(weights.sizes[1:]) * n_gradients
+    n_bytes = n_gradients * (gradient.bytes + images.bytes + weights.bytes)
+    return OperatorDemand(flops, float(n_bytes), gradient.dtype)
 
 
 # ── Attention ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _attention(operator: str, tensors: Sequence[_Tensor], shape: Shape) -> Demand | None:
+def _attention_demand(operator: str, tensors: Sequence[_Tensor], shape: Shape) -> OperatorDemand | None:
     """Count both products; half of them where later tokens are masked."""
-    back = "backward" in operator
-    parts = [one for one in tensors if len(one.sizes) == _IMAGE][int(back) :]
-    if len(parts) < 3:  # noqa: PLR2004 - queries, keys, values
+    is_backward = "backward" in operator
+    inputs = [tensor for tensor in tensors if len(tensor.sizes) == _IMAGE][int(is_backward) :]
+    if len(inputs) < 3:  # noqa: PLR2004 - queries, keys, values
         return None
-    queries, keys, values = parts[:3]
-    at = 2 if re.search(r"scaled_dot_product|cudnn", operator) else 1  # where tokens are counted
+    queries, keys, values = inputs[:3]
+    axis = 2 if re.search(r"scaled_dot_product|cudnn", operator) else 1  # where tokens are counted
     flops = (
-        2.0 * prod(queries.sizes) * keys.sizes[at] + 2.0 * prod(values.sizes) * queries.sizes[at]
+        2.0 * prod(queries.sizes) * keys.sizes[axis] + 2.0 * prod(values.sizes) * queries.sizes[axis]
     )
     flops *= 0.5 if _is_causal(operator, shape) else 1.0
-    moved = 2 * queries.bytes + keys.bytes + values.bytes
-    if back:
-        return Demand(_BACKWARD * flops, 2.0 * moved, queries.dtype)
-    return Demand(flops, float(moved), queries.dtype)
+    n_bytes = 2 * queries.bytes + keys.bytes + values.bytes
+    if is_backward:
+        return OperatorDemand(_BACKWARD * flops, 2.0 * n_bytes, queries.dtype)
+    return OperatorDemand(flops, float(n_bytes), queries.dtype)
 
 
 def _is_causal(operator: str, shape: Shape) -> bool:
-    """Tell whether later tokens are masked: a flag, or of memory-efficient attention a number."""
+    """Return whether later tokens are masked: a flag, or of memory-efficient attention a number."""
     if "_efficient_attention" in operator and "scaled" not in operator:
-        at = 14 if "backward" in operator else 9
-        return at < len(shape.concrete) and shape.concrete[at] in {"1", "2"}
+        index = 14 if "backward" in operator else 9
+        return index < len(shape.concrete) and shape.concrete[index] in {"1", "2"}
     return "True" in shape.concrete[5:]
 
 
 # ── What reads and writes ───────────────────────────────────────────────────────────────────────
 
 
-def _passes(times: float) -> Callable[[str, Sequence[_Tensor], Shape], Demand | None]:
-    """Give the formula of what goes so many times over its largest tensor."""
+def _pass_formula(times: float) -> Callable[[str, Sequence[_Tensor], Shape], OperatorDemand | None]:
+    """Return the formula of what goes so many times over its largest tensor."""
 
-    def formula(_operator: str, tensors: Sequence[_Tensor], _shape: Shape) -> Demand:
-        return _moved(tensors, times * max(one.bytes for one in tensors))
+    def formula(_operator: str, tensors: Sequence[_Tensor], _shape: Shape) -> OperatorDemand:
+        return _move_demand(tensors, times * max(tensor.bytes for tensor in tensors))
 
     return formula
 
 
-def _inputs(_operator: str, tensors: Sequence[_Tensor], _shape: Shape) -> Demand:
-    return _moved(tensors, sum(one.bytes for one in tensors))
+def _read_inputs(_operator: str, tensors: Sequence[_Tensor], _shape: Shape) -> OperatorDemand:
+    return _move_demand(tensors, sum(tensor.bytes for tensor in tensors))
 
 
-def _unknown(_operator: str, _tensors: Sequence[_Tensor], _shape: Shape) -> None:
+def _leave_open(_operator: str, _tensors: Sequence[_Tensor], _shape: Shape) -> None:
     """Leave open what depends on values, or was recorded as a list."""
 
 
 _FORMULAS: Final = tuple(  # the first that matches
     (re.compile(pattern), formula)
     for pattern, formula in (
-        (r"convolution_backward", _convolution_backward),
-        (r"::(_|cudnn_|miopen_|mkldnn_|thnn_|_slow_)?conv(olution|\dd|_depthwise)", _convolution),
-        (r"attention", _attention),
-        (r"::(mm|addmm|_addmm_activation|bmm|baddbmm|linear|matmul|_scaled_mm)$", _product),
-        (r"batch_norm.*backward", _passes(5.0)),
-        (r"batch_norm", _passes(3.0)),
-        (r"(layer|group|rms)_norm.*backward|softmax_backward", _passes(3.0)),
-        (r"(layer|group|rms)_norm|softmax|max_pool|avg_pool|upsample", _passes(2.0)),
+        (r"convolution_backward", _convolution_gradients),
+        (r"::(_|cudnn_|miopen_|mkldnn_|thnn_|_slow_)?conv(olution|\dd|_depthwise)", _convolution_demand),
+        (r"attention", _attention_demand),
+        (r"::(mm|addmm|_addmm_activation|bmm|baddbmm|linear|matmul|_scaled_mm)$", _product_demand),
+        (r"batch_norm.*backward", _pass_formula(5.0)),
+        (r"batch_norm", _pass_formula(3.0)),
+        (r"(layer|group|rms)_norm.*backward|softmax_backward", _pass_formula(3.0)),
+        (r"(layer|group|rms)_norm|softmax|max_pool|avg_pool|upsample", _pass_formula(2.0)),
         (
             r"index|gather|scatter|embedding|sort|topk|unique|nonzero|_foreach|_fused|::cat$",
-            _unknown,
+            _leave_open,
         ),
-        (r"::(copy_|sum|mean|norm|max|min|all|any|fill_|zero_|nll_loss\w*)$", _inputs),
+        (r"::(copy_|sum|mean|norm|max|min|all|any|fill_|zero_|nll_loss\w*)$", _read_inputs),
     )
 )

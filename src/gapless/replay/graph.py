@@ -6,113 +6,113 @@ from typing import Final
 
 import numpy as np
 
-from gapless.accounting.host import host
-from gapless.accounting.partition import Joined
+from gapless.accounting.host import prepare_host
+from gapless.accounting.partition import JoinedTrace
 from gapless.accounting.stages import NO_STAGES, Stages
 from gapless.accounting.steps import find_steps
 from gapless.model.ledger import Ledger
 from gapless.model.trace import Int64
-from gapless.replay.aligning import aligned
-from gapless.replay.anchors import Anchors, batches, in_order, launches, stacked, steps
-from gapless.replay.capacity import queues
-from gapless.replay.handoffs import bursts, handed
-from gapless.replay.lags import Lags, lags, unexplained
-from gapless.replay.nodes import Graph, Refusal, Thread, Work
-from gapless.replay.segments import of_host, of_ledger, thread
-from gapless.replay.span import Span
-from gapless.replay.syncs import syncs
-from gapless.replay.works import Enqueued, busy_leaves, enqueued
+from gapless.replay.aligning import align_steps
+from gapless.replay.anchors import Anchors, batch_anchors, order_anchors, launch_anchors, stack_anchors, step_anchors
+from gapless.replay.capacity import learn_queues
+from gapless.replay.handoffs import find_bursts, hand_off_anchors
+from gapless.replay.lags import Lags, find_lags, measure_unexplained
+from gapless.replay.nodes import Graph, Refusal, GraphThread, GraphWork
+from gapless.replay.segments import host_stretches, ledger_stretches, build_thread
+from gapless.replay.span import GraphSpan
+from gapless.replay.syncs import sync_anchors
+from gapless.replay.works import EnqueuedWork, busy_leaves, collect_enqueued
 
-_LAUNCHED: Final = 0.5  # of the activities: with fewer launch records nothing is replayed
-_LOST: Final = 0.05  # of the span: with more of it unrecorded nothing is replayed
+_MIN_LAUNCHED_SHARE: Final = 0.5  # of the activities: with fewer launch records nothing is replayed
+_MAX_LOST_SHARE: Final = 0.05  # of the span: with more of it unrecorded nothing is replayed
 
 
-def build(joined: Joined, ledger: Ledger, stages: Stages = NO_STAGES) -> Graph | Refusal:
+def build_graph(joined_trace: JoinedTrace, ledger: Ledger, stages: Stages = NO_STAGES) -> Graph | Refusal:
     """Make the graph of a trace that was partitioned, or say why it cannot be replayed.
 
     Times are those of the trace but for lags and gaps, which are the usual ones of their class.
     Without devices it is one thread, which is played exactly.
     """
-    found = find_steps(joined.threads)
-    if found is None or not ledger.rows or len(found.boundaries) < 2:  # noqa: PLR2004
+    steps = find_steps(joined_trace.threads)
+    if steps is None or not ledger.rows or len(steps.boundaries) < 2:  # noqa: PLR2004
         return Refusal("the trace holds nothing that can be replayed")
-    span = Span(joined, host(joined.threads, joined.activities, stages), found.boundaries)
-    reason = _why_not(span, ledger)
+    span = GraphSpan(joined_trace, prepare_host(joined_trace.threads, joined_trace.activities, stages), steps.boundaries)
+    reason = _find_refusal(span, ledger)
     if reason is not None:
         return Refusal(reason)
-    graph = _on_device(span, ledger) if len(joined.activities) else _on_host(span, ledger)
-    return aligned(graph, joined.threads.trace)
+    graph = _device_graph(span, ledger) if len(joined_trace.activities) else _host_graph(span, ledger)
+    return align_steps(graph, joined_trace.threads.trace)
 
 
-def _why_not(span: Span, ledger: Ledger) -> str | None:
-    if span.joined.threads.main < 0:
+def _find_refusal(span: GraphSpan, ledger: Ledger) -> str | None:
+    if span.joined_trace.threads.main < 0:
         return "no host thread was recorded"
     recorded = ledger.launches_recorded
-    if recorded is not None and recorded < _LAUNCHED:
+    if recorded is not None and recorded < _MIN_LAUNCHED_SHARE:
         return f"only {recorded:.0%} of what the devices did has a record of its launch"
-    health = span.joined.threads.trace.health
-    lost = sum(max(0, min(hi, span.stop) - max(lo, span.start)) for lo, hi in health.lost)
-    if lost > _LOST * (span.stop - span.start):
-        return f"host events are missing in {lost / (span.stop - span.start):.0%} of the time"
+    health = span.joined_trace.threads.trace.health
+    lost_ns = sum(max(0, min(hi, span.stop) - max(lo, span.start)) for lo, hi in health.lost)
+    if lost_ns > _MAX_LOST_SHARE * (span.stop - span.start):
+        return f"host events are missing in {lost_ns / (span.stop - span.start):.0%} of the time"
     return None
 
 
-def _on_host(span: Span, ledger: Ledger) -> Graph:
-    """Give the graph of a training without devices."""
-    main = span.joined.threads.main
-    mine = in_order(stacked([steps(span), batches(span)]), main, span)
-    none = np.empty(0, np.int64)
+def _host_graph(span: GraphSpan, ledger: Ledger) -> Graph:
+    """Return the graph of a training without devices."""
+    main = span.joined_trace.threads.main
+    anchors = order_anchors(stack_anchors([step_anchors(span), batch_anchors(span)]), main, span)
+    no_rows = np.empty(0, np.int64)
     return Graph(
-        threads=(thread(span, main, mine, of_ledger(ledger)),),
-        work=_work(none, none, Lags(none, none, 0, (), none)),
+        threads=(build_thread(span, main, anchors, ledger_stretches(ledger)),),
+        work=_make_work(no_rows, no_rows, Lags(no_rows, no_rows, 0, (), no_rows)),
         streams=(),
         capacity=(),
-        begun=none,
+        backlog_ends=no_rows,
         steps=span.bounds[1:],
         on_device=False,
         start=span.start,
         unexplained=0.0,
-        counted=_counted(ledger),
+        counted_steps=_counted_steps(ledger),
     )
 
 
-def _on_device(span: Span, ledger: Ledger) -> Graph:
-    """Give the graph of a training on one device or several."""
-    rows = enqueued(span)
-    room = queues(span, rows)
-    waits = lags(span, rows)
-    every = stacked([launches(rows, room), steps(span), batches(span), syncs(span, rows)])
-    tracks = set(np.unique(every.track).tolist()) | {span.joined.threads.main}
-    handoffs = handed(span, bursts(span, tracks), every)
-    every = stacked([every, handoffs])
-    ends = _ends(ledger, len(span.bounds) - 1)
-    whole = int(ends[-1]) - span.start
+def _device_graph(span: GraphSpan, ledger: Ledger) -> Graph:
+    """Return the graph of a training on one device or several."""
+    rows = collect_enqueued(span)
+    stream_queues = learn_queues(span, rows)
+    waits = find_lags(span, rows)
+    all_anchors = stack_anchors([launch_anchors(rows, stream_queues), step_anchors(span), batch_anchors(span), sync_anchors(span, rows)])
+    tracks = set(np.unique(all_anchors.track).tolist()) | {span.joined_trace.threads.main}
+    handoffs = hand_off_anchors(span, find_bursts(span, tracks), all_anchors)
+    all_anchors = stack_anchors([all_anchors, handoffs])
+    ends = _step_ends(ledger, len(span.bounds) - 1)
+    span_ns = int(ends[-1]) - span.start
     graph = Graph(
-        threads=tuple(_threads(span, every, tracks)),
-        work=_work(rows.stream, rows.stopped - rows.start, waits),
+        threads=tuple(_graph_threads(span, all_anchors, tracks)),
+        work=_make_work(rows.stream, rows.finish_ns - rows.start, waits),
         streams=rows.streams,
-        capacity=room.capacity,
-        begun=np.array([int(head[-1]) if len(head) else -1 for head in room.heads], np.int64),
+        capacity=stream_queues.capacity,
+        backlog_ends=np.array([int(head[-1]) if len(head) else -1 for head in stream_queues.heads], np.int64),
         steps=ends,
         on_device=True,
         start=span.start,
-        unexplained=unexplained(rows, waits.late) / whole if whole > 0 else 0.0,
-        heads=room.heads,
-        counted=_counted(ledger),
+        unexplained=measure_unexplained(rows, waits.late) / span_ns if span_ns > 0 else 0.0,
+        heads=stream_queues.heads,
+        counted_steps=_counted_steps(ledger),
     )
-    return _named(graph, span, rows)
+    return _name_work(graph, span, rows)
 
 
-def _threads(span: Span, every: Anchors, tracks: set[int]) -> Iterable[Thread]:
-    """Give the threads, the training thread first."""
-    main = span.joined.threads.main
+def _graph_threads(span: GraphSpan, anchors: Anchors, tracks: set[int]) -> Iterable[GraphThread]:
+    """Return the threads, the training thread first."""
+    main = span.joined_trace.threads.main
     for track in [main, *sorted(tracks - {main})]:
-        mine = in_order(every, track, span)
-        yield thread(span, track, mine, of_host(span, track))
+        thread_anchors = order_anchors(anchors, track, span)
+        yield build_thread(span, track, thread_anchors, host_stretches(span, track))
 
 
-def _work(stream: Int64, duration: Int64, waits: Lags) -> Work:
-    return Work(
+def _make_work(stream: Int64, duration: Int64, waits: Lags) -> GraphWork:
+    return GraphWork(
         stream=stream.astype(np.int32),
         duration=duration,
         lag=waits.lag,
@@ -126,24 +126,24 @@ def _work(stream: Int64, duration: Int64, waits: Lags) -> Work:
     )
 
 
-def _named(graph: Graph, span: Span, rows: Enqueued) -> Graph:
+def _name_work(graph: Graph, span: GraphSpan, rows: EnqueuedWork) -> Graph:
     """Say of each activity what it is."""
     work = replace(
         graph.work,
-        leaf=busy_leaves(span, rows.at).astype(np.int8),
+        leaf=busy_leaves(span, rows.act_rows).astype(np.int8),
         event=rows.event.astype(np.int32),
-        slot=rows.first.astype(np.int8),
+        slot=rows.is_first.astype(np.int8),
     )
     return replace(graph, work=work)
 
 
-def _ends(ledger: Ledger, count: int) -> Int64:
-    """Give when all devices were through with each step."""
+def _step_ends(ledger: Ledger, count: int) -> Int64:
+    """Return when all devices were through with each step."""
     ends = np.array([row.end for row in ledger.rows], np.int64).reshape(-1, count)
     return ends.max(axis=0)
 
 
-def _counted(ledger: Ledger) -> tuple[int, ...]:
-    first = ledger.rows[0].device
-    rows = [row for row in ledger.rows if row.device == first]
-    return tuple(at for at, row in enumerate(rows) if not row.left_out)
+def _counted_steps(ledger: Ledger) -> tuple[int, ...]:
+    first_device = ledger.rows[0].device
+    rows = [row for row in ledger.rows if row.device == first_device]
+    return tuple(index for index, row in enumerate(rows) if not row.left_out)

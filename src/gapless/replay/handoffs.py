@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.accounting.host import own_edges
+from gapless.accounting.host import main_edges
 from gapless.accounting.intervals import union
 from gapless.accounting.threads import Threads
 from gapless.model import category
 from gapless.model.trace import Int64
-from gapless.replay.anchors import Anchors, anchors
+from gapless.replay.anchors import Anchors, make_anchors
 from gapless.replay.nodes import Op
-from gapless.replay.span import Span
+from gapless.replay.span import GraphSpan
 
 _API = (category.CPU_OP, category.RUNTIME, category.DRIVER)
 
@@ -33,85 +33,85 @@ class Burst:
     taker: int
 
 
-def bursts(span: Span, tracks: set[int]) -> list[Burst]:
-    """Give the bursts of some threads in order of time, and who handed over to them."""
-    threads, main = span.joined.threads, span.joined.threads.main
-    edges = {track: _edges(threads, track) for track in tracks}
-    edges[main] = own_edges(threads)
-    found = sorted(
-        (lo, hi, track) for track in tracks if track != main for lo, hi in _stretches(span, track)
+def find_bursts(span: GraphSpan, tracks: set[int]) -> list[Burst]:
+    """Return the bursts of some threads in order of time, and who handed over to them."""
+    threads, main = span.joined_trace.threads, span.joined_trace.threads.main
+    edges = {track: _call_edges(threads, track) for track in tracks}
+    edges[main] = main_edges(threads)
+    stretches = sorted(
+        (lo, hi, track) for track in tracks if track != main for lo, hi in _find_stretches(span, track)
     )
-    out, open_ = list[Burst](), list[tuple[int, int, int]]()
-    for lo, hi, track in found:
-        open_ = [one for one in open_ if one[1] > lo]
-        around = [one[2] for one in open_ if one[1] > hi and one[2] != track]
-        givers = [*reversed(around), main]
-        idle = [one for one in givers if _is_idle(edges[one], lo, hi)]
-        giver = idle[0] if idle else main
-        out.append(Burst(track, lo, hi, giver, giver if idle else -1))
+    bursts, open_ = list[Burst](), list[tuple[int, int, int]]()
+    for lo, hi, track in stretches:
+        open_ = [stretch for stretch in open_ if stretch[1] > lo]
+        enclosing = [stretch[2] for stretch in open_ if stretch[1] > hi and stretch[2] != track]
+        givers = [*reversed(enclosing), main]
+        idle_tracks = [track for track in givers if _is_idle(edges[track], lo, hi)]
+        giver = idle_tracks[0] if idle_tracks else main
+        bursts.append(Burst(track, lo, hi, giver, giver if idle_tracks else -1))
         open_.append((lo, hi, track))
-    return out
+    return bursts
 
 
-def handed(span: Span, every: list[Burst], others: Anchors) -> Anchors:
-    """Give the anchors of hand-offs: two for each burst, and two for its end.
+def hand_off_anchors(span: GraphSpan, bursts: list[Burst], thread_anchors: Anchors) -> Anchors:
+    """Return the anchors of hand-offs: two for each burst, and two for its end.
 
     Who waits does so from its last own anchor inside the burst: of the nodes of CPU tensors that
     it evaluates meanwhile.
     """
-    last = dict.fromkeys({one.track for one in every}, span.start)
-    busy = {track: others.end[others.track == track] for track in {one.taker for one in every}}
-    busy = {track: np.sort(ends) for track, ends in busy.items()}
+    last_ends = dict.fromkeys({burst.track for burst in bursts}, span.start)
+    ends_by_track = {track: thread_anchors.end[thread_anchors.track == track] for track in {burst.taker for burst in bursts}}
+    ends_by_track = {track: np.sort(ends) for track, ends in ends_by_track.items()}
     rows = list[tuple[int, ...]]()
     number = 0
-    for burst, since in zip(every, _clusters(every), strict=True):
+    for burst, cluster_start in zip(bursts, _cluster_starts(bursts), strict=True):
         if burst.begin > span.start:
             rows.append((burst.giver, Op.EMIT, number, -1, burst.begin, burst.begin, 0))
-            rows.append((burst.track, Op.WAIT, number, -1, last[burst.track], burst.begin, 0))
+            rows.append((burst.track, Op.WAIT, number, -1, last_ends[burst.track], burst.begin, 0))
             number += 1
-        last[burst.track] = burst.end
+        last_ends[burst.track] = burst.end
         if burst.taker < 0 or burst.end >= span.stop:
             continue
-        ends = busy[burst.taker]
-        at = int(np.searchsorted(ends, burst.end, side="right")) - 1
-        begin = max(since, int(ends[at]) if at >= 0 else since)
+        ends = ends_by_track[burst.taker]
+        position = int(np.searchsorted(ends, burst.end, side="right")) - 1
+        begin = max(cluster_start, int(ends[position]) if position >= 0 else cluster_start)
         rows.append((burst.track, Op.EMIT, number, -1, burst.end, burst.end, 0))
         rows.append((burst.taker, Op.WAIT, number, -1, min(begin, burst.end), burst.end, 0))
         number += 1
-    return anchors(rows)
+    return make_anchors(rows)
 
 
-def _clusters(every: list[Burst]) -> Iterator[int]:
-    """Give for each burst when the last one began that overlaps it and has the same giver."""
-    first, reach = dict[int, int](), dict[int, int]()
-    found = list[tuple[int, int]]()
-    for number, burst in enumerate(every):
+def _cluster_starts(bursts: list[Burst]) -> Iterator[int]:
+    """Return for each burst when the last one began that overlaps it and has the same giver."""
+    first_by_giver, reach = dict[int, int](), dict[int, int]()
+    clusters = list[tuple[int, int]]()
+    for number, burst in enumerate(bursts):
         giver = burst.giver
         if burst.begin >= reach.get(giver, burst.begin):
-            first[giver] = number
+            first_by_giver[giver] = number
         reach[giver] = max(reach.get(giver, burst.end), burst.end)
-        found.append((giver, first[giver]))
-    latest = dict(zip(found, (burst.begin for burst in every), strict=True))
-    return (latest[cluster] for cluster in found)
+        clusters.append((giver, first_by_giver[giver]))
+    latest = dict(zip(clusters, (burst.begin for burst in bursts), strict=True))
+    return (latest[cluster] for cluster in clusters)
 
 
-def _stretches(span: Span, track: int) -> list[tuple[int, int]]:
-    """Give the bursts of a thread within the span."""
+def _find_stretches(span: GraphSpan, track: int) -> list[tuple[int, int]]:
+    """Return the bursts of a thread within the span."""
     lane = span.host.lanes[track].lane if track in span.host.lanes else None
     if lane is None or not len(lane):
         return []
-    whole = union(lane.start, lane.end)
-    near = (whole.end > span.start) & (whole.start < span.stop)
-    begin = np.maximum(whole.start[near], span.start).tolist()
-    return list(zip(begin, np.minimum(whole.end[near], span.stop).tolist(), strict=True))
+    merged = union(lane.start, lane.end)
+    is_near = (merged.end > span.start) & (merged.start < span.stop)
+    begin = np.maximum(merged.start[is_near], span.start).tolist()
+    return list(zip(begin, np.minimum(merged.end[is_near], span.stop).tolist(), strict=True))
 
 
-def _edges(threads: Threads, track: int) -> Int64:
-    events, mine = threads.trace.events, threads.of(track)
-    calls = mine[np.isin(events.category[mine], _API)]
+def _call_edges(threads: Threads, track: int) -> Int64:
+    events, frames = threads.trace.events, threads.frames_of(track)
+    calls = frames[np.isin(events.category[frames], _API)]
     return np.sort(np.concatenate((events.start[calls], events.end[calls])))
 
 
 def _is_idle(edges: Int64, lo: int, hi: int) -> bool:
-    """Tell whether a thread began and ended nothing strictly inside ``(lo, hi)``."""
+    """Return whether a thread began and ended nothing strictly inside ``(lo, hi)``."""
     return bool(np.searchsorted(edges, lo, side="right") == np.searchsorted(edges, hi))

@@ -10,58 +10,58 @@ from typing import Final
 import numpy as np
 
 from gapless.model.trace import Int64
-from gapless.replay.nodes import Graph, Op, Played
+from gapless.replay.nodes import Graph, Op, SimulatedSteps
 from gapless.replay.simulate import StuckError
 
-EXACT: Final = 0.005  # of the step: an identity that misses it by no more is as good as none
-ALLOWED: Final = 0.02  # of the step: what an identity may miss it by; it makes intervals wider
-UNEXPLAINED: Final = 0.05  # of the step: waits that no edge explains
+EXACT_ERROR: Final = 0.005  # of the step: an identity that misses it by no more is as good as none
+MAX_ERROR: Final = 0.02  # of the step: what an identity may miss it by; it makes intervals wider
+MAX_UNEXPLAINED: Final = 0.05  # of the step: waits that no edge explains
 
-Simulate = Callable[[Graph, float], Played]
+Simulate = Callable[[Graph, float], SimulatedSteps]
 
 
 @dataclass(frozen=True)
-class Identity:
+class IdentityCheck:
     """How well an unchanged replay gives the trace back; errors are shares of the step."""
 
     error: float | None  # of the mean counted step, with its sign; None: it could not be played
     steps: tuple[float, ...]  # of each counted step
     unexplained: float
-    allowed: float
+    max_error: float
     passes: bool
-    why_not: str | None
+    refusal: str | None
 
 
-def identity(graph: Graph, simulate: Simulate) -> Identity:
+def check_identity(graph: Graph, simulate: Simulate) -> IdentityCheck:
     """Play a graph unchanged and compare its steps with those of the trace."""
 
-    def judged(error: float | None, steps: tuple[float, ...], reason: str | None) -> Identity:
-        return Identity(error, steps, graph.unexplained, ALLOWED, reason is None, reason)
+    def conclude(error: float | None, steps: tuple[float, ...], reason: str | None) -> IdentityCheck:
+        return IdentityCheck(error, steps, graph.unexplained, MAX_ERROR, reason is None, reason)
 
-    broken = unsound(graph)
-    if broken is not None:
-        return judged(None, (), broken)
+    fault = find_fault(graph)
+    if fault is not None:
+        return conclude(None, (), fault)
     try:
-        played = simulate(graph, 0.0)
+        simulated = simulate(graph, 0.0)
     except StuckError as error:
-        return judged(None, (), str(error))
-    truth, found = durations(graph, graph.steps), durations(graph, played.steps)
-    error = float(found.sum() / truth.sum()) - 1
-    steps = tuple((found / truth - 1).tolist())
-    if abs(error) > ALLOWED:
-        reason = f"replayed unchanged, the step is {error:+.1%} off; {ALLOWED:.1%} is allowed"
-        return judged(error, steps, reason)
-    if graph.unexplained > UNEXPLAINED:
+        return conclude(None, (), str(error))
+    recorded_ns, replayed_ns = step_lengths(graph, graph.steps), step_lengths(graph, simulated.steps)
+    error = float(replayed_ns.sum() / recorded_ns.sum()) - 1
+    steps = tuple((replayed_ns / recorded_ns - 1).tolist())
+    if abs(error) > MAX_ERROR:
+        reason = f"replayed unchanged, the step is {error:+.1%} off; {MAX_ERROR:.1%} is allowed"
+        return conclude(error, steps, reason)
+    if graph.unexplained > MAX_UNEXPLAINED:
         share = f"{graph.unexplained:.0%}"
-        return judged(error, steps, f"nothing recorded explains waits of {share} of the step")
-    return judged(error, steps, None)
+        return conclude(error, steps, f"nothing recorded explains waits of {share} of the step")
+    return conclude(error, steps, None)
 
 
-def unsound(graph: Graph) -> str | None:
+def find_fault(graph: Graph) -> str | None:
     """Say what is wrong with a graph that no trace may give; ``None``: nothing is (V0)."""
-    if not graph.counted:
+    if not graph.counted_steps:
         return "no step of the window is regular"
-    if (durations(graph, graph.steps) <= 0).any():
+    if (step_lengths(graph, graph.steps) <= 0).any():
         return "a step of the window has no length"
     costs = [(thread.amounts, thread.stall) for thread in graph.threads]
     if any((amounts < 0).any() or (stall < 0).any() for amounts, stall in costs):
@@ -70,20 +70,20 @@ def unsound(graph: Graph) -> str | None:
         return "an activity has no length"
     if any(before >= row for row, after in enumerate(graph.work.after) for before in after):
         return "an activity waits for one that is launched after it"
-    launched = [thread.args[np.isin(thread.ops, _LAUNCHES)] for thread in graph.threads]
-    each = np.bincount(np.concatenate(launched), minlength=len(graph.work.duration))
-    return None if (each == 1).all() else "an activity is not launched, or twice"
+    launched_jobs = [thread.args[np.isin(thread.ops, _LAUNCHES)] for thread in graph.threads]
+    n_launches = np.bincount(np.concatenate(launched_jobs), minlength=len(graph.work.duration))
+    return None if (n_launches == 1).all() else "an activity is not launched, or twice"
 
 
 _LAUNCHES: Final = (Op.LAUNCH, Op.COPY)
 
 
-def durations(graph: Graph, ends: Int64) -> Int64:
-    """Give the lengths of the counted steps, of steps that end so."""
-    begun = int(graph.begun.max(initial=graph.start)) if graph.on_device else graph.start
-    return np.diff(np.append(begun, ends))[list(graph.counted)]
+def step_lengths(graph: Graph, ends: Int64) -> Int64:
+    """Return the lengths of the counted steps, of steps that end so."""
+    backlog_end = int(graph.backlog_ends.max(initial=graph.start)) if graph.on_device else graph.start
+    return np.diff(np.append(backlog_end, ends))[list(graph.counted_steps)]
 
 
-def step_ns(graph: Graph, played: Played) -> float:
-    """Give the mean counted step of a replay, in ns."""
-    return float(durations(graph, played.steps).mean())
+def mean_step_ns(graph: Graph, simulated: SimulatedSteps) -> float:
+    """Return the mean counted step of a replay, in ns."""
+    return float(step_lengths(graph, simulated.steps).mean())

@@ -12,13 +12,13 @@ import numpy as np
 
 from gapless.accounting.intervals import overlap, union
 from gapless.model.trace import Int64
-from gapless.replay.nodes import nearly
-from gapless.replay.span import Span
+from gapless.replay.nodes import near_gaps
+from gapless.replay.span import GraphSpan
 from gapless.replay.ties import Waits, recorded_waits
-from gapless.replay.typical import Bool, imputed, paired
-from gapless.replay.works import NEAR, NEVER, Enqueued, unheard
+from gapless.replay.typical import Bool, impute, pair_keys
+from gapless.replay.works import MAX_WAIT_GAP, NEVER, EnqueuedWork, find_unrecorded
 
-LATE: Final = 8_000  # ns: later than that, something else was waited for (measured on 49 traces)
+MIN_LATE_NS: Final = 8_000  # ns: later than that, something else was waited for (measured on 49 traces)
 
 
 @dataclass(frozen=True)
@@ -32,139 +32,139 @@ class Lags:
     late: Int64
 
 
-def lags(span: Span, rows: Enqueued) -> Lags:
+def find_lags(span: GraphSpan, rows: EnqueuedWork) -> Lags:
     """Say of each activity what it waited for, with imputed times."""
     reference = np.where(rows.blocks, rows.begin, rows.end)
-    lag, gap = _usual(span, rows, reference)
+    lag, gap = _usual_lags(span, rows, reference)
     lag[rows.follows] = 0
-    gap[rows.follows] = np.maximum(rows.start - rows.before, 0)[rows.follows]
-    first = _first_after_unheard(span, rows)
-    gap[first] = 0  # what was before is taken to end where it begins
-    there, near = reference + lag, nearly(lag, gap, rows.first.astype(np.int8))
-    behind = np.where(rows.before > there, gap, near)
-    queued = np.where(rows.before > NEVER, rows.before + behind, NEVER)
-    due = np.where(rows.before > there, queued, np.maximum(there, queued))
-    known = ~rows.follows & ~first
-    lateness = np.where(known, rows.start - due, 0)
+    gap[rows.follows] = np.maximum(rows.start - rows.previous_end, 0)[rows.follows]
+    is_first = _is_first_unrecorded(span, rows)
+    gap[is_first] = 0  # what was before is taken to end where it begins
+    arrival, near_gap = reference + lag, near_gaps(lag, gap, rows.is_first.astype(np.int8))
+    gap_after = np.where(rows.previous_end > arrival, gap, near_gap)
+    queue_end = np.where(rows.previous_end > NEVER, rows.previous_end + gap_after, NEVER)
+    due = np.where(rows.previous_end > arrival, queue_end, np.maximum(arrival, queue_end))
+    is_known = ~rows.follows & ~is_first
+    lateness = np.where(is_known, rows.start - due, 0)
     waits = recorded_waits(span, rows)
-    waits = _with_inferred(rows, waits, lateness)
-    until = _until(rows, waits)
-    binding = (until > NEVER) & (lateness > LATE)
-    hop = int(np.median((rows.start - until)[binding])) if binding.any() else 0
+    waits = _infer_waits(rows, waits, lateness)
+    wait_ends = _wait_ends(rows, waits)
+    is_binding = (wait_ends > NEVER) & (lateness > MIN_LATE_NS)
+    hop = int(np.median((rows.start - wait_ends)[is_binding])) if is_binding.any() else 0
     hop = max(hop, 0)
-    due = np.maximum(due, np.where(until > NEVER, until + hop, NEVER))
-    left = np.where(known, rows.start - due, 0)
-    late = np.where(left > LATE, left, 0)
+    due = np.maximum(due, np.where(wait_ends > NEVER, wait_ends + hop, NEVER))
+    remaining = np.where(is_known, rows.start - due, 0)
+    late = np.where(remaining > MIN_LATE_NS, remaining, 0)
     return Lags(lag, gap, hop, tuple(waits.get(row, ()) for row in range(len(rows))), late)
 
 
-def _first_after_unheard(span: Span, rows: Enqueued) -> Bool:
+def _is_first_unrecorded(span: GraphSpan, rows: EnqueuedWork) -> Bool:
     """Tell which activities were the first after work that was not recorded."""
-    found = np.zeros(len(rows), bool)
-    found[[rows.on[stream][0] for stream in unheard(span, rows)]] = True
-    return found
+    is_first = np.zeros(len(rows), bool)
+    is_first[[rows.stream_rows[stream][0] for stream in find_unrecorded(span, rows)]] = True
+    return is_first
 
 
-def unexplained(rows: Enqueued, late: Int64) -> int:
+def measure_unexplained(rows: EnqueuedWork, late: Int64) -> int:
     """Measure the time in which nothing ran because of what no edge explains, in ns."""
-    held = np.flatnonzero(late)
-    if not len(held):
+    late_rows = np.flatnonzero(late)
+    if not len(late_rows):
         return 0
     acts = rows.acts
-    device = acts.device[rows.at]
+    device = acts.device[rows.act_rows]
     total = 0
-    for one in np.unique(device[held]).tolist():
-        mine = held[device[held] == one]
-        waited = union(rows.start[mine] - late[mine], rows.start[mine])
-        there = acts.device == one
-        ran = union(acts.start[there], acts.end[there])
-        length = waited.end - waited.start
-        total += int((length - overlap(ran, waited.start, waited.end)).sum())
+    for number in np.unique(device[late_rows]).tolist():
+        device_rows = late_rows[device[late_rows] == number]
+        wait_lane = union(rows.start[device_rows] - late[device_rows], rows.start[device_rows])
+        on_device = acts.device == number
+        run_lane = union(acts.start[on_device], acts.end[on_device])
+        length = wait_lane.end - wait_lane.start
+        total += int((length - overlap(run_lane, wait_lane.start, wait_lane.end)).sum())
     return total
 
 
-def _usual(span: Span, rows: Enqueued, reference: Int64) -> tuple[Int64, Int64]:
-    """Give each activity the lag and the gap that are usual for its like."""
-    events, acts = span.joined.threads.trace.events, rows.acts
+def _usual_lags(span: GraphSpan, rows: EnqueuedWork, reference: Int64) -> tuple[Int64, Int64]:
+    """Return each activity the lag and the gap that are usual for its like."""
+    events, acts = span.joined_trace.threads.trace.events, rows.acts
     name = events.name[rows.event].astype(np.int64)
     api = events.name[rows.call].astype(np.int64)
-    kind = acts.kind[rows.at] * 2 + rows.blocks
-    own, held = ~rows.follows & ~_first_after_unheard(span, rows), _held(rows)
-    empty = own & rows.first & (rows.before <= rows.begin)
-    between = own & rows.first & (rows.before > rows.begin) & (rows.before <= reference)
-    size = _sizes(span, rows)
-    seen = rows.start - reference
-    lag = imputed(
-        seen,
-        (empty | between) & (rows.blocks | ~(held & (seen > LATE))),
-        paired(paired(paired(api, kind), size), name),
-        paired(paired(api, kind), size),
-        paired(api, kind),
+    kind = acts.kind[rows.act_rows] * 2 + rows.blocks
+    is_own, may_wait = ~rows.follows & ~_is_first_unrecorded(span, rows), _may_have_waited(rows)
+    is_empty = is_own & rows.is_first & (rows.previous_end <= rows.begin)
+    is_between = is_own & rows.is_first & (rows.previous_end > rows.begin) & (rows.previous_end <= reference)
+    size = _size_classes(span, rows)
+    observed_ns = rows.start - reference
+    lag = impute(
+        observed_ns,
+        (is_empty | is_between) & (rows.blocks | ~(may_wait & (observed_ns > MIN_LATE_NS))),
+        pair_keys(pair_keys(pair_keys(api, kind), size), name),
+        pair_keys(pair_keys(api, kind), size),
+        pair_keys(api, kind),
         kind,
     )
-    queued = own & (rows.before > reference + lag)
-    behind = np.where(rows.previous >= 0, rows.previous, 0)
-    last = events.name[acts.event[behind]].astype(np.int64)
-    inside = own & ~rows.first
-    kinds = paired(acts.kind[behind], kind)
-    here = np.arange(len(rows))
-    place = here - np.maximum.accumulate(np.where(rows.first, here, 0))  # in its graph
-    seen = np.maximum(rows.start - rows.before, 0)
-    gap = imputed(
-        seen,
-        queued & ~(held & (seen > LATE)),
-        paired(place, paired(last, name)),
-        paired(paired(last, name), inside.astype(np.int64)),
-        paired(kinds, inside.astype(np.int64)),
+    is_queued = is_own & (rows.previous_end > reference + lag)
+    previous = np.where(rows.previous >= 0, rows.previous, 0)
+    previous_name = events.name[acts.event[previous]].astype(np.int64)
+    is_inside = is_own & ~rows.is_first
+    kinds = pair_keys(acts.kind[previous], kind)
+    positions = np.arange(len(rows))
+    graph_position = positions - np.maximum.accumulate(np.where(rows.is_first, positions, 0))  # in its graph
+    observed_ns = np.maximum(rows.start - rows.previous_end, 0)
+    gap = impute(
+        observed_ns,
+        is_queued & ~(may_wait & (observed_ns > MIN_LATE_NS)),
+        pair_keys(graph_position, pair_keys(previous_name, name)),
+        pair_keys(pair_keys(previous_name, name), is_inside.astype(np.int64)),
+        pair_keys(kinds, is_inside.astype(np.int64)),
         kinds,
     )
     return lag, gap
 
 
-def _held(rows: Enqueued) -> Bool:
+def _may_have_waited(rows: EnqueuedWork) -> Bool:
     """Tell what may have waited for another stream: something ended there shortly before it."""
-    since = rows.start - NEAR
-    near = np.zeros(len(rows), np.int64)
-    for sign, every in [(1, [np.arange(len(rows))]), (-1, rows.on)]:
-        for mine in every:
-            ends = np.sort(rows.stopped[mine])
-            asked = mine if sign < 0 else slice(None)
-            upto = np.searchsorted(ends, rows.start[asked], side="right")
-            near[asked] += sign * (upto - np.searchsorted(ends, since[asked]))
-    return near > 0
+    window_start = rows.start - MAX_WAIT_GAP
+    n_near = np.zeros(len(rows), np.int64)
+    for sign, groups in [(1, [np.arange(len(rows))]), (-1, rows.stream_rows)]:
+        for group in groups:
+            ends = np.sort(rows.finish_ns[group])
+            targets = group if sign < 0 else slice(None)
+            end_rows = np.searchsorted(ends, rows.start[targets], side="right")
+            n_near[targets] += sign * (end_rows - np.searchsorted(ends, window_start[targets]))
+    return n_near > 0
 
 
-def _sizes(span: Span, rows: Enqueued) -> Int64:
-    """Give the class of size of copies that are waited for: they are staged piece by piece."""
-    trace = span.joined.threads.trace
+def _size_classes(span: GraphSpan, rows: EnqueuedWork) -> Int64:
+    """Return the class of size of copies that are waited for: they are staged piece by piece."""
+    trace = span.joined_trace.threads.trace
     size = trace.gpu.bytes[trace.events.detail[rows.event]]
     log = np.log2(np.maximum(size, 1)).astype(np.int64)
     return np.where(rows.blocks & (size > 0), log, -1)
 
 
-def _with_inferred(rows: Enqueued, waits: Waits, lateness: Int64) -> Waits:
+def _infer_waits(rows: EnqueuedWork, waits: Waits, lateness: Int64) -> Waits:
     """Let what is late wait for what ended last on another stream, shortly before it started."""
-    found = dict(waits)
-    order = np.argsort(rows.stopped, kind="stable")
-    ends = rows.stopped[order]
-    late = np.flatnonzero((lateness > LATE) & ~rows.follows)
-    late = late[~np.isin(late, np.fromiter(waits, np.int64, len(waits)))]
-    lo = np.searchsorted(ends, rows.start[late] - NEAR)
-    hi = np.searchsorted(ends, rows.start[late], side="right")
-    for row, first, last in zip(late.tolist(), lo.tolist(), hi.tolist(), strict=True):
-        near = order[first:last][::-1]
-        other = (rows.stream[near] != rows.stream[row]) & (near < row)
-        if other.any():
-            found[row] = (int(near[int(other.argmax())]),)
-    return found
+    inferred = dict(waits)
+    order = np.argsort(rows.finish_ns, kind="stable")
+    ends = rows.finish_ns[order]
+    late_rows = np.flatnonzero((lateness > MIN_LATE_NS) & ~rows.follows)
+    late_rows = late_rows[~np.isin(late_rows, np.fromiter(waits, np.int64, len(waits)))]
+    lo = np.searchsorted(ends, rows.start[late_rows] - MAX_WAIT_GAP)
+    hi = np.searchsorted(ends, rows.start[late_rows], side="right")
+    for row, begin, end in zip(late_rows.tolist(), lo.tolist(), hi.tolist(), strict=True):
+        nearby = order[begin:end][::-1]
+        is_other = (rows.stream[nearby] != rows.stream[row]) & (nearby < row)
+        if is_other.any():
+            inferred[row] = (int(nearby[int(is_other.argmax())]),)
+    return inferred
 
 
-def _until(rows: Enqueued, waits: Waits) -> Int64:
-    """Give the latest end of what each row waits for, NEVER."""
-    until = np.full(len(rows), NEVER)
+def _wait_ends(rows: EnqueuedWork, waits: Waits) -> Int64:
+    """Return the latest end of what each row waits for, NEVER."""
+    wait_ends = np.full(len(rows), NEVER)
     if not waits:
-        return until
-    waiting = np.repeat(list(waits), [len(others) for others in waits.values()])
-    others = np.array([one for each in waits.values() for one in each], np.int64)
-    np.maximum.at(until, waiting, rows.stopped[others])
-    return until
+        return wait_ends
+    waiting = np.repeat(list(waits), [len(awaited) for awaited in waits.values()])
+    awaited_rows = np.array([row for awaited in waits.values() for row in awaited], np.int64)
+    np.maximum.at(wait_ends, waiting, rows.finish_ns[awaited_rows])
+    return wait_ends

@@ -6,10 +6,10 @@ A mismatch is an uncertainty, and no reason to be silent (hosts drift by a quart
 from dataclasses import dataclass, replace
 from typing import Final
 
-LEAST, MOST = 500.0, 2_500.0  # ns an event: what is usual at all
-OFF: Final = 0.05  # of the step: a window that is farther off makes intervals wider
-FASTER, SLOWER = 0.35, 2.9  # times: a host that is farther from its usual pace is another one
-LEFT: Final = 0.25  # of the step that nothing explains: with more of it a window says nothing
+MIN_ALPHA, MAX_ALPHA = 500.0, 2_500.0  # ns an event: what is usual at all
+WIDE_ERROR: Final = 0.05  # of the step: a window that is farther off makes intervals wider
+FASTEST_PACE, SLOWEST_PACE = 0.35, 2.9  # times: a host that is farther from its usual pace is another one
+MAX_LEFT_SHARE: Final = 0.25  # of the step that nothing explains: with more of it a window says nothing
 
 
 @dataclass(frozen=True)
@@ -26,64 +26,64 @@ class Alpha:
     low: float
     mid: float
     high: float
-    bound: bool
+    only_bounds: bool
     error: float
     wide: bool = False
     refused: str | None = None
     notes: tuple[str, ...] = ()
     device: float = 0.0
     pace: float = 1.0
-    other: "Alpha | None" = None
+    alternative: "Alpha | None" = None
 
 
-def judged(fitted: Alpha, chance: float = 0.0, *, hosts: bool = False) -> Alpha:
+def judge_fit(alpha: Alpha, chance: float = 0.0, *, hosts: bool = False) -> Alpha:
     """Say how far a fit is off, and refuse it where no host and no device is so far off.
 
     ``hosts``: what is off is the pace of hosts, which leaves shares of a step as they are.
     """
-    fits = FASTER <= 1 + fitted.error <= SLOWER if hosts else abs(fitted.error) <= LEFT
-    return told(fitted, chance) if fits else _refused(fitted)
+    is_possible = FASTEST_PACE <= 1 + alpha.error <= SLOWEST_PACE if hosts else abs(alpha.error) <= MAX_LEFT_SHARE
+    return annotate_fit(alpha, chance) if is_possible else _refuse_fit(alpha)
 
 
-def told(fitted: Alpha, chance: float) -> Alpha:
+def annotate_fit(alpha: Alpha, chance: float) -> Alpha:
     """Say of an explanation what it rests on; what steps are off by chance is nothing to say."""
     notes = list[str]()
-    far = abs(fitted.error) > max(OFF, chance)
-    if far and fitted.pace == 1:
-        notes.append(f"{_off(fitted.error)}; intervals are wider for that")
-    elif far:
-        notes.append(f"{_off(fitted.error)}: {_paced(fitted.pace)}")
-    if not fitted.bound and fitted.mid < LEAST:
-        usual = f"{LEAST / 1000:.1f} to {MOST / 1000:.1f} µs is usual"
-        notes.append(f"tracing cost {fitted.mid / 1000:.1f} µs an event; {usual}")
-    if fitted.device:
-        notes.append(f"tracing cost devices {fitted.device / 1000:.1f} µs an activity")
-    return replace(fitted, wide=abs(fitted.error) > OFF, notes=tuple(notes))
+    is_far = abs(alpha.error) > max(WIDE_ERROR, chance)
+    if is_far and alpha.pace == 1:
+        notes.append(f"{_describe_error(alpha.error)}; intervals are wider for that")
+    elif is_far:
+        notes.append(f"{_describe_error(alpha.error)}: {_describe_pace(alpha.pace)}")
+    if not alpha.only_bounds and alpha.mid < MIN_ALPHA:
+        usual = f"{MIN_ALPHA / 1000:.1f} to {MAX_ALPHA / 1000:.1f} µs is usual"
+        notes.append(f"tracing cost {alpha.mid / 1000:.1f} µs an event; {usual}")
+    if alpha.device:
+        notes.append(f"tracing cost devices {alpha.device / 1000:.1f} µs an activity")
+    return replace(alpha, wide=abs(alpha.error) > WIDE_ERROR, notes=tuple(notes))
 
 
-def of_two(first: Alpha, second: Alpha, chance: float) -> Alpha:
+def merge_explanations(primary: Alpha, secondary: Alpha, chance: float) -> Alpha:
     """Join both explanations of a window: what is said of them is said once."""
-    far = abs(first.error) > max(OFF, chance)
-    traced = f"tracing cost {first.mid / 1000:.1f} µs an event"
-    one = traced if first.error > 0 else "all was faster"
-    notes = (f"{_off(first.error)}: {one}, or {_paced(second.pace)}; both are reckoned with",)
-    if first.device:
-        notes += (f"tracing cost devices {first.device / 1000:.1f} µs an activity",)
-    told = notes if far else ()
-    wide = abs(first.error) > OFF  # both may share a fault
-    return replace(first, wide=wide, notes=told, other=replace(second, wide=wide, notes=told))
+    is_far = abs(primary.error) > max(WIDE_ERROR, chance)
+    traced = f"tracing cost {primary.mid / 1000:.1f} µs an event"
+    cause = traced if primary.error > 0 else "all was faster"
+    notes = (f"{_describe_error(primary.error)}: {cause}, or {_describe_pace(secondary.pace)}; both are reckoned with",)
+    if primary.device:
+        notes += (f"tracing cost devices {primary.device / 1000:.1f} µs an activity",)
+    kept_notes = notes if is_far else ()
+    is_wide = abs(primary.error) > WIDE_ERROR  # both may share a fault
+    return replace(primary, wide=is_wide, notes=kept_notes, alternative=replace(secondary, wide=is_wide, notes=kept_notes))
 
 
-def _refused(fitted: Alpha) -> Alpha:
-    why = f"{_off(fitted.error)}, which neither tracing nor a slower or faster host explains"
-    return replace(fitted, refused=why, other=None)
+def _refuse_fit(alpha: Alpha) -> Alpha:
+    reason = f"{_describe_error(alpha.error)}, which neither tracing nor a slower or faster host explains"
+    return replace(alpha, refused=reason, alternative=None)
 
 
-def _off(error: float) -> str:
+def _describe_error(error: float) -> str:
     return f"the window's step is {error:+.0%} off those that no profiler saw"
 
 
-def _paced(pace: float) -> str:
+def _describe_pace(pace: float) -> str:
     if pace >= 1:
         return f"the host was {pace:.1f} times as slow while it was traced"
     return f"the host was {1 / pace:.1f} times as fast while it was traced"

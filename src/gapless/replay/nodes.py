@@ -17,11 +17,11 @@ from gapless.model.trace import Int8, Int32, Int64
 Float = npt.NDArray[np.float64]
 
 
-def _none() -> Int64:
+def _empty_column() -> Int64:
     return np.empty(0, np.int64)
 
 
-def _no_leaf() -> Int8:
+def _empty_leaves() -> Int8:
     return np.empty(0, np.int8)
 
 
@@ -44,7 +44,7 @@ class Op(IntEnum):
 
 
 @dataclass(frozen=True)
-class Thread:
+class GraphThread:
     """One host thread: an anchor a row, in order."""
 
     track: int
@@ -52,21 +52,21 @@ class Thread:
     args: Int32
     amounts: Int64  # [anchors, len(LEAVES)]: host time of the segment before it, by leaf
     counts: Int64  # traced host events in the segment and the anchor's call; a launch counts twice
-    own: Int64  # the anchor's own cost beside waiting: the launch call, the return of a sync
+    own_ns: Int64  # the anchor's own cost beside waiting: the launch call, the return of a sync
     event: Int32  # of the trace: the anchor's call, −1
     step: Int32  # the step (row of ``Graph.steps``) that it lies in, −1 before the first
-    begin: Int64 = field(default_factory=_none)  # as observed: when its segment was over
-    end: Int64 = field(default_factory=_none)  # as observed: when it was, and the next began
+    begin: Int64 = field(default_factory=_empty_column)  # as observed: when its segment was over
+    end: Int64 = field(default_factory=_empty_column)  # as observed: when it was, and the next began
     # Of the segment, beside ``amounts``: more than five times the median of its position (at least
     # 0.3 ms) that no leaf names. It stays as it is whatever is changed.
-    stall: Int64 = field(default_factory=_none)
+    stall: Int64 = field(default_factory=_empty_column)
     under: Int8 = field(
-        default_factory=_no_leaf
+        default_factory=_empty_leaves
     )  # the host's leaf at ``begin``: what it is part of
 
 
 @dataclass(frozen=True)
-class Work:
+class GraphWork:
     """The activities of all streams, in the order of their launches; one a row."""
 
     stream: Int32  # → Graph.streams
@@ -77,19 +77,19 @@ class Work:
     leaf: Int8  # → model.leaf.LEAVES
     event: Int32  # of the trace
     # What neither queue nor launch nor another stream explains of its start, added to it.
-    late: Int64 = field(default_factory=_none)
+    late: Int64 = field(default_factory=_empty_column)
     # 1: a place in its stream's queue (of the kernels of a graph launch, the first alone has one).
-    slot: Int8 = field(default_factory=_no_leaf)
+    slot: Int8 = field(default_factory=_empty_leaves)
     hop: int = 0  # from the end of the last of ``after`` to the start
 
     @property
-    def near(self) -> Int64:
-        """Give the gap behind a predecessor that is over when the activity comes to its stream."""
-        return nearly(self.lag, self.gap, self.slot)
+    def near_gap(self) -> Int64:
+        """Return the gap behind a predecessor that is over when the activity comes to its stream."""
+        return near_gaps(self.lag, self.gap, self.slot)
 
 
-def nearly(lag: Int64, gap: Int64, slot: Int8) -> Int64:
-    """Give gaps behind predecessors that were over before: none is longer than the launch's lag.
+def near_gaps(lag: Int64, gap: Int64, slot: Int8) -> Int64:
+    """Return gaps behind predecessors that were over before: none is longer than the launch's lag.
 
     What waits in a queue for another engine is signalled to go on (a copy behind a kernel: 8 µs on
     an H200); behind what is over it starts as on an empty stream, 2 µs. What came with its
@@ -107,36 +107,36 @@ class Refusal:
     """
 
     reason: str
-    imputed: float | None = None
-    unprofiled: float | None = None
+    imputed_error: float | None = None
+    unprofiled_error: float | None = None
 
 
 @dataclass(frozen=True)
-class Played:
+class SimulatedSteps:
     """What a replay gives: when everything was over; lists run as the graph's columns do."""
 
     steps: Int64  # as ``Graph.steps``: when the devices were through with what a step launched
     start: Int64  # of the activities, −1: never launched
     end: Int64
     threads: tuple[Int64, ...] = ()  # when each anchor of each thread was over
-    begun: tuple[Int64, ...] = ()  # when the segment before it was
+    segment_starts: tuple[Int64, ...] = ()  # when the segment before it was
 
 
 @dataclass(frozen=True)
 class Graph:
     """A window as ``replay`` plays it."""
 
-    threads: tuple[Thread, ...]  # the training thread first
-    work: Work
+    threads: tuple[GraphThread, ...]  # the training thread first
+    work: GraphWork
     streams: tuple[tuple[int, int], ...]  # (device, stream)
     capacity: tuple[int, ...]  # launch calls that may be outstanding on each stream
-    begun: Int64  # absolute end of what was enqueued on each stream before the window; −1 none
+    backlog_ends: Int64  # absolute end of what was enqueued on each stream before the window; −1 none
     steps: Int64  # observed ends of the steps, on the device or (without one) on the thread
     on_device: bool
     start: int  # of the first segment
     unexplained: float  # share of a step in waits that no edge explains
     notes: tuple[str, ...] = ()
     heads: tuple[Int64, ...] = ()  # ends of what was enqueued on each stream before, ascending
-    counted: tuple[int, ...] = ()  # the steps that are regular: figures are of these
-    aligned: bool = False  # the counted steps have the same anchors in the same order
+    counted_steps: tuple[int, ...] = ()  # the steps that are regular: figures are of these
+    is_aligned: bool = False  # the counted steps have the same anchors in the same order
     pace: float = 1.0  # the host took so many times as long in the window as otherwise

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.model.machine import Constants
 
 FORMATS: Final = ("fp64", "fp32", "tf32", "bf16", "fp16")
 _KERNEL_NS: Final = 2000.0  # a kernel that does nothing, and the gap behind it
-_MEASURED: Final = (0.95, 1.0, 1.05)
+_MEASURED_SPREAD: Final = (0.95, 1.0, 1.05)
 # Of processors, measured at another time: a host was seen to be 1.7 times slower, with nobody else
 # on it (its clock, its neighbours).
-_PROCESSORS: Final = (0.77, 1.0, 1.3)
-_KNOWN: Final = (0.8, 1.0, 1.3)  # of a generation: its members differ by that much
+_PROCESSOR_SPREAD: Final = (0.77, 1.0, 1.3)
+_GENERATION_SPREAD: Final = (0.8, 1.0, 1.3)  # of a generation: its members differ by that much
 # Operations and bytes per second that products and copies reach, from data sheets less a fifth:
 # fp64, fp32, tf32, bf16, fp16, memory. 0: it has none.
 _GENERATIONS: Final[Mapping[tuple[int, int], tuple[float, ...]]] = {
@@ -36,7 +36,7 @@ class Peaks:
 
     flops: Mapping[str, float]
     bandwidth: float
-    known: Interval  # what a time that is reckoned from them may be multiplied by
+    spread: Estimate  # what a time that is reckoned from them may be multiplied by
     kernel_ns: float
     measured: bool
 
@@ -44,42 +44,42 @@ class Peaks:
 def device_peaks(
     constants: Constants | None, capability: tuple[int, int] | None, name: str | None = None
 ) -> Peaks | None:
-    """Give a device's peaks; ``None`` where neither it nor its generation is known."""
+    """Return a device's peaks; ``None`` where neither it nor its generation is known."""
     if constants is not None:
         flops = {name: constants.value(f"gemm.{name}") for name in FORMATS}
-        moved = constants.value("memory.triad") or constants.value("memory.copy")
-        known = {name: value for name, value in flops.items() if value}
-        if moved and known:
+        bandwidth = constants.value("memory.triad") or constants.value("memory.copy")
+        known_flops = {name: value for name, value in flops.items() if value}
+        if bandwidth and known_flops:
             period = constants.value("kernel.period")
-            return Peaks(known, moved, Interval(*_MEASURED), period or _KERNEL_NS, measured=True)
-    usual = None if capability is None else _GENERATIONS.get(capability)
-    if usual is None:
+            return Peaks(known_flops, bandwidth, Estimate(*_MEASURED_SPREAD), period or _KERNEL_NS, measured=True)
+    generation = None if capability is None else _GENERATIONS.get(capability)
+    if generation is None:
         return None
-    known = {name: value for name, value in zip(FORMATS, usual, strict=False) if value}
-    named = [moved for part, moved in _MEMORY.items() if name is not None and part in name]
-    moved = named[-1] if named else usual[-1]
-    return Peaks(known, moved, Interval(*_KNOWN), _KERNEL_NS, measured=False)
+    known_flops = {name: value for name, value in zip(FORMATS, generation, strict=False) if value}
+    named_speeds = [speed for label, speed in _MEMORY.items() if name is not None and label in name]
+    bandwidth = named_speeds[-1] if named_speeds else generation[-1]
+    return Peaks(known_flops, bandwidth, Estimate(*_GENERATION_SPREAD), _KERNEL_NS, measured=False)
 
 
 def processor_peaks(constants: Constants | None, threads: int | None) -> Peaks | None:
-    """Give the processors' peaks with so many threads; ``None`` where they were not measured."""
+    """Return the processors' peaks with so many threads; ``None`` where they were not measured."""
     if constants is None:
         return None
-    single = dict(constants.series("cpu.gemm.fp32"))
-    moved = dict(constants.series("cpu.memory.triad"))
-    if not single or not moved:
+    flops_by_threads = dict(constants.series("cpu.gemm.fp32"))
+    speed_by_threads = dict(constants.series("cpu.memory.triad"))
+    if not flops_by_threads or not speed_by_threads:
         return None
-    usual = _nearest(single, threads)
-    flops = {"fp32": single[usual]}
-    most = max(single)
+    nearest = _find_nearest(flops_by_threads, threads)
+    flops = {"fp32": flops_by_threads[nearest]}
+    max_threads = max(flops_by_threads)
     for name in ("fp64", "bf16"):  # measured with all threads
-        value = dict(constants.series(f"cpu.gemm.{name}")).get(most)
+        value = dict(constants.series(f"cpu.gemm.{name}")).get(max_threads)
         if value is not None:
-            flops[name] = value / single[most] * single[usual]
-    bandwidth = moved[_nearest(moved, threads)]
-    return Peaks(flops, bandwidth, Interval(*_PROCESSORS), 0.0, measured=True)
+            flops[name] = value / flops_by_threads[max_threads] * flops_by_threads[nearest]
+    bandwidth = speed_by_threads[_find_nearest(speed_by_threads, threads)]
+    return Peaks(flops, bandwidth, Estimate(*_PROCESSOR_SPREAD), 0.0, measured=True)
 
 
-def _nearest(of: Mapping[int, float], threads: int | None) -> int:
-    wanted = max(of) if threads is None else threads
-    return min(of, key=lambda one: abs(one - wanted))
+def _find_nearest(by_threads: Mapping[int, float], threads: int | None) -> int:
+    target = max(by_threads) if threads is None else threads
+    return min(by_threads, key=lambda count: abs(count - target))

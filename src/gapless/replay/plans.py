@@ -13,229 +13,229 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from gapless.model.change import Feed
-from gapless.model.interval import Interval
+from gapless.model.change import LoaderChange
+from gapless.model.interval import Estimate
 from gapless.model.trace import Int64
 from gapless.replay import service, sharing
-from gapless.replay.asrun import AsRun, together
-from gapless.replay.cores import Demand
-from gapless.replay.queue import Consumer, Costs, Settings
-from gapless.replay.service import Draw, Inputs
+from gapless.replay.asrun import LoaderBaseline, thread_shares
+from gapless.replay.cores import CoreDemand
+from gapless.replay.queue import Consumer, LoaderCosts, QueueSettings
+from gapless.replay.service import Draw, LoaderInputs
 
 _PREFETCH: Final = 2  # of torch, where nothing is said
-_AHEAD: Final = Interval(1.0, 1.5, 3.0)  # batches that the training is ahead of a device
-_BARRIERS: Final = Interval(0.0, 0.3, 1.0)  # of blocked time that is left to a single thread
-_LEAST: Final = 0.2  # of a fetch that stays, whatever is taken off it
+_AHEAD: Final = Estimate(1.0, 1.5, 3.0)  # batches that the training is ahead of a device
+_BARRIERS: Final = Estimate(0.0, 0.3, 1.0)  # of blocked time that is left to a single thread
+_MIN_FETCH_SHARE: Final = 0.2  # of a fetch that stays, whatever is taken off it
 
 Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoaderScenario:
     """A loader as it would be, and the training that it feeds."""
 
-    settings: Settings
-    costs: Costs
+    settings: QueueSettings
+    costs: LoaderCosts
     consumer: Consumer
     host: float  # factor of the training thread's own time
     load: float  # share of the processors that is wanted; above 1: more than there are
 
 
-def plan(run: AsRun, feed: Feed) -> Plan:
-    """Give the loader with other settings; with those of the run, as it was measured."""
-    inputs, draw = run.inputs, run.draw
-    before, then = run.settled
-    settings = _settings(inputs, feed)
-    threads = inputs.threads if inputs.on_device else feed.intra_op_threads or inputs.threads
-    later = AsRun(inputs, replace(draw, rows=_without_starts(inputs, settings, draw)))
-    on, off = _fetch(later, feed, settings.workers)
-    team, barriers = _alone(run, before) if feed.worker_threads == 1 else (1.0, 1.0)
+def make_scenario(baseline: LoaderBaseline, change: LoaderChange) -> LoaderScenario:
+    """Return the loader with other settings; with those of the run, as it was measured."""
+    inputs, draw = baseline.inputs, baseline.draw
+    base_demand, base_slowdown = baseline.equilibrium
+    settings = _queue_settings(inputs, change)
+    threads = inputs.threads if inputs.on_device else change.intra_op_threads or inputs.threads
+    steady = LoaderBaseline(inputs, replace(draw, rows=_skip_start_rows(inputs, settings, draw)))
+    on, off = _fetch_times(steady, change, settings.workers)
+    team, barriers = _single_thread_factors(baseline, base_demand) if change.worker_threads == 1 else (1.0, 1.0)
     on, off = on * team, off * barriers
-    host = later.host * _computing(inputs, threads, draw)
-    ran = float((run.fetch[0] + run.fetch[1]).mean())
+    host = steady.host * _compute_factor(inputs, threads, draw)
+    run_ns = float((baseline.fetch[0] + baseline.fetch[1]).mean())
     demand = replace(
-        before,
+        base_demand,
         workers=settings.workers,
         threads=threads,
-        **together(inputs, threads, draw),
-        on=before.on * float(on.mean()) / max(1.0, ran),
+        **thread_shares(inputs, threads, draw),
+        on=base_demand.on * float(on.mean()) / max(1.0, run_ns),
         off=float(off.mean()),
-        host=before.host * float(host.mean()) / max(1.0, float(run.host.mean())),
-        each=before.each if feed.worker_threads is None else 1.0,
+        host=base_demand.host * float(host.mean()) / max(1.0, float(baseline.host.mean())),
+        worker_threads=base_demand.worker_threads if change.worker_threads is None else 1.0,
     )
-    now = then if feed == Feed(feed.loader) else run.slowed(demand, then)
-    slower = now.host / then.host
-    on = on * (now.fetch / then.fetch)
-    ahead = round(draw.of("device", _AHEAD)) if inputs.on_device else 1
-    return Plan(
+    slowdown = base_slowdown if change == LoaderChange(change.loader) else baseline.slowdown(demand, base_slowdown)
+    host_factor = slowdown.host / base_slowdown.host
+    on = on * (slowdown.fetch / base_slowdown.fetch)
+    n_ahead = round(draw.value_of("device", _AHEAD)) if inputs.on_device else 1
+    return LoaderScenario(
         settings,
-        _costs(run, feed, settings, (_whole(on + off), slower)),
-        Consumer(_whole(host * slower).tolist(), round(run.device), ahead),
-        slower * (float(host.sum()) / max(1.0, float(run.host.sum()))),
-        now.load,
+        _batch_costs(baseline, change, settings, (_round_ns(on + off), host_factor)),
+        Consumer(_round_ns(host * host_factor).tolist(), round(baseline.device), n_ahead),
+        host_factor * (float(host.sum()) / max(1.0, float(baseline.host.sum()))),
+        slowdown.load,
     )
 
 
-def _without_starts(inputs: Inputs, settings: Settings, draw: Draw) -> Int64:
-    """Give rows in whose place others stand: a worker that stays begins no iteration anew.
+def _skip_start_rows(inputs: LoaderInputs, settings: QueueSettings, draw: Draw) -> Int64:
+    """Return rows in whose place others stand: a worker that stays begins no iteration anew.
 
     Its first fetch, and the training thread's time after the fork, are longer than others.
     """
-    position, had = inputs.rows.position, inputs.loader.num_workers
-    starts = had and settings.persistent and not inputs.loader.persistent_workers
-    old = np.flatnonzero(position > had)
-    if not starts or not len(old) or inputs.turns.batches is None:
+    position, n_workers = inputs.rows.position, inputs.loader.num_workers
+    restarts = n_workers and settings.persistent and not inputs.loader.persistent_workers
+    later_rows = np.flatnonzero(position > n_workers)
+    if not restarts or not len(later_rows) or inputs.turns.batches is None:
         return draw.rows
-    return np.where(position[draw.rows] <= had, old[draw.rows % len(old)], draw.rows)
+    return np.where(position[draw.rows] <= n_workers, later_rows[draw.rows % len(later_rows)], draw.rows)
 
 
-def merged(loader: int, changes: Sequence[Feed]) -> Feed:
+def merge_changes(loader: int, changes: Sequence[LoaderChange]) -> LoaderChange:
     """Make one of several changes of a loader: later ones win, factors of stages multiply."""
-    found = Feed(loader)
-    for one in changes:
-        told = {
+    combined = LoaderChange(loader)
+    for change in changes:
+        new_settings = {
             name: value
-            for name, value in structs.asdict(one).items()
+            for name, value in structs.asdict(change).items()
             if name not in ("loader", "stages", "wait") and value is not None
         }
         stages = {
-            name: found.stages.get(name, 1.0) * one.stages.get(name, 1.0)
-            for name in (*found.stages, *one.stages)
+            name: combined.stages.get(name, 1.0) * change.stages.get(name, 1.0)
+            for name in (*combined.stages, *change.stages)
         }
-        found = structs.replace(found, **told, stages=stages, wait=found.wait and one.wait)
-    return found
+        combined = structs.replace(combined, **new_settings, stages=stages, wait=combined.wait and change.wait)
+    return combined
 
 
-def _settings(inputs: Inputs, feed: Feed) -> Settings:
+def _queue_settings(inputs: LoaderInputs, change: LoaderChange) -> QueueSettings:
     loader, batches = inputs.loader, inputs.turns.batches
-    workers = loader.num_workers if feed.num_workers is None else feed.num_workers
-    persistent = feed.persistent_workers
-    in_order = loader.in_order if feed.in_order is None else feed.in_order
-    return Settings(
+    workers = loader.num_workers if change.num_workers is None else change.num_workers
+    persistent = change.persistent_workers
+    in_order = loader.in_order if change.in_order is None else change.in_order
+    return QueueSettings(
         workers=workers,
-        prefetch=feed.prefetch_factor or loader.prefetch_factor or _PREFETCH,
+        prefetch=change.prefetch_factor or loader.prefetch_factor or _PREFETCH,
         in_order=in_order is not False,
-        pinned=loader.pin_memory if feed.pin_memory is None else feed.pin_memory,
+        pinned=loader.pin_memory if change.pin_memory is None else change.pin_memory,
         persistent=loader.persistent_workers if persistent is None else persistent,
         batches=batches,
     )
 
 
-def _fetch(run: AsRun, feed: Feed, workers: int) -> tuple[Float, Float]:
-    """Give what fetches take on a processor and off it, in ns, as contended as they were."""
-    inputs, draw = run.inputs, run.draw
-    ran, queued, blocked = run.fetch
-    on, off = (ran + queued).astype(np.float64), blocked.astype(np.float64)
-    if not feed.wait:
+def _fetch_times(baseline: LoaderBaseline, change: LoaderChange, workers: int) -> tuple[Float, Float]:
+    """Return what fetches take on a processor and off it, in ns, as contended as they were."""
+    inputs, draw = baseline.inputs, baseline.draw
+    run_ns, queue_ns, blocked_ns = baseline.fetch
+    on, off = (run_ns + queue_ns).astype(np.float64), blocked_ns.astype(np.float64)
+    if not change.wait:
         return on * 0.0, off * 0.0
-    shared = inputs.bytes * draw.of("shared", service.SHARED)
+    share_ns = inputs.bytes * draw.value_of("shared", service.SHARED)
     if workers and not inputs.loader.num_workers:
-        on = on * sharing.parallel(inputs, draw) + shared
+        on = on * sharing.parallel_factor(inputs, draw) + share_ns
     elif inputs.loader.num_workers and not workers:
-        on = np.maximum(on - shared, on * _LEAST) / sharing.parallel(inputs, draw)
-    more, less = service.by_stages(inputs, feed.stages)
-    return on * more, off * less + (feed.delay_ns or 0)
+        on = np.maximum(on - share_ns, on * _MIN_FETCH_SHARE) / sharing.parallel_factor(inputs, draw)
+    on_factor, off_factor = service.stage_factors(inputs, change.stages)
+    return on * on_factor, off * off_factor + (change.delay_ns or 0)
 
 
-def _alone(run: AsRun, before: Demand) -> tuple[float, float]:
-    """Give the factors of time on and off a processor, if a worker computes with one thread.
+def _single_thread_factors(baseline: LoaderBaseline, base_demand: CoreDemand) -> tuple[float, float]:
+    """Return the factors of time on and off a processor, if a worker computes with one thread.
 
     It does what its threads did: at least what one of them ran, at most what all that were ready
     did, as far as they did not spin, and no more than what processors were asked for by them.
     Nobody waits for the last of them any more, which was some of the time that they were blocked,
     or all of it.
     """
-    each = run.inputs.each
-    ran = float(run.fetch[0].mean()) * run.draw.of("team", Interval(1.0, each**0.5, each))
-    return min(before.each, ran / max(1.0, before.on)), run.draw.of("barriers", _BARRIERS)
+    worker_threads = baseline.inputs.worker_threads
+    run_ns = float(baseline.fetch[0].mean()) * baseline.draw.value_of("team", Estimate(1.0, worker_threads**0.5, worker_threads))
+    return min(base_demand.worker_threads, run_ns / max(1.0, base_demand.on)), baseline.draw.value_of("barriers", _BARRIERS)
 
 
-def _computing(inputs: Inputs, after: int, draw: Draw) -> float:
-    """Give the factor of computing with another number of threads (Amdahl 1967)."""
-    part = sharing.shared_part(inputs, draw)
-    return ((1 - part) + part / after) / ((1 - part) + part / inputs.threads)
+def _compute_factor(inputs: LoaderInputs, n_threads: int, draw: Draw) -> float:
+    """Return the factor of computing with another number of threads (Amdahl 1967)."""
+    shared = sharing.parallel_share(inputs, draw)
+    return ((1 - shared) + shared / n_threads) / ((1 - shared) + shared / inputs.threads)
 
 
-def _costs(run: AsRun, feed: Feed, settings: Settings, taken: tuple[Int64, float]) -> Costs:
-    """Give what batches cost; ``taken``: their fetches, how much longer the training thread's work.
+def _batch_costs(baseline: LoaderBaseline, change: LoaderChange, settings: QueueSettings, fetch_costs: tuple[Int64, float]) -> LoaderCosts:
+    """Return what batches cost; ``taken``: their fetches, how much longer the training thread's work.
 
     A hand-over that was measured is its work, too.
     """
-    fetch, slower = taken[0], taken[1] if len(run.inputs.hand) else 1.0
-    pin, transit = _pin(run, feed, settings), _transit(run.inputs, run.draw)
-    take, hand = _handing(run, settings)
-    factor = feed.stages.get("hand-over", 1.0) * slower
-    less = run.inputs.sampler * (1 - feed.stages.get(service.SAMPLER, 1.0))
-    hand = [round(max(0.0, one - less) * factor) for one in hand]
-    take = [round(one * factor) for one in take]
-    if not feed.wait:
+    fetch, host_factor = fetch_costs[0], fetch_costs[1] if len(baseline.inputs.hand) else 1.0
+    pin, transit = _pin_costs(baseline, change, settings), _transit_ns(baseline.inputs, baseline.draw)
+    take, hand = _hand_over_costs(baseline, settings)
+    factor = change.stages.get("hand-over", 1.0) * host_factor
+    saved_ns = baseline.inputs.sampler * (1 - change.stages.get(service.SAMPLER, 1.0))
+    hand = [round(max(0.0, hand_ns - saved_ns) * factor) for hand_ns in hand]
+    take = [round(take_ns * factor) for take_ns in take]
+    if not change.wait:
         take, hand, transit = [0], [0], 0
-    starts = _starts(run, settings)
-    return Costs(fetch.tolist(), take, pin, hand, transit if settings.workers else 0, **starts)
+    starts = _start_costs(baseline, settings)
+    return LoaderCosts(fetch.tolist(), take, pin, hand, transit if settings.workers else 0, **starts)
 
 
-def _handing(run: AsRun, settings: Settings) -> tuple[list[int], list[int]]:
-    """Give what is taken off the queue, and what hands over, in ns.
+def _hand_over_costs(baseline: LoaderBaseline, settings: QueueSettings) -> tuple[list[int], list[int]]:
+    """Return what is taken off the queue, and what hands over, in ns.
 
     Where a thread pins, it takes; the training thread finds batches that are there.
     """
-    inputs, draw = run.inputs, run.draw
+    inputs, draw = baseline.inputs, baseline.draw
     if not settings.workers:
-        pinned = inputs.loader.pin_memory and len(inputs.pin)
-        rest = run.rest - (round(float(np.median(inputs.pin))) if pinned else 0)
-        alone = inputs.loader.num_workers == 0
-        return [0], np.maximum(rest, 0).tolist() if alone else [inputs.dispatch]
+        was_pinned = inputs.loader.pin_memory and len(inputs.pin)
+        overhead = baseline.wait_overhead - (round(float(np.median(inputs.pin))) if was_pinned else 0)
+        is_in_process = inputs.loader.num_workers == 0
+        return [0], np.maximum(overhead, 0).tolist() if is_in_process else [inputs.dispatch]
     if len(inputs.hand):
         number = np.arange(len(draw.rows)) % len(inputs.hand)
-        whole = inputs.hand[number]
-        hand = np.minimum(whole, inputs.dispatch)
+        hand_ns = inputs.hand[number]
+        hand = np.minimum(hand_ns, inputs.dispatch)
         if settings.pinned and inputs.loader.pin_memory:
-            return [0], whole.tolist()
-        return (whole - hand).tolist(), hand.tolist()
-    each = draw.of("hand-over", service.HAND_OVER)
-    parts = max(1, inputs.tensors or 1) * draw.of("touch", service.TENSOR)
-    take = round(each + parts + inputs.bytes * draw.of("touch", service.TOUCH))
-    rest = int(np.median(run.rest)) - inputs.sampler if inputs.loader.num_workers == 0 else 0
-    own = inputs.dispatch or max(0, rest)
-    own = min(own, round(each))  # the rest of a wait without workers may be anything
-    own += 0 if inputs.dispatch else inputs.sampler
-    return [take], [own + round(each / 4) if settings.pinned else own]
+            return [0], hand_ns.tolist()
+        return (hand_ns - hand).tolist(), hand.tolist()
+    hand_over_ns = draw.value_of("hand-over", service.HAND_OVER)
+    tensors_ns = max(1, inputs.tensors or 1) * draw.value_of("touch", service.TENSOR)
+    take = round(hand_over_ns + tensors_ns + inputs.bytes * draw.value_of("touch", service.TOUCH))
+    overhead = int(np.median(baseline.wait_overhead)) - inputs.sampler if inputs.loader.num_workers == 0 else 0
+    own_ns = inputs.dispatch or max(0, overhead)
+    own_ns = min(own_ns, round(hand_over_ns))  # the rest of a wait without workers may be anything
+    own_ns += 0 if inputs.dispatch else inputs.sampler
+    return [take], [own_ns + round(hand_over_ns / 4) if settings.pinned else own_ns]
 
 
-def _pin(run: AsRun, feed: Feed, settings: Settings) -> list[int]:
-    marked = len(run.inputs.pin) > 0
-    if not feed.wait or not (settings.workers or marked):  # unmarked, it is of the wait's rest
+def _pin_costs(baseline: LoaderBaseline, change: LoaderChange, settings: QueueSettings) -> list[int]:
+    was_pinned = len(baseline.inputs.pin) > 0
+    if not change.wait or not (settings.workers or was_pinned):  # unmarked, it is of the wait's rest
         return [0]
-    factor = feed.stages.get("pin", 1.0)
-    if marked:
-        return [round(one * factor) for one in run.inputs.pin.tolist()]
-    return [round(service.pin_cost(run.inputs, run.draw) * factor)]
+    factor = change.stages.get("pin", 1.0)
+    if was_pinned:
+        return [round(pin_ns * factor) for pin_ns in baseline.inputs.pin.tolist()]
+    return [round(service.pin_cost(baseline.inputs, baseline.draw) * factor)]
 
 
-def _transit(inputs: Inputs, draw: Draw) -> int:
-    return round(draw.of("transit", service.TRANSIT)) if inputs.transit is None else inputs.transit
+def _transit_ns(inputs: LoaderInputs, draw: Draw) -> int:
+    return round(draw.value_of("transit", service.TRANSIT)) if inputs.transit is None else inputs.transit
 
 
-def _starts(run: AsRun, settings: Settings) -> dict[str, int]:
-    """Give what an iteration costs, in ns, where iterations were seen to end."""
-    inputs, draw, turns = run.inputs, run.draw, run.inputs.turns
-    many, had = settings.workers, inputs.loader.num_workers
-    if turns.batches is None or not many:
-        return {"reset": turns.begin or 0} if not had else {}
-    reset = round(draw.of("start", service.RESET))
-    if had and not inputs.loader.persistent_workers and turns.begin is not None:
-        fork, begin = turns.begin / had, (turns.first or 0) + inputs.first
-        close = (turns.close or 0) * many / had
+def _start_costs(baseline: LoaderBaseline, settings: QueueSettings) -> dict[str, int]:
+    """Return what an iteration costs, in ns, where iterations were seen to end."""
+    inputs, draw, turns = baseline.inputs, baseline.draw, baseline.inputs.turns
+    n_workers, n_before = settings.workers, inputs.loader.num_workers
+    if turns.batches is None or not n_workers:
+        return {"reset": turns.begin or 0} if not n_before else {}
+    reset = round(draw.value_of("start", service.RESET))
+    if n_before and not inputs.loader.persistent_workers and turns.begin is not None:
+        fork, begin = turns.begin / n_before, (turns.first_fetch or 0) + inputs.first_batch_ns
+        close = (turns.close or 0) * n_workers / n_before
     else:
-        fork = draw.of("start", service.start_cost(inputs, "fork", service.FORK))
-        begin = draw.of("start", service.BEGIN)
-        close = draw.of("start", service.start_cost(inputs, "end_worker", service.CLOSE))
+        fork = draw.value_of("start", service.start_cost(inputs, "fork", service.FORK))
+        begin = draw.value_of("start", service.BEGIN)
+        close = draw.value_of("start", service.start_cost(inputs, "end_worker", service.CLOSE))
     if settings.persistent:
-        seen = turns.begin if inputs.loader.persistent_workers else None
-        again = reset if seen is None else seen
-        return {"reset": again, "fork": round(fork), "begin": round(begin)}
+        begin_ns = turns.begin if inputs.loader.persistent_workers else None
+        reset_ns = reset if begin_ns is None else begin_ns
+        return {"reset": reset_ns, "fork": round(fork), "begin": round(begin)}
     return {"fork": round(fork), "begin": round(begin), "close": round(close)}
 
 
-def _whole(values: npt.NDArray[Any]) -> Int64:
+def _round_ns(values: npt.NDArray[Any]) -> Int64:
     return np.rint(values).astype(np.int64)

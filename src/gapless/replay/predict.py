@@ -11,27 +11,27 @@ from typing import Final
 
 from gapless.model.change import (
     Change,
-    Copied,
+    CopyChange,
     Delay,
     Drop,
-    Feed,
-    Hosted,
+    LoaderChange,
+    HostChange,
     Merge,
     Omit,
-    Predicted,
+    Prediction,
     Scale,
 )
-from gapless.model.interval import Interval
-from gapless.replay.beside import slowdown
-from gapless.replay.changes import How
+from gapless.model.interval import Estimate
+from gapless.replay.beside import copy_interference
+from gapless.replay.changes import ChangeParams
 from gapless.replay.copies import USUAL_RATES, Rates
-from gapless.replay.factors import open_intervals, settled
-from gapless.replay.fed import fed_ratios
+from gapless.replay.factors import open_factors, fix_factor
+from gapless.replay.fed import coupled_speedup
 from gapless.replay.nodes import Float
-from gapless.replay.scene import Scene, averaged
-from gapless.replay.service import Inputs
+from gapless.replay.scene import Scene, average_steps
+from gapless.replay.service import LoaderInputs
 from gapless.replay.simulate import StuckError
-from gapless.replay.uncertainty import MODEL, EmptyStepError, Ends, Played, interval, joined, pooled
+from gapless.replay.uncertainty import MODEL_SPREAD, EmptyStepError, BoundLengths, StepComparison, estimate_speedup, join_estimates, pool_windows
 
 _SURVIVE: Final = frozenset({"sync", "host"})  # families whose gain must be there at the high α
 _EMPTY: Final = "steps are so short that tracing them may have cost all of their time"
@@ -40,68 +40,68 @@ _SYNCS: Final = ("ynchronize", "aten::item", "aten::_local_scalar_dense", "nonze
 
 
 @dataclass(frozen=True)
-class Extra:
+class PredictionInputs:
     """What predictions need beside windows."""
 
     rates: Rates = USUAL_RATES
-    loaders: Mapping[int, Inputs] = field(default_factory=dict[int, Inputs])  # by id, as recorded
+    loaders: Mapping[int, LoaderInputs] = field(default_factory=dict[int, LoaderInputs])  # by id, as recorded
 
 
 def predict(
-    scenes: Sequence[Scene], changes: Sequence[Change], extra: Extra | None = None
-) -> Predicted:
+    scenes: Sequence[Scene], changes: Sequence[Change], inputs: PredictionInputs | None = None
+) -> Prediction:
     """Predict what changes together give of an un-profiled step, or say why that is not."""
-    extra, kind = extra or Extra(), family(changes)
-    why = _refusal(scenes, changes, extra)
-    if why is not None:
-        return Predicted(None, kind, refused=why)
-    notes = tuple(dict.fromkeys(note for one in scenes for note in one.alpha.notes))
+    inputs, kind = inputs or PredictionInputs(), family_of(changes)
+    refusal = _find_refusal(scenes, changes, inputs)
+    if refusal is not None:
+        return Prediction(None, kind, refused=refusal)
+    notes = tuple(dict.fromkeys(note for scene in scenes for note in scene.alpha.notes))
     explanations = [tuple(scenes)]
-    if any(one.other is not None for one in scenes):
-        explanations.append(tuple(one.other or one for one in scenes))
+    if any(scene.alternative is not None for scene in scenes):
+        explanations.append(tuple(scene.alternative or scene for scene in scenes))
     try:
-        each = tuple(_ratios(some, changes, extra, kind) for some in explanations)
+        estimates = tuple(_estimate_speedup(explanation, changes, inputs, kind) for explanation in explanations)
     except StuckError as error:
-        return Predicted(None, kind, refused=f"changed so, the window cannot be played: {error}")
+        return Prediction(None, kind, refused=f"changed so, the window cannot be played: {error}")
     except EmptyStepError:
-        return Predicted(None, kind, refused=_EMPTY)
-    alone = each[1:] and each
-    return Predicted(joined(each), kind, notes=notes, each=alone)
+        return Prediction(None, kind, refused=_EMPTY)
+    alternatives = estimates[1:] and estimates
+    return Prediction(join_estimates(estimates), kind, notes=notes, by_explanation=alternatives)
 
 
-def _ratios(
-    scenes: Sequence[Scene], changes: Sequence[Change], extra: Extra, kind: str
-) -> Interval:
-    """Give the speed-up by one explanation of how far windows are off plain steps."""
-    if _queued(changes, extra):
-        return fed_ratios(scenes, changes, extra.rates, extra.loaders)
-    return _replayed(scenes, changes, extra.rates, kind)
+def _estimate_speedup(
+    scenes: Sequence[Scene], changes: Sequence[Change], inputs: PredictionInputs, kind: str
+) -> Estimate:
+    """Return the speed-up by one explanation of how far windows are off plain steps."""
+    if _changes_loader(changes, inputs):
+        return coupled_speedup(scenes, changes, inputs.rates, inputs.loaders)
+    return _replay_speedup(scenes, changes, inputs.rates, kind)
 
 
-def family(changes: Sequence[Change]) -> str:
+def family_of(changes: Sequence[Change]) -> str:
     """Name the kind of some changes: of several, the kind that is known worst."""
-    return max((_family(one) for one in changes), key=lambda one: MODEL[one], default="host")
+    return max((_change_family(change) for change in changes), key=lambda name: MODEL_SPREAD[name], default="host")
 
 
-def _family(change: Change) -> str:
+def _change_family(change: Change) -> str:
     match change:
         case Drop():
-            return _of_leaves(change.leaves)
+            return _leaves_family(change.leaves)
         case Omit():
             waits = all(any(word in name for word in _SYNCS) for name in change.names)
             return "sync" if waits else "host"
         case Scale():
             copies = change.leaves and all(leaf.startswith("copy") for leaf in change.leaves)
             return "copy" if copies and not change.names else "kernel"
-        case Copied():
+        case CopyChange():
             return "copy"
-        case Feed():
+        case LoaderChange():
             return "feed"
-        case Merge() | Hosted() | Delay():
+        case Merge() | HostChange() | Delay():
             return "host"
 
 
-def _of_leaves(leaves: Sequence[str]) -> str:
+def _leaves_family(leaves: Sequence[str]) -> str:
     kinds = (
         ("tail", _TAILS),
         ("sync", ("idle.sync",)),
@@ -109,88 +109,88 @@ def _of_leaves(leaves: Sequence[str]) -> str:
         ("kernel", ("busy", "comm")),
         ("feed", ("idle.data",)),
     )
-    found = {
+    families = {
         next((kind for kind, starts in kinds if leaf.startswith(starts)), "host") for leaf in leaves
     }
-    return max(found, key=lambda one: MODEL[one], default="host")
+    return max(families, key=lambda name: MODEL_SPREAD[name], default="host")
 
 
-def _queued(changes: Sequence[Change], extra: Extra) -> bool:
-    return any(isinstance(one, Feed) and one.loader in extra.loaders for one in changes)
+def _changes_loader(changes: Sequence[Change], inputs: PredictionInputs) -> bool:
+    return any(isinstance(change, LoaderChange) and change.loader in inputs.loaders for change in changes)
 
 
-def _refusal(scenes: Sequence[Scene], changes: Sequence[Change], extra: Extra) -> str | None:
+def _find_refusal(scenes: Sequence[Scene], changes: Sequence[Change], inputs: PredictionInputs) -> str | None:
     """Say why nothing can be predicted."""
     if not scenes:
         return "there is no window to replay"
-    feeds = [one for one in changes if isinstance(one, Feed)]
-    if any(one.loader not in extra.loaders and one.wait for one in feeds):
+    loader_changes = [change for change in changes if isinstance(change, LoaderChange)]
+    if any(change.loader not in inputs.loaders and change.wait for change in loader_changes):
         return "what the loader's batches cost was not recorded"
-    if len({one.loader for one in feeds}) > 1:
+    if len({change.loader for change in loader_changes}) > 1:
         return "changes of several loaders are not replayed together"
     return None
 
 
-def _replayed(
+def _replay_speedup(
     scenes: Sequence[Scene], changes: Sequence[Change], rates: Rates, kind: str
-) -> Interval:
-    every = [_played(one, changes, rates) for one in scenes]
-    found = interval(pooled(every), kind, max(one.off for one in scenes))
+) -> Estimate:
+    comparisons = [_compare_steps(scene, changes, rates) for scene in scenes]
+    estimate = estimate_speedup(pool_windows(comparisons), kind, max(scene.error_share for scene in scenes))
     if kind not in _SURVIVE:
-        return found
-    least = _at_high_alpha(every)
-    return Interval(min(found.low, least), found.mid, found.high)
+        return estimate
+    at_high_alpha = _speedup_at_high_alpha(comparisons)
+    return Estimate(min(estimate.low, at_high_alpha), estimate.mid, estimate.high)
 
 
-def _at_high_alpha(every: Sequence[Played]) -> float:
-    unchanged = sum(float(one.both[0][0].high.sum()) for one in every)
-    left = sum(float(one.both[0][1].high.sum()) for one in every)
+def _speedup_at_high_alpha(comparisons: Sequence[StepComparison]) -> float:
+    unchanged_ns = sum(float(comparison.common_bounds[0][0].high.sum()) for comparison in comparisons)
+    changed_ns = sum(float(comparison.common_bounds[0][1].high.sum()) for comparison in comparisons)
     return (
-        unchanged / left if unchanged and left else inf
+        unchanged_ns / changed_ns if unchanged_ns and changed_ns else inf
     )  # then tracing may have cost all that stays
 
 
-def _played(scene: Scene, changes: Sequence[Change], rates: Rates) -> Played:
+def _compare_steps(scene: Scene, changes: Sequence[Change], rates: Rates) -> StepComparison:
     """Play a window unchanged and changed, at the middle and the ends of what is not known."""
     alpha = scene.alpha
-    if any(isinstance(one, Copied) and one.ahead for one in changes):
-        rates = replace(rates, slowdown=slowdown(scene.view, rates.slowdown))
+    if any(isinstance(change, CopyChange) and change.ahead for change in changes):
+        rates = replace(rates, slowdown=copy_interference(scene.view, rates.slowdown))
 
-    def changed(some: Sequence[Change] = changes, with_rates: Rates = rates) -> Float:
-        return scene.changed(some, alpha.mid, How(with_rates))
+    def play(with_changes: Sequence[Change] = changes, with_rates: Rates = rates) -> Float:
+        return scene.changed_steps(with_changes, alpha.mid, ChangeParams(with_rates))
 
-    parts = scene.parts(changes, How(rates))
+    weighted_graphs = scene.weighted_graphs(changes, ChangeParams(rates))
     alphas = (
-        Ends(scene.unchanged(alpha.low), scene.unchanged(alpha.high)),
-        Ends(averaged(parts, alpha.low), averaged(parts, alpha.high)),
+        BoundLengths(scene.unchanged_steps(alpha.low), scene.unchanged_steps(alpha.high)),
+        BoundLengths(average_steps(weighted_graphs, alpha.low), average_steps(weighted_graphs, alpha.high)),
     )
     factors = [
-        Ends(changed(settled(changes, one, -1)), changed(settled(changes, one, 1)))
-        for one in open_intervals(changes)
+        BoundLengths(play(fix_factor(changes, position, -1)), play(fix_factor(changes, position, 1)))
+        for position in open_factors(changes)
     ]
     copies = [
-        Ends(changed(with_rates=low), changed(with_rates=high))
-        for low, high in _rates(changes, rates)
+        BoundLengths(play(with_rates=low), play(with_rates=high))
+        for low, high in _rate_ends(changes, rates)
     ]
-    middle = averaged(parts, alpha.mid)
-    return Played(scene.unchanged(alpha.mid), middle, (alphas,), (*factors, *copies))
+    middle = average_steps(weighted_graphs, alpha.mid)
+    return StepComparison(scene.unchanged_steps(alpha.mid), middle, (alphas,), (*factors, *copies))
 
 
-def _rates(changes: Sequence[Change], rates: Rates) -> list[tuple[Rates, Rates]]:
-    """Give the rates at both ends of each of their intervals that some changes ask for."""
-    found: list[tuple[Rates, Rates]] = []
-    copies = [one for one in changes if isinstance(one, Copied)]
-    if any(one.pinned for one in copies):
-        low, high = _pointed(rates.pinned)
-        found.append((replace(rates, pinned=low), replace(rates, pinned=high)))
-        low, high = _pointed(rates.let_go)
-        found.append((replace(rates, let_go=low), replace(rates, let_go=high)))
-    if any(one.ahead for one in copies):
-        low, high = _pointed(rates.slowdown)
-        found.append((replace(rates, slowdown=low), replace(rates, slowdown=high)))
-    return found
+def _rate_ends(changes: Sequence[Change], rates: Rates) -> list[tuple[Rates, Rates]]:
+    """Return the rates at both ends of each of their intervals that some changes ask for."""
+    pairs: list[tuple[Rates, Rates]] = []
+    copies = [change for change in changes if isinstance(change, CopyChange)]
+    if any(copy.pinned for copy in copies):
+        low, high = _point_estimates(rates.pinned)
+        pairs.append((replace(rates, pinned=low), replace(rates, pinned=high)))
+        low, high = _point_estimates(rates.unmap_ns)
+        pairs.append((replace(rates, unmap_ns=low), replace(rates, unmap_ns=high)))
+    if any(copy.ahead for copy in copies):
+        low, high = _point_estimates(rates.slowdown)
+        pairs.append((replace(rates, slowdown=low), replace(rates, slowdown=high)))
+    return pairs
 
 
-def _pointed(found: Interval) -> tuple[Interval, Interval]:
-    low, high = found.low, found.high
-    return Interval(low, low, low), Interval(high, high, high)
+def _point_estimates(estimate: Estimate) -> tuple[Estimate, Estimate]:
+    low, high = estimate.low, estimate.high
+    return Estimate(low, low, low), Estimate(high, high, high)

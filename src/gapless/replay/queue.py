@@ -19,13 +19,13 @@ _NOTHING: Final = (0,)
 class Source(Protocol):
     """What hands batches over to a training thread."""
 
-    def got(self, ask_ns: int) -> int:
-        """Give when the next batch is handed over, if it is asked for at an instant."""
+    def hand_over(self, ask_ns: int) -> int:
+        """Return when the next batch is handed over, if it is asked for at an instant."""
         ...
 
 
 @dataclass(frozen=True)
-class Settings:
+class QueueSettings:
     """How a loader was made."""
 
     workers: int
@@ -37,7 +37,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Costs:
+class LoaderCosts:
     """What batches cost, in ns, by number since the start; each column begins anew at its end."""
 
     fetch: Sequence[int]  # in a worker; without workers, in the training thread
@@ -54,7 +54,7 @@ class Costs:
 class Queue:
     """A loader under way. It begins its first iteration at the first question, if not before."""
 
-    def __init__(self, settings: Settings, costs: Costs) -> None:
+    def __init__(self, settings: QueueSettings, costs: LoaderCosts) -> None:
         self.settings, self.costs = settings, costs
         self._begun = False
         self._before = 0  # batches of earlier iterations
@@ -68,15 +68,15 @@ class Queue:
     def turn(self, now: int) -> int:
         """End the iteration that is under way, begin another, and give when both is done."""
         settings, costs = self.settings, self.costs
-        anew = not (self._begun and settings.persistent)
-        if self._begun and anew and settings.workers:
+        starts_workers = not (self._begun and settings.persistent)
+        if self._begun and starts_workers and settings.workers:
             now += costs.close
         self._before += self._sent
         self._sent = self._due = self._handed = self._next = 0
         self._coming, self._held = [], {}
         self._tasks = [0] * settings.workers
         for worker in range(settings.workers):
-            if anew:
+            if starts_workers:
                 now += costs.fork
                 self._free[worker] = now + costs.begin
         self._begun = True
@@ -85,15 +85,15 @@ class Queue:
             self._dispatch(now)
         return now
 
-    def got(self, ask_ns: int) -> int:
-        """Give when the next batch is handed over; where an iteration is over, of the next one."""
+    def hand_over(self, ask_ns: int) -> int:
+        """Return when the next batch is handed over; where an iteration is over, of the next one."""
         if not self._begun or self._handed == self.settings.batches:
             ask_ns = self.turn(ask_ns)
         self._handed += 1
         if not self.settings.workers:
-            return self._made(ask_ns)
-        now, worker = self._in_turn(ask_ns) if self.settings.in_order else self._any(ask_ns)
-        now += _of(self.costs.hand, self._number(self._handed - 1))
+            return self._make_batch(ask_ns)
+        now, worker = self._take_due(ask_ns) if self.settings.in_order else self._take_any(ask_ns)
+        now += _cost_at(self.costs.hand, self._number(self._handed - 1))
         self._tasks[worker] -= 1
         self._dispatch(now)
         return now
@@ -101,26 +101,26 @@ class Queue:
     def _number(self, position: int) -> int:
         return self._before + position
 
-    def _made(self, now: int) -> int:
+    def _make_batch(self, now: int) -> int:
         """Make a batch in the training thread."""
         number, costs = self._number(self._sent), self.costs
         self._sent += 1
-        pin = _of(costs.pin, number) if self.settings.pinned else 0
-        return now + _of(costs.hand, number) + _of(costs.fetch, number) + pin
+        pin = _cost_at(costs.pin, number) if self.settings.pinned else 0
+        return now + _cost_at(costs.hand, number) + _cost_at(costs.fetch, number) + pin
 
-    def _in_turn(self, now: int) -> tuple[int, int]:
+    def _take_due(self, now: int) -> tuple[int, int]:
         """Take messages until the batch that is due is there."""
         while self._due not in self._held:
-            now, position, worker = self._message(now)
+            now, position, worker = self._take_message(now)
             self._held[position] = worker
         self._due += 1
         return now, self._held.pop(self._due - 1)
 
-    def _any(self, now: int) -> tuple[int, int]:
-        now, _, worker = self._message(now)
+    def _take_any(self, now: int) -> tuple[int, int]:
+        now, _, worker = self._take_message(now)
         return now, worker
 
-    def _message(self, now: int) -> tuple[int, int, int]:
+    def _take_message(self, now: int) -> tuple[int, int, int]:
         """Take the message that arrives next.
 
         Nothing is given out while one is waited for, so all that can arrive before it is known; the
@@ -128,26 +128,26 @@ class Queue:
         """
         arrival, position, worker = heappop(self._coming)
         number = self._number(position)
-        take = _of(self.costs.take, number)
+        take = _cost_at(self.costs.take, number)
         if not self.settings.pinned:
             return max(now, arrival) + take, position, worker
-        pin = _of(self.costs.pin, number)
+        pin = _cost_at(self.costs.pin, number)
         self._pinning = max(self._pinning, arrival) + take + pin
         return max(now, self._pinning), position, worker
 
     def _dispatch(self, now: int) -> None:
-        """Give the next list of indices to a worker, if there is one."""
+        """Return the next list of indices to a worker, if there is one."""
         if self._sent == self.settings.batches:
             return
         worker = self._choose()
-        done = max(now, self._free[worker]) + _of(self.costs.fetch, self._number(self._sent))
-        self._free[worker] = done
-        heappush(self._coming, (done + self.costs.transit, self._sent, worker))
+        ready_ns = max(now, self._free[worker]) + _cost_at(self.costs.fetch, self._number(self._sent))
+        self._free[worker] = ready_ns
+        heappush(self._coming, (ready_ns + self.costs.transit, self._sent, worker))
         self._tasks[worker] += 1
         self._sent += 1
 
     def _choose(self) -> int:
-        """Give the next worker in turn; out of order, the next that has room."""
+        """Return the next worker in turn; out of order, the next that has room."""
         workers = self.settings.workers
         for _ in range(workers):
             worker = self._next
@@ -158,20 +158,20 @@ class Queue:
         raise AssertionError(msg)
 
 
-def _of(column: Sequence[int], number: int) -> int:
+def _cost_at(column: Sequence[int], number: int) -> int:
     return column[number % len(column)]
 
 
 @dataclass(frozen=True)
-class Shifted:
+class ShiftedSource:
     """A source whose clock goes ahead of, or behind, that of who asks."""
 
     source: Source
     ahead: int
 
-    def got(self, ask_ns: int) -> int:
-        """Give when the next batch is handed over, by the clock of who asks."""
-        return self.source.got(ask_ns + self.ahead) - self.ahead
+    def hand_over(self, ask_ns: int) -> int:
+        """Return when the next batch is handed over, by the clock of who asks."""
+        return self.source.hand_over(ask_ns + self.ahead) - self.ahead
 
 
 @dataclass(frozen=True)
@@ -189,39 +189,39 @@ class Consumer:
 
 
 @dataclass(frozen=True)
-class Asked:
+class BatchTimes:
     """When batches were asked for and handed over."""
 
-    ask: tuple[int, ...]
-    got: tuple[int, ...]
+    asks: tuple[int, ...]
+    hand_overs: tuple[int, ...]
 
-    def step(self, leave: int = 0) -> float:
-        """Give the mean time from one hand-over to the next, without so many first ones."""
-        got = self.got[leave:]
-        return (got[-1] - got[0]) / (len(got) - 1)
+    def step(self, skip: int = 0) -> float:
+        """Return the mean time from one hand-over to the next, without so many first ones."""
+        hand_overs = self.hand_overs[skip:]
+        return (hand_overs[-1] - hand_overs[0]) / (len(hand_overs) - 1)
 
 
-def simulate(source: Source, consumer: Consumer, batches: int, start: int = 0) -> Asked:
+def play_batches(source: Source, consumer: Consumer, batches: int, start: int = 0) -> BatchTimes:
     """Play a training of so many batches that begins by asking for one."""
-    ask, got, ends = list[int](), list[int](), list[int]()
-    now = free = start
+    asks, hand_overs, ends = list[int](), list[int](), list[int]()
+    now = device_free = start
     host, device = consumer.host, consumer.device
     for number in range(batches):
         if number:
             now += host[(number - 1) % len(host)]
         if device and number > consumer.ahead:
             now = max(now, ends[number - 1 - consumer.ahead])
-        ask.append(now)
-        now = source.got(now)
-        got.append(now)
-        free = max(free, now) + device
-        ends.append(free)
-    return Asked(tuple(ask), tuple(got))
+        asks.append(now)
+        now = source.hand_over(now)
+        hand_overs.append(now)
+        device_free = max(device_free, now) + device
+        ends.append(device_free)
+    return BatchTimes(tuple(asks), tuple(hand_overs))
 
 
-def warmed(queue: Queue, consumer: Consumer, batches: int, at: int) -> Source:
-    """Give a loader as it is after so many batches, the last of them handed over at an instant."""
+def warm_up(queue: Queue, consumer: Consumer, batches: int, end_ns: int) -> Source:
+    """Return a loader as it is after so many batches, the last of them handed over at an instant."""
     if not batches:
         return queue
-    played = simulate(queue, consumer, batches)
-    return Shifted(queue, played.got[-1] - at)
+    batch_times = play_batches(queue, consumer, batches)
+    return ShiftedSource(queue, batch_times.hand_overs[-1] - end_ns)

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from gapless.model.change import Change
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.model.work import Work
-from gapless.replay.roofline import SAME, fewer_launches, scales
+from gapless.replay.roofline import NO_CHANGE, remove_launches, scale_changes
 
-_GONE: Final = Interval(0.0, 0.02, 0.15)  # what stays of a forward that ran once more
-_LAUNCHES_GONE: Final = Interval(1.0, 0.98, 0.85)
+_RERUN_LEFT: Final = Estimate(0.0, 0.02, 0.15)  # what stays of a forward that ran once more
+_LAUNCH_SAVING: Final = Estimate(1.0, 0.98, 0.85)
 
 
-def kept(rows: Sequence[Work]) -> tuple[Change, ...]:
-    """Give what leaving out all that a checkpoint ran again changes; nothing where none was."""
-    again = [one for one in rows if one.again]
-    if not again:
+def keep_activations(rows: Sequence[Work]) -> tuple[Change, ...]:
+    """Return what leaving out all that a checkpoint ran again changes; nothing where none was."""
+    reruns = [row for row in rows if row.again]
+    if not reruns:
         return ()
-    gone = scales(rows, lambda work: _GONE if work.again else SAME)
-    launched = any(one.launches for one in again)
-    return (*gone, *(fewer_launches(rows, again, _LAUNCHES_GONE) if launched else ()))
+    scalings = scale_changes(rows, lambda work: _RERUN_LEFT if work.again else NO_CHANGE)
+    has_launches = any(row.launches for row in reruns)
+    return (*scalings, *(remove_launches(rows, reruns, _LAUNCH_SAVING) if has_launches else ()))

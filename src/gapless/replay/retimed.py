@@ -12,99 +12,99 @@ from dataclasses import replace
 
 import numpy as np
 
-from gapless.accounting import account, partition
-from gapless.accounting.intervals import NO_LANE, Lane, covered, piece_at
+from gapless.accounting import sum_ledgers, partition
+from gapless.accounting.intervals import NO_LANE, Lane, measure_before, piece_at
 from gapless.model import category
 from gapless.model.account import Account
 from gapless.model.change import Change
 from gapless.model.trace import Int64, Trace
-from gapless.replay.changes import How, apply
+from gapless.replay.changes import ChangeParams, apply_changes
 from gapless.replay.copies import Rates
-from gapless.replay.cuts import going
-from gapless.replay.nodes import Graph, Played, Thread
+from gapless.replay.cuts import find_cuts
+from gapless.replay.nodes import Graph, SimulatedSteps, GraphThread
 from gapless.replay.scene import Scene
-from gapless.replay.select import Lanes, View
+from gapless.replay.select import Lanes, ReplayView
 from gapless.replay.simulate import simulate
 from gapless.replay.typical import Bool
 
-_NONE: Mapping[int, Lane] = {}
+_NO_CUTS: Mapping[int, Lane] = {}
 
 
-def retimed(view: View, before: Graph, after: Graph, played: Played, gone: Lanes = _NONE) -> Trace:
-    """Give the trace that a replay of a graph stands for.
+def retime_trace(view: ReplayView, before: Graph, after: Graph, simulated: SimulatedSteps, cuts: Lanes = _NO_CUTS) -> Trace:
+    """Return the trace that a replay of a graph stands for.
 
     ``before``: the graph of the trace, ``after``: the one that was played (not tiled), ``gone``:
     the stretches that changes took out (``cuts.going``), which stay as points, without length.
     """
-    trace = view.joined.threads.trace
+    trace = view.joined_trace.threads.trace
     events = trace.events
     start, end = events.start.copy(), events.end.copy()
     main = after.threads[0].track
-    known = {thread.track: at for at, thread in enumerate(after.threads)}
-    host = ~np.isin(events.category, (*category.ACTIVITIES, category.SYNC))
-    for track in np.unique(events.track[host]).tolist():
-        at = known.get(track, 0)
-        rows = np.flatnonzero(host & (events.track == track))
-        lane = gone.get(track, gone.get(main, NO_LANE) if track not in known else NO_LANE)
-        moved = _Clock(after.threads[at], lane, played, at)
-        start[rows], end[rows] = moved(start[rows]), moved(end[rows])
-        lost = rows[_lost(lane, events.start[rows], events.end[rows])]
-        end[lost] = start[lost]
-    _activities(view, before, after, played, (start, end))
+    index_by_track = {thread.track: index for index, thread in enumerate(after.threads)}
+    is_host = ~np.isin(events.category, (*category.ACTIVITIES, category.SYNC))
+    for track in np.unique(events.track[is_host]).tolist():
+        index = index_by_track.get(track, 0)
+        rows = np.flatnonzero(is_host & (events.track == track))
+        lane = cuts.get(track, cuts.get(main, NO_LANE) if track not in index_by_track else NO_LANE)
+        clock = _ReplayClock(after.threads[index], lane, simulated, index)
+        start[rows], end[rows] = clock(start[rows]), clock(end[rows])
+        lost_rows = rows[_is_cut(lane, events.start[rows], events.end[rows])]
+        end[lost_rows] = start[lost_rows]
+    _retime_activities(view, before, after, simulated, (start, end))
     health = replace(trace.health, notes=(*trace.health.notes, "played, not recorded"))
     return replace(trace, events=replace(events, start=start, end=end), health=health)
 
 
-def told(scene: Scene, changes: Sequence[Change], rates: Rates) -> Account:
-    """Give the account of a window with some changes made, less what tracing cost."""
+def predict_account(scene: Scene, changes: Sequence[Change], rates: Rates) -> Account:
+    """Return the account of a window with some changes made, less what tracing cost."""
     view, before = scene.view, scene.graph
-    after = apply(view, before, changes, How(rates))
-    played = simulate(after, scene.alpha.mid)
-    return account([partition(retimed(view, before, after, played, going(view, before, changes)))])
+    after = apply_changes(view, before, changes, ChangeParams(rates))
+    simulated = simulate(after, scene.alpha.mid)
+    return sum_ledgers([partition(retime_trace(view, before, after, simulated, find_cuts(view, before, changes)))])
 
 
-class _Clock:
+class _ReplayClock:
     """Times of a thread as seen, told as they were played."""
 
-    def __init__(self, thread: Thread, lane: Lane, played: Played, at: int) -> None:
-        seen = np.stack((thread.begin, thread.end), axis=1).reshape(-1)
-        told = np.stack((played.begun[at], played.threads[at]), axis=1).reshape(-1)
+    def __init__(self, thread: GraphThread, lane: Lane, simulated: SimulatedSteps, index: int) -> None:
+        recorded = np.stack((thread.begin, thread.end), axis=1).reshape(-1)
+        replayed = np.stack((simulated.segment_starts[index], simulated.threads[index]), axis=1).reshape(-1)
         self.lane = lane
-        self.seen = np.maximum.accumulate(seen - covered(lane, seen))
-        self.told = np.maximum.accumulate(told)
+        self.seen = np.maximum.accumulate(recorded - measure_before(lane, recorded))
+        self.told = np.maximum.accumulate(replayed)
 
     def __call__(self, times: Int64) -> Int64:
-        """Give when it was played; outside of what was, as far from its ends as seen."""
+        """Return when it was played; outside of what was, as far from its ends as seen."""
         if not len(self.seen):
             return times
-        own = times - covered(self.lane, times)
-        inside = np.rint(np.interp(own, self.seen, self.told)).astype(np.int64)
-        first, last = self.told[0] - self.seen[0], self.told[-1] - self.seen[-1]
-        early, late = own < self.seen[0], own > self.seen[-1]
-        return np.where(early, own + first, np.where(late, own + last, inside))
+        own_times = times - measure_before(self.lane, times)
+        inside = np.rint(np.interp(own_times, self.seen, self.told)).astype(np.int64)
+        first_shift, last_shift = self.told[0] - self.seen[0], self.told[-1] - self.seen[-1]
+        is_early, is_late = own_times < self.seen[0], own_times > self.seen[-1]
+        return np.where(is_early, own_times + first_shift, np.where(is_late, own_times + last_shift, inside))
 
 
-def _lost(lane: Lane, start: Int64, end: Int64) -> Bool:
+def _is_cut(lane: Lane, start: Int64, end: Int64) -> Bool:
     """Tell which events lie whole in what is gone."""
     piece = piece_at(lane, start)
     ends = np.append(lane.end, 0)[piece]
     return (piece >= 0) & (end <= ends)
 
 
-def _activities(
-    view: View, before: Graph, after: Graph, played: Played, times: tuple[Int64, Int64]
+def _retime_activities(
+    view: ReplayView, before: Graph, after: Graph, simulated: SimulatedSteps, times: tuple[Int64, Int64]
 ) -> None:
     """Set the times of activities: as played, points if gone; what came later, as much later."""
     start, end = times
-    events = view.joined.threads.trace.events
-    activities = np.isin(events.category, category.ACTIVITIES)
-    later = activities & (events.start >= view.stop)
-    shift = int(played.steps[-1] - before.steps[-1]) if len(before.steps) else 0
-    start[later] += shift
-    end[later] += shift
-    old = before.work.event
-    end[old] = start[old]
+    events = view.joined_trace.threads.trace.events
+    is_activity = np.isin(events.category, category.ACTIVITIES)
+    is_later = is_activity & (events.start >= view.stop)
+    shift = int(simulated.steps[-1] - before.steps[-1]) if len(before.steps) else 0
+    start[is_later] += shift
+    end[is_later] += shift
+    old_events = before.work.event
+    end[old_events] = start[old_events]
     rows = after.work.event
-    start[rows], end[rows] = played.start, played.end
+    start[rows], end[rows] = simulated.start, simulated.end
     waits = np.flatnonzero(events.category == category.SYNC)
     end[waits] = start[waits]

@@ -6,28 +6,28 @@ from typing import Final
 
 import numpy as np
 
-from gapless.accounting.partition import Joined
+from gapless.accounting.partition import JoinedTrace
 from gapless.model.change import Change
 from gapless.model.leaf import LEAVES, group_of
 from gapless.model.ledger import Ledger
-from gapless.replay.aligning import calm
-from gapless.replay.alpha import USUAL, Ahead, eased, fit_alpha
-from gapless.replay.asrun import AsRun
-from gapless.replay.changes import How, apply
-from gapless.replay.cuts import offsets
-from gapless.replay.graph import build
-from gapless.replay.identity import EXACT, Identity, durations, identity
-from gapless.replay.mismatch import LEAST, MOST, Alpha
+from gapless.replay.aligning import remove_stalls
+from gapless.replay.alpha import USUAL_ALPHA_NS, PlainSteps, ease_devices, fit_alpha
+from gapless.replay.asrun import LoaderBaseline
+from gapless.replay.changes import ChangeParams, apply_changes
+from gapless.replay.cuts import find_offsets
+from gapless.replay.graph import build_graph
+from gapless.replay.identity import EXACT_ERROR, IdentityCheck, step_lengths, check_identity
+from gapless.replay.mismatch import MIN_ALPHA, MAX_ALPHA, Alpha
 from gapless.replay.nodes import Float, Graph, Refusal
-from gapless.replay.select import View, view_of
+from gapless.replay.select import ReplayView, view_of
 from gapless.replay.simulate import simulate
 
-UNKNOWN: Final = 0.2  # of a step: with more of it unexplained nothing is predicted
+MAX_UNKNOWN_SHARE: Final = 0.2  # of a step: with more of it unexplained nothing is predicted
 _UNANCHORED: Final = "no step without a profiler is known: what tracing cost is taken as usual"
-_GROUPS: Final = np.array([group_of(leaf) == "unknown" for leaf in LEAVES], bool)
+_IS_UNKNOWN: Final = np.array([group_of(leaf) == "unknown" for leaf in LEAVES], bool)
 
 
-Parts = tuple[tuple[Graph, float], ...]  # graphs, and the share of the steps that each stands for
+WeightedGraphs = tuple[tuple[Graph, float], ...]  # graphs, and the share of the steps that each stands for
 
 
 @dataclass(frozen=True)
@@ -37,63 +37,63 @@ class Scene:
     ``other``: the same window, by another explanation of how far it is off plain steps.
     """
 
-    view: View
+    view: ReplayView
     graph: Graph
-    identity: Identity
+    identity: IdentityCheck
     alpha: Alpha
     anchored: bool  # α comes from the run's own steps that no profiler saw
-    other: "Scene | None" = None
-    plain: dict[float, Float] = field(
+    alternative: "Scene | None" = None
+    lengths_by_alpha: dict[float, Float] = field(
         default_factory=dict[float, Float]
     )  # by α: lengths, unchanged
 
     # By loader, number of the draw and α: a step with the loader as it is.
-    fed: dict[tuple[int, int, float], float] = field(
+    loader_steps: dict[tuple[int, int, float], float] = field(
         default_factory=dict[tuple[int, int, float], float]
     )
     # By loader: it as it was, once for each draw.
-    runs: dict[int, tuple[AsRun, ...]] = field(default_factory=dict[int, tuple[AsRun, ...]])
+    baselines: dict[int, tuple[LoaderBaseline, ...]] = field(default_factory=dict[int, tuple[LoaderBaseline, ...]])
 
     @property
-    def off(self) -> float:
-        """Give by what share of it a step is missed, as far as intervals must be wider for that."""
+    def error_share(self) -> float:
+        """Return by what share of it a step is missed, as far as intervals must be wider for that."""
         mismatch = abs(self.alpha.error) if self.alpha.wide else 0.0
-        return mismatch + max(0.0, abs(self.identity.error or 0.0) - EXACT)
+        return mismatch + max(0.0, abs(self.identity.error or 0.0) - EXACT_ERROR)
 
-    def unchanged(self, alpha: float) -> Float:
-        """Give how long each counted step takes as it is, in ns."""
-        if alpha not in self.plain:
-            self.plain[alpha] = lengths(self.graph, alpha)
-        return self.plain[alpha]
+    def unchanged_steps(self, alpha: float) -> Float:
+        """Return how long each counted step takes as it is, in ns."""
+        if alpha not in self.lengths_by_alpha:
+            self.lengths_by_alpha[alpha] = play_steps(self.graph, alpha)
+        return self.lengths_by_alpha[alpha]
 
-    def parts(self, changes: Sequence[Change], how: How | None = None) -> Parts:
-        """Give the graphs with some changes made, and what share of the steps each stands for."""
-        how = how or How()
+    def weighted_graphs(self, changes: Sequence[Change], params: ChangeParams | None = None) -> WeightedGraphs:
+        """Return the graphs with some changes made, and what share of the steps each stands for."""
+        params = params or ChangeParams()
         return tuple(
-            (apply(self.view, self.graph, changes, How(how.rates, offset)), weight)
-            for offset, weight in offsets(self.view, self.graph, changes)
+            (apply_changes(self.view, self.graph, changes, ChangeParams(params.rates, offset)), weight)
+            for offset, weight in find_offsets(self.view, self.graph, changes)
         )
 
-    def changed(self, changes: Sequence[Change], alpha: float, how: How | None = None) -> Float:
-        """Give how long each counted step takes with some changes made, in ns, on average."""
-        return averaged(self.parts(changes, how), alpha)
+    def changed_steps(self, changes: Sequence[Change], alpha: float, params: ChangeParams | None = None) -> Float:
+        """Return how long each counted step takes with some changes made, in ns, on average."""
+        return average_steps(self.weighted_graphs(changes, params), alpha)
 
 
-def averaged(parts: Parts, alpha: float) -> Float:
+def average_steps(weighted_graphs: WeightedGraphs, alpha: float) -> Float:
     """Play graphs and give how long each counted step takes, in ns, by their shares."""
-    return np.sum([weight * lengths(graph, alpha) for graph, weight in parts], axis=0)
+    return np.sum([weight * play_steps(graph, alpha) for graph, weight in weighted_graphs], axis=0)
 
 
-def lengths(graph: Graph, alpha: float) -> Float:
+def play_steps(graph: Graph, alpha: float) -> Float:
     """Play a graph and give how long each counted step takes, in ns."""
-    return durations(graph, simulate(graph, alpha).steps).astype(np.float64)
+    return step_lengths(graph, simulate(graph, alpha).steps).astype(np.float64)
 
 
-def scene(
-    joined: Joined,
+def make_scene(
+    joined_trace: JoinedTrace,
     ledger: Ledger,
     unprofiled_ns: float | None = None,
-    ahead: Ahead | None = None,
+    plain_steps: PlainSteps | None = None,
     drift: float | None = None,
 ) -> Scene | Refusal:
     """Make a window ready to be played, or say why nothing can be predicted of it.
@@ -103,41 +103,41 @@ def scene(
     the host made; ``drift``: by what share so few steps as these are off the usual one; ``None``:
     that is not known.
     """
-    graph = build(joined, ledger)
+    graph = build_graph(joined_trace, ledger)
     if isinstance(graph, Refusal):
         return graph
-    reason = _unknown(ledger)
+    reason = _refuse_unexplained(ledger)
     if reason is not None:
         return Refusal(reason)
-    found = identity(graph, simulate)
-    if found.why_not is not None:
-        return Refusal(found.why_not, found.error)
-    graph = calm(graph)  # whole windows are given back, but gains are those of usual steps
-    alpha = usual()
+    check = check_identity(graph, simulate)
+    if check.refusal is not None:
+        return Refusal(check.refusal, check.error)
+    graph = remove_stalls(graph)  # whole windows are given back, but gains are those of usual steps
+    alpha = usual_alpha()
     if unprofiled_ns is not None:
-        alpha = fit_alpha(graph, unprofiled_ns, simulate, ahead, drift)
+        alpha = fit_alpha(graph, unprofiled_ns, simulate, plain_steps, drift)
     if alpha.refused is not None:
-        return Refusal(alpha.refused, found.error, alpha.error)
-    made = Scene(view_of(joined, ledger), graph, found, alpha, anchored=unprofiled_ns is not None)
-    other = None if alpha.other is None else _explained(made, alpha.other)
-    return replace(_explained(made, alpha), other=other)
+        return Refusal(alpha.refused, check.error, alpha.error)
+    base_scene = Scene(view_of(joined_trace, ledger), graph, check, alpha, anchored=unprofiled_ns is not None)
+    alternative = None if alpha.alternative is None else _explain_by(base_scene, alpha.alternative)
+    return replace(_explain_by(base_scene, alpha), alternative=alternative)
 
 
-def _explained(made: Scene, alpha: Alpha) -> Scene:
-    """Give a window as it is by one explanation of how far it is off plain steps."""
-    graph = replace(eased(made.graph, alpha.device), pace=alpha.pace)
-    return Scene(made.view, graph, made.identity, alpha, anchored=made.anchored)
+def _explain_by(base_scene: Scene, alpha: Alpha) -> Scene:
+    """Return a window as it is by one explanation of how far it is off plain steps."""
+    graph = replace(ease_devices(base_scene.graph, alpha.device), pace=alpha.pace)
+    return Scene(base_scene.view, graph, base_scene.identity, alpha, anchored=base_scene.anchored)
 
 
-def usual() -> Alpha:
-    """Give what tracing usually costs: within these bounds it may be anything."""
-    return Alpha(LEAST, USUAL, MOST, bound=True, error=0.0, notes=(_UNANCHORED,))
+def usual_alpha() -> Alpha:
+    """Return what tracing usually costs: within these bounds it may be anything."""
+    return Alpha(MIN_ALPHA, USUAL_ALPHA_NS, MAX_ALPHA, only_bounds=True, error=0.0, notes=(_UNANCHORED,))
 
 
-def _unknown(ledger: Ledger) -> str | None:
+def _refuse_unexplained(ledger: Ledger) -> str | None:
     """Say how much of the steps nobody can explain, if that is too much."""
-    counted = np.array([not row.left_out for row in ledger.rows], bool)[ledger.row]
-    length = np.where(counted, ledger.end - ledger.start, 0)
-    whole = int(length.sum())
-    share = float(length[_GROUPS[ledger.leaf]].sum()) / whole if whole else 1.0
-    return None if share <= UNKNOWN else f"{share:.0%} of the steps is not explained"
+    is_counted = np.array([not row.left_out for row in ledger.rows], bool)[ledger.row]
+    length = np.where(is_counted, ledger.end - ledger.start, 0)
+    total_ns = int(length.sum())
+    share = float(length[_IS_UNKNOWN[ledger.leaf]].sum()) / total_ns if total_ns else 1.0
+    return None if share <= MAX_UNKNOWN_SHARE else f"{share:.0%} of the steps is not explained"

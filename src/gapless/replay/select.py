@@ -9,21 +9,21 @@ from typing import Final
 
 import numpy as np
 
-from gapless.accounting.host import Host, host
+from gapless.accounting.host import HostSide, prepare_host
 from gapless.accounting.intervals import NO_LANE, Lane, cover, piece_at, union
-from gapless.accounting.partition import Joined
+from gapless.accounting.partition import JoinedTrace
 from gapless.accounting.stages import NO_STAGES, Stages
 from gapless.accounting.steps import find_steps
 from gapless.accounting.tags import PYTHON
-from gapless.accounting.unused import unused
+from gapless.accounting.unused import find_unused_passes
 from gapless.model import category
-from gapless.model.edit import Where
+from gapless.model.edit import Location
 from gapless.model.leaf import LEAF, LEAVES
 from gapless.model.ledger import Ledger
 from gapless.model.trace import Int64
-from gapless.replay.nodes import Float, Graph, Op, Thread
-from gapless.replay.segments import Doing, of_host, of_ledger
-from gapless.replay.span import Span
+from gapless.replay.nodes import Float, Graph, Op, GraphThread
+from gapless.replay.segments import ThreadStretches, host_stretches, ledger_stretches
+from gapless.replay.span import GraphSpan
 from gapless.replay.typical import Bool
 
 Lanes = Mapping[int, Lane]  # by thread (track); owners are events
@@ -36,15 +36,15 @@ _CALLS: Final = (
     category.USER_ANNOTATION,
     category.MARKER,
 )
-_OTHER: Final = LEAF["idle.host.python"]
-_DEAREST: Final = (
+_PYTHON_LEAF: Final = LEAF["idle.host.python"]
+_MAX_TRACE_NS: Final = (
     3_000  # ns: what tracing an event costs at most, so that no call costs less than 0
 )
 _FUNCTION: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$")
 
 
 @dataclass(frozen=True)
-class Held:
+class StretchContents:
     """What segments hold of some stretches of their thread."""
 
     amounts: Int64  # [anchors, len(LEAVES)]
@@ -52,39 +52,39 @@ class Held:
 
 
 @dataclass(frozen=True)
-class View:
+class ReplayView:
     """What changes are selected by: a trace joined, and what its threads did."""
 
-    joined: Joined
-    host: Host
+    joined_trace: JoinedTrace
+    host: HostSide
     ledger: Ledger
     start: int  # of the first step, on the training thread
     stop: int  # of the last
-    told: dict[int, Doing] = field(default_factory=dict[int, Doing])  # kept, by thread
+    stretches_by_track: dict[int, ThreadStretches] = field(default_factory=dict[int, ThreadStretches])  # kept, by thread
 
-    def doing(self, track: int) -> Doing:
-        """Give what a thread did, as its graph was made of."""
-        if track not in self.told:
-            if len(self.joined.activities):
+    def thread_stretches(self, track: int) -> ThreadStretches:
+        """Return what a thread did, as its graph was made of."""
+        if track not in self.stretches_by_track:
+            if len(self.joined_trace.activities):
                 bounds = np.array([self.start, self.stop])
-                self.told[track] = of_host(Span(self.joined, self.host, bounds), track)
+                self.stretches_by_track[track] = host_stretches(GraphSpan(self.joined_trace, self.host, bounds), track)
             else:
-                self.told[track] = of_ledger(self.ledger)
-        return self.told[track]
+                self.stretches_by_track[track] = ledger_stretches(self.ledger)
+        return self.stretches_by_track[track]
 
     @cached_property
-    def unused(self) -> Lanes:
-        """Give the forward passes that nothing uses."""
-        threads = self.joined.threads
-        return {threads.main: unused(threads).lane}
+    def unused_lanes(self) -> Lanes:
+        """Return the forward passes that nothing uses."""
+        threads = self.joined_trace.threads
+        return {threads.main: find_unused_passes(threads).lane}
 
 
-def view_of(joined: Joined, ledger: Ledger, stages: Stages = NO_STAGES) -> View:
-    """Give what changes of a trace are selected by. It has steps."""
-    steps = find_steps(joined.threads)
+def view_of(joined_trace: JoinedTrace, ledger: Ledger, stages: Stages = NO_STAGES) -> ReplayView:
+    """Return what changes of a trace are selected by. It has steps."""
+    steps = find_steps(joined_trace.threads)
     bounds = [0, 0] if steps is None else steps.boundaries.tolist()
-    side = host(joined.threads, joined.activities, stages)
-    return View(joined, side, ledger, bounds[0], bounds[-1])
+    host_side = prepare_host(joined_trace.threads, joined_trace.activities, stages)
+    return ReplayView(joined_trace, host_side, ledger, bounds[0], bounds[-1])
 
 
 def leaf_mask(prefixes: Sequence[str]) -> Bool:
@@ -92,160 +92,160 @@ def leaf_mask(prefixes: Sequence[str]) -> Bool:
     return np.array([leaf.startswith(tuple(prefixes)) for leaf in LEAVES], bool)
 
 
-def matching(names: Sequence[str], patterns: Sequence[str]) -> Bool:
+def match_names(names: Sequence[str], patterns: Sequence[str]) -> Bool:
     """Tell which names match one of some patterns (as ``fnmatch``, in full, by case)."""
     if not patterns:
         return np.zeros(len(names), bool)
-    wanted = re.compile("|".join(translate(one) for one in patterns))
-    return np.array([wanted.match(name) is not None for name in names], bool)
+    pattern = re.compile("|".join(translate(glob) for glob in patterns))
+    return np.array([pattern.match(name) is not None for name in names], bool)
 
 
-def calls_named(view: View, patterns: Sequence[str], line: Where | None = None) -> Int64:
-    """Give the calls on host threads whose name matches; only below a line, where that is known."""
-    trace = view.joined.threads.trace
+def find_calls(view: ReplayView, patterns: Sequence[str], line: Location | None = None) -> Int64:
+    """Return the calls on host threads whose name matches; only below a line, where that is known."""
+    trace = view.joined_trace.threads.trace
     events = trace.events
-    found = np.flatnonzero(
-        matching(trace.names, patterns)[events.name]
+    calls = np.flatnonzero(
+        match_names(trace.names, patterns)[events.name]
         & np.isin(events.category, _CALLS)
         & (events.end > events.start)
     )
-    return found if line is None else _below(view, found, line)
+    return calls if line is None else _calls_below(view, calls, line)
 
 
-def frames_charged(view: View, prefixes: Sequence[str]) -> Int64:
-    """Give the frames that are charged to leaves which begin with one of some prefixes."""
-    context, frames = view.host.context, view.joined.threads.frames
-    meant = leaf_mask(prefixes)[context.leaf[frames]] & (context.order[frames] < PYTHON)
-    return frames[meant]
+def find_frames(view: ReplayView, prefixes: Sequence[str]) -> Int64:
+    """Return the frames that are charged to leaves which begin with one of some prefixes."""
+    context, frames = view.host.context, view.joined_trace.threads.frames
+    is_meant = leaf_mask(prefixes)[context.leaf[frames]] & (context.order[frames] < PYTHON)
+    return frames[is_meant]
 
 
-def lanes_of(view: View, found: Int64) -> dict[int, Lane]:
-    """Give the outermost of some calls, by thread."""
-    events = view.joined.threads.trace.events
-    out: dict[int, Lane] = {}
-    for track in np.unique(events.track[found]).tolist():
-        mine = found[events.track[found] == track]
-        lane = union(events.start[mine], events.end[mine])
-        out[track] = Lane(lane.start, lane.end, mine[lane.owner])
-    return out
+def lanes_of(view: ReplayView, calls: Int64) -> dict[int, Lane]:
+    """Return the outermost of some calls, by thread."""
+    events = view.joined_trace.threads.trace.events
+    lanes: dict[int, Lane] = {}
+    for track in np.unique(events.track[calls]).tolist():
+        track_calls = calls[events.track[calls] == track]
+        lane = union(events.start[track_calls], events.end[track_calls])
+        lanes[track] = Lane(lane.start, lane.end, track_calls[lane.owner])
+    return lanes
 
 
-def together(every: Sequence[Lanes]) -> dict[int, Lane]:
-    """Give what any of several selections covers, by thread."""
-    out: dict[int, Lane] = {}
-    for track in sorted({track for lanes in every for track in lanes}):
-        parts = [lanes[track] for lanes in every if track in lanes]
-        start = np.concatenate([lane.start for lane in parts])
-        lane = union(start, np.concatenate([lane.end for lane in parts]))
-        owner = np.concatenate([one.owner for one in parts])
-        out[track] = Lane(lane.start, lane.end, owner[lane.owner])
-    return out
+def join_lanes(selections: Sequence[Lanes]) -> dict[int, Lane]:
+    """Return what any of several selections covers, by thread."""
+    lanes_by_track: dict[int, Lane] = {}
+    for track in sorted({track for lanes in selections for track in lanes}):
+        track_lanes = [lanes[track] for lanes in selections if track in lanes]
+        start = np.concatenate([lane.start for lane in track_lanes])
+        lane = union(start, np.concatenate([lane.end for lane in track_lanes]))
+        owner = np.concatenate([lane.owner for lane in track_lanes])
+        lanes_by_track[track] = Lane(lane.start, lane.end, owner[lane.owner])
+    return lanes_by_track
 
 
-def spread(graph: Graph, lanes: Lanes) -> dict[int, Lane]:
+def spread_lanes(graph: Graph, lanes: Lanes) -> dict[int, Lane]:
     """Let other threads be meant too while the training thread has them work inside a call.
 
     The autograd engine's thread does so for a backward pass: the call hands over to it inside.
     """
-    out = dict(lanes)
-    main, *others = graph.threads
+    lanes_by_track = dict(lanes)
+    main, *other_threads = graph.threads
     lane = lanes.get(main.track, NO_LANE)
     piece = piece_at(lane, main.begin[main.ops == Op.EMIT])
     pieces = np.unique(piece[piece >= 0])
     if not len(pieces):
-        return out
-    asked = Lane(lane.start[pieces], lane.end[pieces], lane.owner[pieces])
-    for other in others:
-        out = together([out, {other.track: asked}])
-    return out
+        return lanes_by_track
+    call_lane = Lane(lane.start[pieces], lane.end[pieces], lane.owner[pieces])
+    for thread in other_threads:
+        lanes_by_track = join_lanes([lanes_by_track, {thread.track: call_lane}])
+    return lanes_by_track
 
 
-def anchors_in(thread: Thread, lane: Lane) -> Bool:
+def anchor_mask(thread: GraphThread, lane: Lane) -> Bool:
     """Tell which anchors lie in some stretches, or are the call that a stretch begins with."""
-    owned = (thread.event >= 0) & np.isin(thread.event, lane.owner)
-    return (piece_at(lane, thread.begin) >= 0) | owned
+    is_owner = (thread.event >= 0) & np.isin(thread.event, lane.owner)
+    return (piece_at(lane, thread.begin) >= 0) | is_owner
 
 
-def held(view: View, thread: Thread, lane: Lane, share: Sequence[float] | None = None) -> Held:
+def measure_contents(view: ReplayView, thread: GraphThread, lane: Lane, share: Sequence[float] | None = None) -> StretchContents:
     """Measure what the segments of a thread hold of some stretches, or of a share of each."""
     weight = np.ones(len(lane)) if share is None else np.array(share)
-    lo = np.concatenate(([_first(thread)], thread.end[:-1]))[: len(thread.ops)]
+    lo = np.concatenate(([_segment_start(thread)], thread.end[:-1]))[: len(thread.ops)]
     cut = cover(lane, lo, np.maximum(thread.begin, lo))
     inside = cut.piece >= 0
     anchor, share_of = cut.query[inside], weight[cut.piece[inside]]
-    parts = Lane(cut.start[inside], cut.end[inside], anchor)
+    pieces = Lane(cut.start[inside], cut.end[inside], anchor)
     amounts = np.zeros(thread.amounts.shape)
-    doing = view.doing(thread.track)
-    said = cover(parts, doing.start, doing.end)
-    known = said.piece >= 0
-    part, length = said.piece[known], (said.end - said.start)[known]
-    np.add.at(amounts, (anchor[part], doing.leaf[said.query[known]]), length * share_of[part])
-    silent = parts.end - parts.start - np.bincount(part, length, len(parts))
-    np.add.at(amounts, (anchor, np.full(len(parts), _OTHER)), silent * share_of)
+    stretches = view.thread_stretches(thread.track)
+    overlaps = cover(pieces, stretches.start, stretches.end)
+    is_inside = overlaps.piece >= 0
+    piece, length = overlaps.piece[is_inside], (overlaps.end - overlaps.start)[is_inside]
+    np.add.at(amounts, (anchor[piece], stretches.leaf[overlaps.query[is_inside]]), length * share_of[piece])
+    silent_ns = pieces.end - pieces.start - np.bincount(piece, length, len(pieces))
+    np.add.at(amounts, (anchor, np.full(len(pieces), _PYTHON_LEAF)), silent_ns * share_of)
     amounts = np.minimum(np.rint(amounts).astype(np.int64), thread.amounts)
-    counts = _counts(view, thread, lo, lane, weight)
-    return Held(amounts, np.minimum(counts, amounts.sum(axis=1) // _DEAREST))
+    counts = _count_contents(view, thread, lo, lane, weight)
+    return StretchContents(amounts, np.minimum(counts, amounts.sum(axis=1) // _MAX_TRACE_NS))
 
 
-def _counts(view: View, thread: Thread, lo: Int64, lane: Lane, weight: Float) -> Int64:
-    """Give how many of the events that each segment counts lie in some stretches.
+def _count_contents(view: ReplayView, thread: GraphThread, lo: Int64, lane: Lane, weight: Float) -> Int64:
+    """Return how many of the events that each segment counts lie in some stretches.
 
     What tracing a call cost lies outside of it for the most part: the first of a stretch stays.
     """
-    starts = np.sort(view.joined.threads.trace.events.start[view.joined.threads.of(thread.track)])
+    starts = np.sort(view.joined_trace.threads.trace.events.start[view.joined_trace.threads.frames_of(thread.track)])
     piece = piece_at(lane, starts)
-    inner = (piece >= 0) & (starts > np.append(lane.start, 0)[piece])
-    meant = np.where(inner, np.append(weight, 0.0)[piece], 0.0)
-    upto = np.concatenate(([0.0], np.cumsum(meant)))
-    first = np.searchsorted(starts, lo)
-    last = np.maximum(first, np.searchsorted(starts, thread.begin, side="right"))
-    part = (upto[last] - upto[first]) / np.maximum(last - first, 1)
-    return np.rint(thread.counts * np.minimum(part, 1.0)).astype(np.int64)
+    is_inner = (piece >= 0) & (starts > np.append(lane.start, 0)[piece])
+    weights = np.where(is_inner, np.append(weight, 0.0)[piece], 0.0)
+    upto = np.concatenate(([0.0], np.cumsum(weights)))
+    first_event = np.searchsorted(starts, lo)
+    last_event = np.maximum(first_event, np.searchsorted(starts, thread.begin, side="right"))
+    share = (upto[last_event] - upto[first_event]) / np.maximum(last_event - first_event, 1)
+    return np.rint(thread.counts * np.minimum(share, 1.0)).astype(np.int64)
 
 
-def _first(thread: Thread) -> int:
-    """Give when the first segment of a thread began."""
+def _segment_start(thread: GraphThread) -> int:
+    """Return when the first segment of a thread began."""
     return int(thread.begin[0] - thread.amounts[0].sum()) if len(thread.ops) else 0
 
 
-def _below(view: View, found: Int64, line: Where) -> Int64:
+def _calls_below(view: ReplayView, calls: Int64, line: Location) -> Int64:
     """Keep the calls below a line of the user's; all where no stacks were recorded.
 
     The profiler names functions by the line that they begin at.
     """
-    trace = view.joined.threads.trace
+    trace = view.joined_trace.threads.trace
     events = trace.events
     functions = np.flatnonzero(
         (events.category == category.PYTHON_FUNCTION) & (events.end > events.start)
     )
     if not len(functions):
-        return found
-    meant = _functions(trace.names, line)
-    around = lanes_of(view, functions[meant[events.name[functions]]])
-    inside = np.zeros(len(found), bool)
-    for track, lane in around.items():
-        inside |= (events.track[found] == track) & (piece_at(lane, events.start[found]) >= 0)
-    return found[inside]
+        return calls
+    is_function = _is_function_of(trace.names, line)
+    function_lanes = lanes_of(view, functions[is_function[events.name[functions]]])
+    is_below = np.zeros(len(calls), bool)
+    for track, lane in function_lanes.items():
+        is_below |= (events.track[calls] == track) & (piece_at(lane, events.start[calls]) >= 0)
+    return calls[is_below]
 
 
-def _functions(names: Sequence[str], line: Where) -> Bool:
+def _is_function_of(names: Sequence[str], line: Location) -> Bool:
     """Tell which names are those of the function that holds a line."""
-    known = [(at, _FUNCTION.match(name)) for at, name in enumerate(names)]
-    there = [
-        (at, int(one["line"]), one["function"])
-        for at, one in known
-        if one is not None and _same_file(one["file"], line.file) and int(one["line"]) <= line.line
+    matches = [(index, _FUNCTION.match(name)) for index, name in enumerate(names)]
+    candidates = [
+        (index, int(match["line"]), match["function"])
+        for index, match in matches
+        if match is not None and _is_same_file(match["file"], line.file) and int(match["line"]) <= line.line
     ]
     if line.function is not None:
-        wanted = line.function.rpartition(".")[2]
-        there = [one for one in there if one[2].rpartition(".")[2] == wanted] or there
-    begins = max((one[1] for one in there), default=-1)
-    found = np.zeros(len(names), bool)
-    found[[at for at, begin, _ in there if begin == begins]] = True
-    return found
+        function = line.function.rpartition(".")[2]
+        candidates = [candidate for candidate in candidates if candidate[2].rpartition(".")[2] == function] or candidates
+    last_begin = max((candidate[1] for candidate in candidates), default=-1)
+    is_match = np.zeros(len(names), bool)
+    is_match[[index for index, begin, _ in candidates if begin == last_begin]] = True
+    return is_match
 
 
-def _same_file(one: str, other: str) -> bool:
-    """Tell whether two paths mean one file: either may be cut off in front."""
-    mine, theirs = one.split("/")[::-1], other.split("/")[::-1]
-    return all(a == b for a, b in zip(mine, theirs, strict=False))
+def _is_same_file(path: str, other_path: str) -> bool:
+    """Return whether two paths mean one file: either may be cut off in front."""
+    names, other_names = path.split("/")[::-1], other_path.split("/")[::-1]
+    return all(a == b for a, b in zip(names, other_names, strict=False))

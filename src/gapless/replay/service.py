@@ -14,35 +14,35 @@ import numpy as np
 import numpy.typing as npt
 
 from gapless.model.facts import Loader, Machine
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.model.machine import Constants
 from gapless.model.trace import Int64
 
 Shares = Mapping[str, tuple[float, float]]
-_BLOCK: Final = 10  # rows of a block, at least
-_LARGEST: Final = 300  # rows that are played
+_MIN_BLOCK: Final = 10  # rows of a block, at least
+_MAX_ROWS: Final = 300  # rows that are played
 _MS: Final = 1e6
 _MB: Final = 1 << 20
-_ANY: Final = Interval(0.0, 0.5, 1.0)
+_ANY_SHARE: Final = Estimate(0.0, 0.5, 1.0)
 SAMPLER: Final = "sampler"  # as a stage: the training thread chooses samples, in any case
 BLOCKED: Final = "blocked"  # as a stage: all time off processors, whatever stage it is of
 
 # ns where a run had no workers; the middle and the outer tenths of what was seen on other machines.
 # A tensor is handed over as a file descriptor, for which its worker's own process is asked.
-HAND_OVER: Final = Interval(0.15 * _MS, 0.9 * _MS, 2.5 * _MS)
-TENSOR: Final = Interval(0.03 * _MS, 0.2 * _MS, 0.6 * _MS)
-TRANSIT: Final = Interval(0.05 * _MS, 0.3 * _MS, 1.0 * _MS)
-TOUCH: Final = Interval(0.02 * _MS / _MB, 0.06 * _MS / _MB, 0.2 * _MS / _MB)  # a byte, when taken
-SHARED: Final = Interval(0.05 * _MS / _MB, 0.3 * _MS / _MB, 1.4 * _MS / _MB)  # a byte, when made
-FORK: Final = Interval(3 * _MS, 10 * _MS, 40 * _MS)
-BEGIN: Final = Interval(2 * _MS, 8 * _MS, 30 * _MS)
-CLOSE: Final = Interval(1 * _MS, 5 * _MS, 50 * _MS)
-RESET: Final = Interval(0.2 * _MS, 1 * _MS, 4 * _MS)
-PINNED: Final = Interval(0.08 * _MS / _MB, 0.2 * _MS / _MB, 0.6 * _MS / _MB)  # a byte
+HAND_OVER: Final = Estimate(0.15 * _MS, 0.9 * _MS, 2.5 * _MS)
+TENSOR: Final = Estimate(0.03 * _MS, 0.2 * _MS, 0.6 * _MS)
+TRANSIT: Final = Estimate(0.05 * _MS, 0.3 * _MS, 1.0 * _MS)
+TOUCH: Final = Estimate(0.02 * _MS / _MB, 0.06 * _MS / _MB, 0.2 * _MS / _MB)  # a byte, when taken
+SHARED: Final = Estimate(0.05 * _MS / _MB, 0.3 * _MS / _MB, 1.4 * _MS / _MB)  # a byte, when made
+FORK: Final = Estimate(3 * _MS, 10 * _MS, 40 * _MS)
+BEGIN: Final = Estimate(2 * _MS, 8 * _MS, 30 * _MS)
+CLOSE: Final = Estimate(1 * _MS, 5 * _MS, 50 * _MS)
+RESET: Final = Estimate(0.2 * _MS, 1 * _MS, 4 * _MS)
+PINNED: Final = Estimate(0.08 * _MS / _MB, 0.2 * _MS / _MB, 0.6 * _MS / _MB)  # a byte
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchRows:
     """The hand-overs of a loader outside of windows, in order, in ns; −1: not known."""
 
     host: Int64  # from the hand-over before to the question, without ``turn``
@@ -57,13 +57,13 @@ class Rows:
         """Count the hand-overs."""
         return len(self.wait)
 
-    def take(self, rows: Int64) -> "Rows":
+    def take(self, rows: Int64) -> "BatchRows":
         """Select hand-overs."""
         columns = vars(self).items()
-        return Rows(**{name: one[rows] if len(one) else one for name, one in columns})
+        return BatchRows(**{name: column[rows] if len(column) else column for name, column in columns})
 
     def step(self) -> float:
-        """Give the mean time of a batch."""
+        """Return the mean time of a batch."""
         return float((self.host + self.turn + self.wait).mean())
 
 
@@ -74,18 +74,18 @@ class Turns:
     batches: int | None = None  # of an iteration; None: no turn was seen
     begin: int | None = None  # iter(loader)
     close: int | None = None  # the end of workers
-    first: int | None = None  # from the end of iter(loader) to a worker's first fetch
+    first_fetch: int | None = None  # from the end of iter(loader) to a worker's first fetch
 
 
 @dataclass(frozen=True)
-class Inputs:
+class LoaderInputs:
     """What a replay of one loader is made of."""
 
     loader: Loader
     machine: Machine
-    rows: Rows
+    rows: BatchRows
     local_ranks: int = 1
-    others: float = 0.0  # processors of the host that were not ours
+    other_cpus: float = 0.0  # processors of the host that were not ours
     on_device: bool = False
     device_ns: float | None = None  # what a device works on for each batch; None: not known
     hand: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))  # of batches that were there
@@ -99,29 +99,29 @@ class Inputs:
     # Of each stage: its share of what a fetch takes on a processor, and off it.
     stages: Shares = field(default_factory=dict[str, tuple[float, float]])
     constants: Constants | None = None
-    each: float = 1.0  # threads that are ready while a worker is: ``asrun.fitted``
-    used: float | None = None  # processors that the training process itself used, mean
-    first: int = 0  # what the first batch of a process that was just started is longer on its way
-    delayed: float | None = None  # share of time in which its first thread waited for one
+    worker_threads: float = 1.0  # threads that are ready while a worker is: ``asrun.fitted``
+    used_cpus: float | None = None  # processors that the training process itself used, mean
+    first_batch_ns: int = 0  # what the first batch of a process that was just started is longer on its way
+    delay_share: float | None = None  # share of time in which its first thread waited for one
     shareable: float | None = None  # of the training thread's own time: in long operators
-    felt: float | None = None  # of those of ``each``, what ``delayed`` explains
+    felt_threads: float | None = None  # of those of ``each``, what ``delayed`` explains
 
     @property
     def cores(self) -> float:
-        """Give the processors that one rank has; without end where they were not counted."""
+        """Return the processors that one rank has; without end where they were not counted."""
         cpus = self.machine.cpus
-        return float("inf") if cpus is None else max(1.0, (cpus - self.others) / self.local_ranks)
+        return float("inf") if cpus is None else max(1.0, (cpus - self.other_cpus) / self.local_ranks)
 
     @property
     def threads(self) -> int:
-        """Give how many threads compute in the training process, where they compute its steps."""
+        """Return how many threads compute in the training process, where they compute its steps."""
         if self.on_device:
             return 1
         return max(1, self.machine.intra_op_threads or self.machine.cpus or 1)
 
     @property
     def bytes(self) -> int:
-        """Give the bytes of a batch; 0 where that is not known."""
+        """Return the bytes of a batch; 0 where that is not known."""
         return self.loader.batch_bytes or 0
 
 
@@ -132,18 +132,18 @@ class Draw:
     rows: Int64
     chances: Mapping[str, float] = field(default_factory=dict[str, float])
 
-    def of(self, name: str, interval: Interval) -> float:
-        """Give a value of an interval: the same of equal names."""
-        return at(interval, self.chances.get(name, 0.5))
+    def value_of(self, name: str, estimate: Estimate) -> float:
+        """Return a value of an interval: the same of equal names."""
+        return interpolate(estimate, self.chances.get(name, 0.5))
 
 
-def at(interval: Interval, chance: float) -> float:
-    """Give a value of an interval of 90 %, straight between its three points and no further."""
-    points = (interval.low, interval.mid, interval.high)
+def interpolate(estimate: Estimate, chance: float) -> float:
+    """Return a value of an interval of 90 %, straight between its three points and no further."""
+    points = (estimate.low, estimate.mid, estimate.high)
     return float(np.interp(chance, (0.05, 0.5, 0.95), points))
 
 
-NAMES: Final = (
+DRAW_NAMES: Final = (
     "hand-over",
     "transit",
     "touch",
@@ -164,66 +164,66 @@ NAMES: Final = (
 )
 
 
-def middle(inputs: Inputs) -> Draw:
-    """Give the rows as they were, the latest of many, and the middle of all that is not known."""
-    many = len(inputs.rows)
-    return Draw(np.arange(max(0, many - _LARGEST), many))
+def middle_draw(inputs: LoaderInputs) -> Draw:
+    """Return the rows as they were, the latest of many, and the middle of all that is not known."""
+    n_rows = len(inputs.rows)
+    return Draw(np.arange(max(0, n_rows - _MAX_ROWS), n_rows))
 
 
-def draws(inputs: Inputs, rounds: int, seed: int = 0) -> Iterator[Draw]:
+def make_draws(inputs: LoaderInputs, rounds: int, seed: int = 0) -> Iterator[Draw]:
     """Resample rows in blocks, and draw what is not known, so many times.
 
     Each unknown is drawn once from each of as many equal parts of its interval as there are rounds
     (McKay 1979): few rounds cover it evenly.
     """
     random = np.random.default_rng(seed)
-    many = len(inputs.rows)
-    block = min(max(_BLOCK, _round(inputs)), max(1, many // 3))
-    blocks = -(-min(many, _LARGEST) // block)
-    strata = {name: (random.permutation(rounds) + random.random(rounds)) / rounds for name in NAMES}
+    n_rows = len(inputs.rows)
+    block = min(max(_MIN_BLOCK, _batches_ahead(inputs)), max(1, n_rows // 3))
+    blocks = -(-min(n_rows, _MAX_ROWS) // block)
+    strata = {name: (random.permutation(rounds) + random.random(rounds)) / rounds for name in DRAW_NAMES}
     for number in range(rounds):
-        heads = random.integers(0, many - block + 1, blocks)
+        heads = random.integers(0, n_rows - block + 1, blocks)
         rows = (heads[:, None] + np.arange(block)).ravel()
-        yield Draw(rows, {name: float(strata[name][number]) for name in NAMES})
+        yield Draw(rows, {name: float(strata[name][number]) for name in DRAW_NAMES})
 
 
-def _round(inputs: Inputs) -> int:
-    """Give the batches that workers make ahead: waits come in rounds of so many."""
+def _batches_ahead(inputs: LoaderInputs) -> int:
+    """Return the batches that workers make ahead: waits come in rounds of so many."""
     loader = inputs.loader
     return loader.num_workers * (loader.prefetch_factor or 2)
 
 
-def filled(inputs: Inputs, draw: Draw) -> tuple[Int64, Int64, Int64]:
-    """Give on, queue and off of the drawn rows; of a fetch that is not known, another's."""
+def fill_fetch_times(inputs: LoaderInputs, draw: Draw) -> tuple[Int64, Int64, Int64]:
+    """Return on, queue and off of the drawn rows; of a fetch that is not known, another's."""
     rows = inputs.rows
-    known = np.flatnonzero(rows.on >= 0)
-    if not len(known):
-        return _split(inputs, draw)
+    known_rows = np.flatnonzero(rows.on >= 0)
+    if not len(known_rows):
+        return _split_waits(inputs, draw)
     random = np.random.default_rng(len(draw.rows))
-    picked = np.where(rows.on[draw.rows] >= 0, draw.rows, random.choice(known, len(draw.rows)))
-    on, queue, off = rows.on[picked], rows.queue[picked], rows.off[picked]
+    source_rows = np.where(rows.on[draw.rows] >= 0, draw.rows, random.choice(known_rows, len(draw.rows)))
+    on, queue, off = rows.on[source_rows], rows.queue[source_rows], rows.off[source_rows]
     if inputs.loader.num_workers:
         return on, queue, off
     # Without workers the wait of each row is known, and the fetch is nearly all of the rest.
-    whole = np.maximum(on + queue + off, 1)
-    made = np.maximum(rows.wait[draw.rows] - inputs.sampler, 0)
-    scale = np.where(picked == draw.rows, 1.0, made / whole)
-    return _whole(on * scale), _whole(queue * scale), _whole(off * scale)
+    fetch_ns = np.maximum(on + queue + off, 1)
+    wait_ns = np.maximum(rows.wait[draw.rows] - inputs.sampler, 0)
+    scale = np.where(source_rows == draw.rows, 1.0, wait_ns / fetch_ns)
+    return _round_ns(on * scale), _round_ns(queue * scale), _round_ns(off * scale)
 
 
-def _split(inputs: Inputs, draw: Draw) -> tuple[Int64, Int64, Int64]:
+def _split_waits(inputs: LoaderInputs, draw: Draw) -> tuple[Int64, Int64, Int64]:
     """Part fetches of which only the wait is known: any share of it may be on a processor."""
     wait = np.maximum(inputs.rows.wait[draw.rows] - inputs.sampler, 0)
-    on = _whole(wait * draw.of("split", _ANY))
+    on = _round_ns(wait * draw.value_of("split", _ANY_SHARE))
     return on, np.zeros_like(on), wait - on
 
 
-def _whole(values: npt.NDArray[Any]) -> Int64:
+def _round_ns(values: npt.NDArray[Any]) -> Int64:
     return np.rint(values).astype(np.int64)
 
 
-def by_stages(inputs: Inputs, factors: Mapping[str, float]) -> tuple[float, float]:
-    """Give the factors of time on and off a processor, if stages of a fetch take other times."""
+def stage_factors(inputs: LoaderInputs, factors: Mapping[str, float]) -> tuple[float, float]:
+    """Return the factors of time on and off a processor, if stages of a fetch take other times."""
     on, off = 1.0, 1.0
     for name, factor in factors.items():
         share = (0.0, 1.0) if name == BLOCKED else inputs.stages.get(name, (0.0, 0.0))
@@ -231,20 +231,20 @@ def by_stages(inputs: Inputs, factors: Mapping[str, float]) -> tuple[float, floa
     return max(0.0, on), max(0.0, off)
 
 
-def start_cost(inputs: Inputs, name: str, usual: Interval) -> Interval:
-    """Give what starting or ending a worker takes: by the machine's constants, else as elsewhere.
+def start_cost(inputs: LoaderInputs, name: str, usual: Estimate) -> Estimate:
+    """Return what starting or ending a worker takes: by the machine's constants, else as elsewhere.
 
     A training is larger than the process that measured them: up to four times so long.
     """
     value = None if inputs.constants is None else inputs.constants.value(f"process.{name}")
-    return usual if value is None else Interval(0.7 * value, 1.3 * value, 4 * value)
+    return usual if value is None else Estimate(0.7 * value, 1.3 * value, 4 * value)
 
 
-def pin_cost(inputs: Inputs, draw: Draw) -> int:
-    """Give what pinning a batch takes: as measured on this machine, else as elsewhere."""
+def pin_cost(inputs: LoaderInputs, draw: Draw) -> int:
+    """Return what pinning a batch takes: as measured on this machine, else as elsewhere."""
     series = inputs.constants.series("copy.pin") if inputs.constants else ()
-    each = PINNED
+    ns_per_byte = PINNED
     if series:
-        size, took = series[-1]
-        each = Interval(0.7 * took / size, took / size, 2 * took / size)
-    return round(inputs.bytes * draw.of("pin", each))
+        size, pin_ns = series[-1]
+        ns_per_byte = Estimate(0.7 * pin_ns / size, pin_ns / size, 2 * pin_ns / size)
+    return round(inputs.bytes * draw.value_of("pin", ns_per_byte))

@@ -2,25 +2,25 @@
 
 from dataclasses import dataclass
 
-from gapless.accounting.host import Host
-from gapless.accounting.partition import Joined
+from gapless.accounting.host import HostSide
+from gapless.accounting.partition import JoinedTrace
 from gapless.model.trace import Int64
 
 
 @dataclass(frozen=True)
-class Span:
+class GraphSpan:
     """The steps of a trace that are replayed, from the first boundary to the last."""
 
-    joined: Joined
-    host: Host
+    joined_trace: JoinedTrace
+    host: HostSide
     bounds: Int64  # S_0 … S_K, on the training thread
 
     @property
     def start(self) -> int:
-        """Give when the first step begins on the training thread."""
+        """Return when the first step begins on the training thread."""
         return int(self.bounds[0])
 
     @property
     def stop(self) -> int:
-        """Give when the last step ends there."""
+        """Return when the last step ends there."""
         return int(self.bounds[-1])

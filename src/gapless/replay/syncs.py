@@ -10,24 +10,24 @@ from gapless.model import category
 from gapless.model.trace import Events, Int64
 from gapless.replay.anchors import Anchors
 from gapless.replay.nodes import Op
-from gapless.replay.span import Span
+from gapless.replay.span import GraphSpan
 from gapless.replay.ties import call_starts, wait_records
 from gapless.replay.typical import Bool
-from gapless.replay.works import NEVER, Enqueued
+from gapless.replay.works import NEVER, EnqueuedWork
 
 _SYNC: Final = re.compile(r"^(cuda|hip|cu)(Device|Ctx|Stream|Event)Synchronize$")
-_WHOLE: Final = re.compile(r"(Device|Ctx)Synchronize$|^(cuda|hip)Free$|^cuMemFree")
+_DEVICE_WIDE: Final = re.compile(r"(Device|Ctx)Synchronize$|^(cuda|hip)Free$|^cuMemFree")
 _EVENT: Final = re.compile(r"EventSynchronize$")
 
 
-def syncs(span: Span, rows: Enqueued) -> Anchors:
-    """Give an anchor for each call that waited for devices, with its cost beside waiting.
+def sync_anchors(span: GraphSpan, rows: EnqueuedWork) -> Anchors:
+    """Return an anchor for each call that waited for devices, with its cost beside waiting.
 
     It waits for all streams by its name; for the stream or event that the device's record of it
     names; else for the stream whose work ended last of those that had ended when it returned. Freed
     memory waits for the device, other allocations where the device ran dry in them.
     """
-    threads = span.joined.threads
+    threads = span.joined_trace.threads
     trace, events = threads.trace, threads.trace.events
     frames = np.flatnonzero(
         np.isin(events.category, category.CALLS)
@@ -36,79 +36,79 @@ def syncs(span: Span, rows: Enqueued) -> Anchors:
         & (events.end > events.start)
     )
     names = events.name[frames]
-    is_sync = _matches(trace.names, _SYNC)[names]
-    whole = _matches(trace.names, _WHOLE)[names]
-    alloc = ~is_sync & (threads.tags.order[frames] == ALLOC)
-    frames = frames[is_sync | alloc]
-    whole, alloc = whole[is_sync | alloc], alloc[is_sync | alloc]
+    is_sync = _name_mask(trace.names, _SYNC)[names]
+    is_device_wide = _name_mask(trace.names, _DEVICE_WIDE)[names]
+    is_alloc = ~is_sync & (threads.tags.order[frames] == ALLOC)
+    frames = frames[is_sync | is_alloc]
+    is_device_wide, is_alloc = is_device_wide[is_sync | is_alloc], is_alloc[is_sync | is_alloc]
     begin, end = events.start[frames], events.end[frames]
     streams = range(len(rows.streams))
-    drained = np.stack([rows.drained(stream, begin) for stream in streams], axis=1)
-    over = np.where(drained <= end[:, None], drained, NEVER)
-    ran_dry = over.max(axis=1, initial=NEVER) > begin
-    kept = ~alloc | whole | ran_dry
-    frames, begin, end = frames[kept], begin[kept], end[kept]
-    op, arg, until = _bound(span, rows, frames, over[kept])
-    every = (whole | alloc)[kept]
-    op, arg = np.where(every, Op.SYNC, op), np.where(every, -1, arg)
-    until = np.where(every, over[kept].max(axis=1, initial=NEVER), until)
-    own = np.maximum(end - np.maximum(begin, until), 0)
+    drain_ends = np.stack([rows.drain_ends(stream, begin) for stream in streams], axis=1)
+    past_ends = np.where(drain_ends <= end[:, None], drain_ends, NEVER)
+    ran_dry = past_ends.max(axis=1, initial=NEVER) > begin
+    keep = ~is_alloc | is_device_wide | ran_dry
+    frames, begin, end = frames[keep], begin[keep], end[keep]
+    op, arg, wait_ends = _bind_calls(span, rows, frames, past_ends[keep])
+    waits_all = (is_device_wide | is_alloc)[keep]
+    op, arg = np.where(waits_all, Op.SYNC, op), np.where(waits_all, -1, arg)
+    wait_ends = np.where(waits_all, past_ends[keep].max(axis=1, initial=NEVER), wait_ends)
+    own_ns = np.maximum(end - np.maximum(begin, wait_ends), 0)
     track = events.track[frames].astype(np.int64)
-    return Anchors(track, op.astype(np.int64), arg, frames, begin, end, own)
+    return Anchors(track, op.astype(np.int64), arg, frames, begin, end, own_ns)
 
 
-def _bound(span: Span, rows: Enqueued, frames: Int64, over: Int64) -> tuple[Int64, Int64, Int64]:
-    """Give op, argument, and until when what was waited for was at work, of each call."""
-    trace, events = span.joined.threads.trace, span.joined.threads.trace.events
-    latest = over.argmax(axis=1)
-    until = over.max(axis=1, initial=NEVER)
-    op = np.where(until > NEVER, Op.SYNC, Op.EVENT)
-    arg = np.where(until > NEVER, latest, -1)
-    streams, acts = _recorded(span, rows, frames)
-    named = streams >= 0
-    op, arg = np.where(named, Op.SYNC, op), np.where(named, streams, arg)
-    own = over[np.arange(len(frames)), np.maximum(streams, 0)]
-    until = np.where(named, own, until)
-    on_event = _matches(trace.names, _EVENT)[events.name[frames]]
-    acts = np.where(on_event & (acts < 0), _ended_last(rows, events, frames), acts)
+def _bind_calls(span: GraphSpan, rows: EnqueuedWork, frames: Int64, past_ends: Int64) -> tuple[Int64, Int64, Int64]:
+    """Return op, argument, and until when what was waited for was at work, of each call."""
+    trace, events = span.joined_trace.threads.trace, span.joined_trace.threads.trace.events
+    latest = past_ends.argmax(axis=1)
+    wait_ends = past_ends.max(axis=1, initial=NEVER)
+    op = np.where(wait_ends > NEVER, Op.SYNC, Op.EVENT)
+    arg = np.where(wait_ends > NEVER, latest, -1)
+    streams, acts = _read_records(span, rows, frames)
+    is_named = streams >= 0
+    op, arg = np.where(is_named, Op.SYNC, op), np.where(is_named, streams, arg)
+    named_ends = past_ends[np.arange(len(frames)), np.maximum(streams, 0)]
+    wait_ends = np.where(is_named, named_ends, wait_ends)
+    on_event = _name_mask(trace.names, _EVENT)[events.name[frames]]
+    acts = np.where(on_event & (acts < 0), _last_ended(rows, events, frames), acts)
     op, arg = np.where(on_event, Op.EVENT, op), np.where(on_event, acts, arg)
-    stopped = rows.stopped[np.maximum(acts, 0)] if len(rows) else acts
-    until = np.where(on_event, np.where(acts >= 0, stopped, NEVER), until)
-    return op, arg, until
+    finish_ns = rows.finish_ns[np.maximum(acts, 0)] if len(rows) else acts
+    wait_ends = np.where(on_event, np.where(acts >= 0, finish_ns, NEVER), wait_ends)
+    return op, arg, wait_ends
 
 
-def _ended_last(rows: Enqueued, events: Events, frames: Int64) -> Int64:
-    """Give the activity that ended last before each call returned, launched before the call; −1."""
-    order = np.argsort(rows.stopped, kind="stable")
-    at = np.searchsorted(rows.stopped[order], events.end[frames], side="right") - 1
-    found = np.where(at >= 0, order[np.maximum(at, 0)], -1) if len(rows) else at
-    known = (found >= 0) & (rows.begin[np.maximum(found, 0)] < events.start[frames])
-    return np.where(known, found, -1)
+def _last_ended(rows: EnqueuedWork, events: Events, frames: Int64) -> Int64:
+    """Return the activity that ended last before each call returned, launched before the call; −1."""
+    order = np.argsort(rows.finish_ns, kind="stable")
+    position = np.searchsorted(rows.finish_ns[order], events.end[frames], side="right") - 1
+    activity = np.where(position >= 0, order[np.maximum(position, 0)], -1) if len(rows) else position
+    is_known = (activity >= 0) & (rows.begin[np.maximum(activity, 0)] < events.start[frames])
+    return np.where(is_known, activity, -1)
 
 
-def _recorded(span: Span, rows: Enqueued, frames: Int64) -> tuple[Int64, Int64]:
-    """Give the stream, or the activity, that a device's record says each call waited for; −1."""
-    trace = span.joined.threads.trace
+def _read_records(span: GraphSpan, rows: EnqueuedWork, frames: Int64) -> tuple[Int64, Int64]:
+    """Return the stream, or the activity, that a device's record says each call waited for; −1."""
+    trace = span.joined_trace.threads.trace
     events, gpu = trace.events, trace.gpu
     streams, acts = np.full(len(frames), -1), np.full(len(frames), -1)
-    place = {int(one): at for at, one in enumerate(events.correlation[frames]) if one > 0}
-    number = {pair: at for at, pair in enumerate(rows.streams)}
+    row_by_id = {int(correlation): row for row, correlation in enumerate(events.correlation[frames]) if correlation > 0}
+    number = {pair: index for index, pair in enumerate(rows.streams)}
     for record in wait_records(trace, "Stream Sync").tolist():
-        at = place.get(int(events.correlation[record]))
+        row = row_by_id.get(int(events.correlation[record]))
         detail = events.detail[record]
         pair = (int(gpu.device[detail]), int(gpu.stream[detail]))
-        if at is not None:
-            streams[at] = number.get(pair, -1)
+        if row is not None:
+            streams[row] = number.get(pair, -1)
     records = wait_records(trace, "Event Sync")
     starts = call_starts(trace) if len(records) else {}
     for record in records.tolist():
-        at, detail = place.get(int(events.correlation[record])), events.detail[record]
-        recorded = starts.get(int(gpu.wait_event[detail]))
+        row, detail = row_by_id.get(int(events.correlation[record])), events.detail[record]
+        record_start = starts.get(int(gpu.wait_event[detail]))
         pair = (int(gpu.device[detail]), int(gpu.wait_stream[detail]))
-        if at is not None and recorded is not None and pair in number:
-            acts[at] = rows.last_enqueued(number[pair], np.array([recorded]))[0]
+        if row is not None and record_start is not None and pair in number:
+            acts[row] = rows.last_enqueued(number[pair], np.array([record_start]))[0]
     return streams, acts
 
 
-def _matches(names: tuple[str, ...], pattern: re.Pattern[str]) -> Bool:
+def _name_mask(names: tuple[str, ...], pattern: re.Pattern[str]) -> Bool:
     return np.array([pattern.search(name) is not None for name in names], bool)

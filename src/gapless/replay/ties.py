@@ -7,58 +7,58 @@ import numpy as np
 
 from gapless.model import category
 from gapless.model.trace import Int64, Trace
-from gapless.replay.span import Span
-from gapless.replay.works import Enqueued
+from gapless.replay.span import GraphSpan
+from gapless.replay.works import EnqueuedWork
 
 Waits = dict[int, tuple[int, ...]]  # row → rows of other streams that must have ended
 
 
-def recorded_waits(span: Span, rows: Enqueued) -> Waits:
-    """Give what activities waited for, as the devices' own records tell it.
+def recorded_waits(span: GraphSpan, rows: EnqueuedWork) -> Waits:
+    """Return what activities waited for, as the devices' own records tell it.
 
     What was enqueued last on the recorded stream before the event was recorded, in the order of
     calls, must have ended before what is enqueued next on the waiting stream after the call.
     """
-    trace = span.joined.threads.trace
+    trace = span.joined_trace.threads.trace
     records = wait_records(trace, "Wait")
     if not len(records):
         return {}
     starts = call_starts(trace)
-    begins = [rows.begin[mine].tolist() for mine in rows.on]
-    number = {pair: at for at, pair in enumerate(rows.streams)}
-    found = defaultdict[int, set[int]](set)
-    for waited, recorded, here, there in _ties(trace, records, starts):
-        mine, other = number.get(here, -1), number.get(there, -1)
-        if mine < 0 or other < 0 or mine == other:
+    begins = [rows.begin[stream_rows].tolist() for stream_rows in rows.stream_rows]
+    number = {pair: index for index, pair in enumerate(rows.streams)}
+    waits = defaultdict[int, set[int]](set)
+    for wait_start, record_start, waiting_pair, recorded_pair in _find_ties(trace, records, starts):
+        waiting, recorded_stream = number.get(waiting_pair, -1), number.get(recorded_pair, -1)
+        if waiting < 0 or recorded_stream < 0 or waiting == recorded_stream:
             continue
-        after = bisect_left(begins[mine], waited)
-        before = bisect_left(begins[other], recorded) - 1
-        if after < len(begins[mine]) and before >= 0:
-            found[int(rows.on[mine][after])].add(int(rows.on[other][before]))
-    return {row: tuple(sorted(one for one in others if one < row)) for row, others in found.items()}
+        later = bisect_left(begins[waiting], wait_start)
+        earlier = bisect_left(begins[recorded_stream], record_start) - 1
+        if later < len(begins[waiting]) and earlier >= 0:
+            waits[int(rows.stream_rows[waiting][later])].add(int(rows.stream_rows[recorded_stream][earlier]))
+    return {row: tuple(sorted(awaited for awaited in awaited_rows if awaited < row)) for row, awaited_rows in waits.items()}
 
 
 def wait_records(trace: Trace, word: str) -> Int64:
-    """Give the devices' own records of synchronisations whose names have a word."""
-    named = np.array([word in name for name in trace.names], bool)
+    """Return the devices' own records of synchronisations whose names have a word."""
+    is_match = np.array([word in name for name in trace.names], bool)
     events = trace.events
-    return np.flatnonzero((events.category == category.SYNC) & named[events.name])
+    return np.flatnonzero((events.category == category.SYNC) & is_match[events.name])
 
 
 def call_starts(trace: Trace) -> dict[int, int]:
-    """Give when each call began, by correlation id."""
+    """Return when each call began, by correlation id."""
     events = trace.events
     calls = np.flatnonzero(np.isin(events.category, category.CALLS) & (events.correlation > 0))
     return dict(zip(events.correlation[calls].tolist(), events.start[calls].tolist(), strict=True))
 
 
-def _ties(
+def _find_ties(
     trace: Trace, records: Int64, starts: dict[int, int]
 ) -> list[tuple[int, int, tuple[int, int], tuple[int, int]]]:
-    """Give for each wait when it was called, when its event was recorded, and both streams."""
+    """Return for each wait when it was called, when its event was recorded, and both streams."""
     events, gpu = trace.events, trace.gpu
     detail = events.detail[records]
-    out = list[tuple[int, int, tuple[int, int], tuple[int, int]]]()
+    ties = list[tuple[int, int, tuple[int, int], tuple[int, int]]]()
     columns = (
         events.correlation[records],
         gpu.wait_event[detail],
@@ -66,8 +66,8 @@ def _ties(
         gpu.stream[detail],
         gpu.wait_stream[detail],
     )
-    for wait, event, device, stream, other in zip(*(c.tolist() for c in columns), strict=True):
-        waited, recorded = starts.get(wait), starts.get(event)
-        if waited is not None and recorded is not None:
-            out.append((waited, recorded, (device, stream), (device, other)))
-    return out
+    for wait, event, device, stream, wait_stream in zip(*(column.tolist() for column in columns), strict=True):
+        wait_start, record_start = starts.get(wait), starts.get(event)
+        if wait_start is not None and record_start is not None:
+            ties.append((wait_start, record_start, (device, stream), (device, wait_stream)))
+    return ties

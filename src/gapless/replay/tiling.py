@@ -9,101 +9,101 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.model.trace import Int64
-from gapless.replay.nodes import Graph, Op, Thread, Work
-from gapless.replay.simulate import filled
+from gapless.replay.nodes import Graph, Op, GraphThread, GraphWork
+from gapless.replay.simulate import fill_column
 
 _JOBS = (Op.LAUNCH, Op.COPY, Op.EVENT)
 _HAND_OFFS = (Op.EMIT, Op.WAIT)
 
 
-def tiled(graph: Graph, times: int) -> Graph:
-    """Give a graph whose steps but the first come so many times, one after another.
+def tile_graph(graph: Graph, n_turns: int) -> Graph:
+    """Return a graph whose steps but the first come so many times, one after another.
 
     As seen, times are those of the steps that are repeated: a tiled graph is played, not drawn.
     """
     count = len(graph.steps)
-    if times <= 1 or count < 2:  # noqa: PLR2004 - the first step alone cannot be repeated
+    if n_turns <= 1 or count < 2:  # noqa: PLR2004 - the first step alone cannot be repeated
         return graph
-    plan = _plan(graph, times)
+    tiling = _plan_tiling(graph, n_turns)
     length = int(graph.steps[-1] - graph.steps[0])
-    ends = [graph.steps[1:] + turn * length for turn in range(times)]
-    repeated = tuple(one for one in graph.counted if one > 0)
-    every = tuple(one + turn * (count - 1) for turn in range(times) for one in repeated)
+    ends = [graph.steps[1:] + turn * length for turn in range(n_turns)]
+    repeated = tuple(step for step in graph.counted_steps if step > 0)
+    tiled_steps = tuple(step + turn * (count - 1) for turn in range(n_turns) for step in repeated)
     return replace(
         graph,
-        threads=tuple(_thread(one, plan) for one in graph.threads),
-        work=_work(graph.work, plan),
+        threads=tuple(_tile_thread(thread, tiling) for thread in graph.threads),
+        work=_tile_work(graph.work, tiling),
         steps=np.concatenate((graph.steps[:1], *ends)),
-        counted=every,
-        aligned=False,
+        counted_steps=tiled_steps,
+        is_aligned=False,
     )
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Tiling:
     """Which activities and hand-offs of which turn become which."""
 
-    times: int
+    n_turns: int
     steps: int  # of the graph as it was
     jobs: Int64  # [turns, activities]: the new number of each; −1: it is not of that turn
     source: Int64  # of each new activity: the old one
     turn: Int64  # and the turn that it is of
-    stands: Int64  # of each activity before the repeated steps: its like at their end, −1
-    emitted: Int64  # [hand-offs]: the step that each is emitted in; −1: never
+    stand_ins: Int64  # of each activity before the repeated steps: its like at their end, −1
+    emit_step: Int64  # [hand-offs]: the step that each is emitted in; −1: never
 
 
-def _plan(graph: Graph, times: int) -> _Plan:
+def _plan_tiling(graph: Graph, n_turns: int) -> _Tiling:
     count, steps = len(graph.work.stream), len(graph.steps)
     step = np.full(count, -1)
-    hand_offs = 0
+    n_hand_offs = 0
     for thread in graph.threads:
         launches = np.isin(thread.ops, (Op.LAUNCH, Op.COPY))
         step[thread.args[launches]] = thread.step[launches]
-        passed = thread.args[np.isin(thread.ops, _HAND_OFFS)]
-        hand_offs = max(hand_offs, int(passed.max(initial=-1)) + 1)
-    emitted = np.full(hand_offs, -1)
+        hand_off_ids = thread.args[np.isin(thread.ops, _HAND_OFFS)]
+        n_hand_offs = max(n_hand_offs, int(hand_off_ids.max(initial=-1)) + 1)
+    emit_step = np.full(n_hand_offs, -1)
     for thread in graph.threads:
         emits = thread.ops == Op.EMIT
-        emitted[thread.args[emits]] = thread.step[emits]
+        emit_step[thread.args[emits]] = thread.step[emits]
     groups = [np.flatnonzero(step < 1)]
-    groups += [np.flatnonzero((step >= 1) & (step < steps))] * times
+    groups += [np.flatnonzero((step >= 1) & (step < steps))] * n_turns
     groups += [np.flatnonzero(step >= steps)]
-    turns = [0, *range(times), times - 1]
-    jobs = np.full((times, count), -1)
+    turns = [0, *range(n_turns), n_turns - 1]
+    jobs = np.full((n_turns, count), -1)
     begin = 0
     for turn, rows in zip(turns, groups, strict=True):
         jobs[turn, rows] = np.arange(begin, begin + len(rows))
         begin += len(rows)
-    return _Plan(
-        times,
+    return _Tiling(
+        n_turns,
         steps,
         jobs,
         np.concatenate(groups),
         np.repeat(turns, [len(rows) for rows in groups]),
-        _stands(graph.work, step, steps),
-        emitted,
+        _find_stand_ins(graph.work, step, steps),
+        emit_step,
     )
 
 
-def _stands(work: Work, step: Int64, steps: int) -> Int64:
+def _find_stand_ins(work: GraphWork, step: Int64, steps: int) -> Int64:
     """Find what stands for what was before, in later turns: on its stream as far from the end."""
-    found = np.full(len(step), -1)
+    stand_ins = np.full(len(step), -1)
     for stream in np.unique(work.stream).tolist():
-        mine = work.stream == stream
-        early = np.flatnonzero(mine & (step < 1))[::-1]
-        late = np.flatnonzero(mine & (step >= 1) & (step < steps))[::-1]
-        both = min(len(early), len(late))
-        found[early[:both]] = late[:both]
-    return found
+        on_stream = work.stream == stream
+        early_rows = np.flatnonzero(on_stream & (step < 1))[::-1]
+        late_rows = np.flatnonzero(on_stream & (step >= 1) & (step < steps))[::-1]
+        count = min(len(early_rows), len(late_rows))
+        stand_ins[early_rows[:count]] = late_rows[:count]
+    return stand_ins
 
 
-def _work(work: Work, plan: _Plan) -> Work:
-    source, count = plan.source, len(work.stream)
-    olds: list[int] = source.tolist()
-    turns: list[int] = plan.turn.tolist()
+def _tile_work(work: GraphWork, tiling: _Tiling) -> GraphWork:
+    source, count = tiling.source, len(work.stream)
+    old_jobs: list[int] = source.tolist()
+    turns: list[int] = tiling.turn.tolist()
     after = tuple(
-        _after(work.after[old], turn, plan) if work.after[old] else ()
-        for old, turn in zip(olds, turns, strict=True)
+        _tile_waits(work.after[old], turn, tiling) if work.after[old] else ()
+        for old, turn in zip(old_jobs, turns, strict=True)
     )
     return replace(
         work,
@@ -114,65 +114,65 @@ def _work(work: Work, plan: _Plan) -> Work:
         after=after,
         leaf=work.leaf[source],
         event=work.event[source],
-        late=filled(work.late, count)[source],
-        slot=filled(work.slot, count, 1)[source].astype(np.int8),
+        late=fill_column(work.late, count)[source],
+        slot=fill_column(work.slot, count, 1)[source].astype(np.int8),
     )
 
 
-def _after(others: tuple[int, ...], turn: int, plan: _Plan) -> tuple[int, ...]:
-    found: list[int] = _jobs(plan, turn, np.array(others)).tolist()
-    return tuple(one for one in found if one >= 0)
+def _tile_waits(waits: tuple[int, ...], turn: int, tiling: _Tiling) -> tuple[int, ...]:
+    jobs: list[int] = _map_jobs(tiling, turn, np.array(waits)).tolist()
+    return tuple(job for job in jobs if job >= 0)
 
 
-def _jobs(plan: _Plan, turn: int, old: Int64) -> Int64:
-    """Give the numbers of activities as a turn sees them: what was before is of the turn before."""
-    new, stands = plan.jobs[turn, old], plan.stands[old]
-    before = (new < 0) & (stands >= 0)
+def _map_jobs(tiling: _Tiling, turn: int, old_jobs: Int64) -> Int64:
+    """Return the numbers of activities as a turn sees them: what was before is of the turn before."""
+    new_jobs, stand_ins = tiling.jobs[turn, old_jobs], tiling.stand_ins[old_jobs]
+    before = (new_jobs < 0) & (stand_ins >= 0)
     if turn and before.any():
-        new[before] = plan.jobs[turn - 1, stands[before]]
-    return new
+        new_jobs[before] = tiling.jobs[turn - 1, stand_ins[before]]
+    return new_jobs
 
 
-def _thread(thread: Thread, plan: _Plan) -> Thread:
-    step = _steps(thread, plan)
+def _tile_thread(thread: GraphThread, tiling: _Tiling) -> GraphThread:
+    step = _anchor_steps(thread, tiling)
     before = np.flatnonzero(step < 1)
-    repeated = np.flatnonzero((step >= 1) & (step < plan.steps))
-    tail = np.flatnonzero(step >= plan.steps)
-    parts = [(before, 0), *((repeated, turn) for turn in range(plan.times)), (tail, plan.times - 1)]
-    parts = [(_emitted(thread, rows, turn, plan), turn) for rows, turn in parts]
-    rows = np.concatenate([one for one, _ in parts])
-    args = np.concatenate([_args(thread, one, turn, plan) for one, turn in parts])
-    columns = ("ops", "amounts", "counts", "own", "event", "step", "begin", "end", "stall", "under")
-    taken = {
+    repeated = np.flatnonzero((step >= 1) & (step < tiling.steps))
+    tail = np.flatnonzero(step >= tiling.steps)
+    parts = [(before, 0), *((repeated, turn) for turn in range(tiling.n_turns)), (tail, tiling.n_turns - 1)]
+    parts = [(_drop_early_waits(thread, rows, turn, tiling), turn) for rows, turn in parts]
+    rows = np.concatenate([part_rows for part_rows, _ in parts])
+    args = np.concatenate([_tile_args(thread, part_rows, turn, tiling) for part_rows, turn in parts])
+    columns = ("ops", "amounts", "counts", "own_ns", "event", "step", "begin", "end", "stall", "under")
+    tiled_columns = {
         name: column[rows]
         for name in columns
         if len(column := getattr(thread, name)) == len(thread.ops)
     }
-    return replace(thread, args=args.astype(np.int32), **taken)
+    return replace(thread, args=args.astype(np.int32), **tiled_columns)
 
 
-def _steps(thread: Thread, plan: _Plan) -> Int64:
-    """Give the step of each anchor; a wait that begins early is of the step that it waits for."""
+def _anchor_steps(thread: GraphThread, tiling: _Tiling) -> Int64:
+    """Return the step of each anchor; a wait that begins early is of the step that it waits for."""
     step = thread.step.astype(np.int64)
     waits = np.flatnonzero(thread.ops == Op.WAIT)
-    step[waits] = np.maximum(step[waits], plan.emitted[thread.args[waits]])
+    step[waits] = np.maximum(step[waits], tiling.emit_step[thread.args[waits]])
     return np.maximum.accumulate(step)
 
 
-def _emitted(thread: Thread, rows: Int64, turn: int, plan: _Plan) -> Int64:
+def _drop_early_waits(thread: GraphThread, rows: Int64, turn: int, tiling: _Tiling) -> Int64:
     """Leave out, in later turns, waits for what was handed over before the first."""
     if not turn:
         return rows
     waits = thread.ops[rows] == Op.WAIT
-    given = plan.emitted[np.where(waits, thread.args[rows], 0)] if len(plan.emitted) else 0 * rows
-    return rows[~(waits & (given < 1))]
+    emit_step = tiling.emit_step[np.where(waits, thread.args[rows], 0)] if len(tiling.emit_step) else 0 * rows
+    return rows[~(waits & (emit_step < 1))]
 
 
-def _args(thread: Thread, rows: Int64, turn: int, plan: _Plan) -> Int64:
+def _tile_args(thread: GraphThread, rows: Int64, turn: int, tiling: _Tiling) -> Int64:
     ops, args = thread.ops[rows], thread.args[rows].astype(np.int64)
     jobs = np.flatnonzero(np.isin(ops, _JOBS) & (args >= 0))
-    args[jobs] = _jobs(plan, turn, args[jobs])
-    passed = np.isin(ops, _HAND_OFFS)
-    args[passed] += turn * len(plan.emitted)
-    args[ops == Op.STEP] += turn * (plan.steps - 1)
+    args[jobs] = _map_jobs(tiling, turn, args[jobs])
+    is_hand_off = np.isin(ops, _HAND_OFFS)
+    args[is_hand_off] += turn * len(tiling.emit_step)
+    args[ops == Op.STEP] += turn * (tiling.steps - 1)
     return args

@@ -8,36 +8,36 @@ import numpy.typing as npt
 from gapless.model.trace import Int64
 
 Bool = npt.NDArray[np.bool_]
-LEAST: Final = 3  # values that make a class
+MIN_CLASS_SIZE: Final = 3  # values that make a class
 
 
-def medians(key: Int64, value: Int64) -> tuple[Int64, Int64, Int64]:
-    """Give the distinct keys, the lower median of the values of each, and how many those are."""
-    order = np.lexsort((value, key))
+def medians(key: Int64, values: Int64) -> tuple[Int64, Int64, Int64]:
+    """Return the distinct keys, the lower median of the values of each, and how many those are."""
+    order = np.lexsort((values, key))
     keys, head, count = np.unique(key[order], return_index=True, return_counts=True)
-    return keys, value[order][head + (count - 1) // 2], count
+    return keys, values[order][head + (count - 1) // 2], count
 
 
-def imputed(value: Int64, seen: Bool, *keys: Int64) -> Int64:
-    """Give each row the median of what was seen in its class, of its finest class that says enough.
+def impute(values: Int64, is_observed: Bool, *keys: Int64) -> Int64:
+    """Return each row the median of what was seen in its class, of its finest class that says enough.
 
     ``keys``: classes, from the finest to the coarsest; after the last one all rows are one class.
     Where nothing at all was seen it is 0.
     """
-    found = np.zeros(len(value), np.int64)
-    todo = np.ones(len(value), bool)
-    rows = np.flatnonzero(seen)
+    typical = np.zeros(len(values), np.int64)
+    is_open = np.ones(len(values), bool)
+    rows = np.flatnonzero(is_observed)
     if not len(rows):
-        return found
-    for key, least in [*((key, LEAST) for key in keys), (np.zeros(len(value), np.int64), 1)]:
-        classes, middle, count = medians(key[rows], value[rows])
-        at = np.minimum(np.searchsorted(classes, key), len(classes) - 1)
-        known = todo & (classes[at] == key) & (count[at] >= least)
-        found[known] = middle[at][known]
-        todo &= ~known
-    return found
+        return typical
+    for key, min_count in [*((key, MIN_CLASS_SIZE) for key in keys), (np.zeros(len(values), np.int64), 1)]:
+        classes, middles, count = medians(key[rows], values[rows])
+        position = np.minimum(np.searchsorted(classes, key), len(classes) - 1)
+        is_known = is_open & (classes[position] == key) & (count[position] >= min_count)
+        typical[is_known] = middles[position][is_known]
+        is_open &= ~is_known
+    return typical
 
 
-def paired(first: Int64, second: Int64) -> Int64:
+def pair_keys(major: Int64, minor: Int64) -> Int64:
     """Make one key of two (columns of integers from −1 on)."""
-    return (first + 1) * (int(second.max(initial=0)) + 2) + second + 1
+    return (major + 1) * (int(minor.max(initial=0)) + 2) + minor + 1

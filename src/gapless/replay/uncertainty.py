@@ -13,14 +13,14 @@ from typing import Final
 
 import numpy as np
 
-from gapless.model.interval import SIGMA, Interval
+from gapless.model.interval import SIGMA, Estimate
 from gapless.replay.nodes import Float
 
-ROUNDS: Final = 400
-WIDE: Final = 2.0  # times, where the replay misses the un-profiled step
+BOOTSTRAP_ROUNDS: Final = 400
+WIDEN_FACTOR: Final = 2.0  # times, where the replay misses the un-profiled step
 _BLOCK: Final = 2  # steps
-_FARTHEST: Final = 1.5  # times from the middle to an end: no drawn value lies beyond
-MODEL: Final[Mapping[str, float]] = {  # of a step, half of 90 %
+_MAX_DEVIATION: Final = 1.5  # times from the middle to an end: no drawn value lies beyond
+MODEL_SPREAD: Final[Mapping[str, float]] = {  # of a step, half of 90 %
     "sync": 0.03,
     "host": 0.05,
     "copy": 0.03,
@@ -28,9 +28,9 @@ MODEL: Final[Mapping[str, float]] = {  # of a step, half of 90 %
     "tail": 0.02,
     "feed": 0.06,
 }
-_PART: Final = 0.5  # of a small gain, that this spread is at most
-_FLOOR: Final = 0.002  # of a step
-_LEFT: Final = 0.02  # of a step: no change is foretold to leave less
+_MAX_SPREAD_SHARE: Final = 0.5  # of a small gain, that this spread is at most
+_MIN_SPREAD: Final = 0.002  # of a step
+_MIN_LEFT_SHARE: Final = 0.02  # of a step: no change is foretold to leave less
 
 
 class EmptyStepError(Exception):
@@ -38,7 +38,7 @@ class EmptyStepError(Exception):
 
 
 @dataclass(frozen=True)
-class Ends:
+class BoundLengths:
     """Lengths of the counted steps with one thing at the low and the high end of its interval."""
 
     low: Float
@@ -46,113 +46,113 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Played:
+class StepComparison:
     """Lengths of the counted steps of all windows, unchanged and changed, in ns."""
 
-    unchanged: Float
-    changed: Float
-    both: tuple[tuple[Ends, Ends], ...] = ()  # what both depend on (α): unchanged, changed
-    only: tuple[Ends, ...] = ()  # what the change alone does
+    unchanged_ns: Float
+    changed_ns: Float
+    common_bounds: tuple[tuple[BoundLengths, BoundLengths], ...] = ()  # what both depend on (α): unchanged, changed
+    change_bounds: tuple[BoundLengths, ...] = ()  # what the change alone does
 
     @property
     def speedup(self) -> float:
-        """Give the ratio at the middle of everything. Raises ``EmptyStepError``."""
-        if not self.unchanged.any():
+        """Return the ratio at the middle of everything. Raises ``EmptyStepError``."""
+        if not self.unchanged_ns.any():
             raise EmptyStepError
-        before = self.unchanged.sum()
-        return float(before / max(self.changed.sum(), _LEFT * before))
+        before = self.unchanged_ns.sum()
+        return float(before / max(self.changed_ns.sum(), _MIN_LEFT_SHARE * before))
 
 
-def interval(played: Played, family: str, off: float = 0.0, seed: int = 0) -> Interval:
-    """Give the speed-up and its 90 %; ``off``: as ``wider`` has it. Raises ``EmptyStepError``."""
-    mid = played.speedup
-    ratios = _ratios(played, seed)
+def estimate_speedup(comparison: StepComparison, family: str, off: float = 0.0, seed: int = 0) -> Estimate:
+    """Return the speed-up and its 90 %; ``off``: as ``wider`` has it. Raises ``EmptyStepError``."""
+    mid = comparison.speedup
+    ratios = _draw_ratios(comparison, seed)
     low, high = np.quantile(ratios, (0.05, 0.95)).tolist()
-    spread = _model(mid, family)
+    spread = _model_half(mid, family)
     below, above = max(0.0, log(mid / low)), max(0.0, log(high / mid))
     # A step that is longer by the spread: its speed-up is as many times less, not exp of it.
-    least = hypot(below, log1p(spread))
-    return wider(Interval(mid * exp(-least), mid, mid * exp(hypot(above, spread))), off)
+    lower_half = hypot(below, log1p(spread))
+    return widen_by_mismatch(Estimate(mid * exp(-lower_half), mid, mid * exp(hypot(above, spread))), off)
 
 
-def joined(every: Sequence[Interval]) -> Interval:
-    """Give the interval that holds those of all explanations; its middle is theirs (geometric)."""
-    mid = exp(sum(log(one.mid) for one in every) / len(every))
-    return Interval(min(one.low for one in every), mid, max(one.high for one in every))
+def join_estimates(estimates: Sequence[Estimate]) -> Estimate:
+    """Return the interval that holds those of all explanations; its middle is theirs (geometric)."""
+    mid = exp(sum(log(estimate.mid) for estimate in estimates) / len(estimates))
+    return Estimate(min(estimate.low for estimate in estimates), mid, max(estimate.high for estimate in estimates))
 
 
-def wider(found: Interval, off: float) -> Interval:
-    """Give an interval for a window that misses the un-profiled step by a share ``off`` of it.
+def widen_by_mismatch(estimate: Estimate, off: float) -> Estimate:
+    """Return an interval for a window that misses the un-profiled step by a share ``off`` of it.
 
     It is twice as wide, but no half grows by more than twice what the window is off: a change of
     which little is known is not known less by that.
     """
-    below, above = log(found.mid / found.low), log(found.high / found.mid)
-    below, above = (min(WIDE * half, half + 2 * abs(off)) for half in (below, above))
-    return Interval(found.mid * exp(-below), found.mid, found.mid * exp(above))
+    below, above = log(estimate.mid / estimate.low), log(estimate.high / estimate.mid)
+    below, above = (min(WIDEN_FACTOR * half, half + 2 * abs(off)) for half in (below, above))
+    return Estimate(estimate.mid * exp(-below), estimate.mid, estimate.mid * exp(above))
 
 
-def _model(speedup: float, family: str) -> float:
-    """Give the least half of an interval, in logarithms: shares of a step are those of time."""
+def _model_half(speedup: float, family: str) -> float:
+    """Return the least half of an interval, in logarithms: shares of a step are those of time."""
     gain = abs(1 - 1 / speedup)
-    share = max(_FLOOR, min(MODEL[family], _PART * gain))
+    share = max(_MIN_SPREAD, min(MODEL_SPREAD[family], _MAX_SPREAD_SHARE * gain))
     return share * speedup
 
 
-def _ratios(played: Played, seed: int) -> Float:
+def _draw_ratios(comparison: StepComparison, seed: int) -> Float:
     draw = np.random.default_rng(seed)
-    count = len(played.changed)
-    rows = _blocks(draw, count)
-    unchanged = np.broadcast_to(played.unchanged, (ROUNDS, count))
-    changed = np.broadcast_to(played.changed, (ROUNDS, count))
-    for mine, theirs in played.both:
-        at = _drawn(draw)
-        unchanged = unchanged + _off(played.unchanged, mine, at)
-        changed = changed + _off(played.changed, theirs, at)
-    for ends in played.only:
-        changed = changed + _off(played.changed, ends, _drawn(draw))
-    before = np.take_along_axis(np.maximum(unchanged, 1.0), rows, axis=1).sum(axis=1)
-    after = np.take_along_axis(np.maximum(changed, 1.0), rows, axis=1).sum(axis=1)
-    return before / np.maximum(after, _LEFT * before)
+    count = len(comparison.changed_ns)
+    rows = _draw_blocks(draw, count)
+    unchanged_ns = np.broadcast_to(comparison.unchanged_ns, (BOOTSTRAP_ROUNDS, count))
+    changed_ns = np.broadcast_to(comparison.changed_ns, (BOOTSTRAP_ROUNDS, count))
+    for own_bounds, changed_bounds in comparison.common_bounds:
+        shares = _draw_shares(draw)
+        unchanged_ns = unchanged_ns + _deviate(comparison.unchanged_ns, own_bounds, shares)
+        changed_ns = changed_ns + _deviate(comparison.changed_ns, changed_bounds, shares)
+    for bounds in comparison.change_bounds:
+        changed_ns = changed_ns + _deviate(comparison.changed_ns, bounds, _draw_shares(draw))
+    before_ns = np.take_along_axis(np.maximum(unchanged_ns, 1.0), rows, axis=1).sum(axis=1)
+    after_ns = np.take_along_axis(np.maximum(changed_ns, 1.0), rows, axis=1).sum(axis=1)
+    return before_ns / np.maximum(after_ns, _MIN_LEFT_SHARE * before_ns)
 
 
-def _blocks(
+def _draw_blocks(
     draw: np.random.Generator, count: int
 ) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
     """Draw steps, in blocks of neighbours, as many as there are."""
     block = min(_BLOCK, count)
-    many = -(-count // block)
-    begins = draw.integers(0, count - block + 1, (ROUNDS, many))
-    rows = (begins[:, :, None] + np.arange(block)).reshape(ROUNDS, -1)
+    n_blocks = -(-count // block)
+    begins = draw.integers(0, count - block + 1, (BOOTSTRAP_ROUNDS, n_blocks))
+    rows = (begins[:, :, None] + np.arange(block)).reshape(BOOTSTRAP_ROUNDS, -1)
     return rows[:, :count]
 
 
-def _drawn(draw: np.random.Generator) -> Float:
+def _draw_shares(draw: np.random.Generator) -> Float:
     """Draw where in its interval a value lies: −1 is the low end, 1 the high one."""
-    at = draw.standard_normal(ROUNDS) / SIGMA
-    return np.clip(at, -_FARTHEST, _FARTHEST)
+    shares = draw.standard_normal(BOOTSTRAP_ROUNDS) / SIGMA
+    return np.clip(shares, -_MAX_DEVIATION, _MAX_DEVIATION)
 
 
-def _off(mid: Float, ends: Ends, at: Float) -> Float:
-    """Give what the lengths of steps change by, a round a row."""
-    share = at[:, None]
-    return np.where(share > 0, share * (ends.high - mid), -share * (ends.low - mid))
+def _deviate(mid: Float, bounds: BoundLengths, shares: Float) -> Float:
+    """Return what the lengths of steps change by, a round a row."""
+    share = shares[:, None]
+    return np.where(share > 0, share * (bounds.high - mid), -share * (bounds.low - mid))
 
 
-def pooled(parts: Sequence[Played]) -> Played:
-    """Give the steps of several windows as one, that were played in the same ways."""
+def pool_windows(comparisons: Sequence[StepComparison]) -> StepComparison:
+    """Return the steps of several windows as one, that were played in the same ways."""
 
-    def in_a_row(every: Sequence[Ends]) -> Ends:
-        return Ends(
-            np.concatenate([one.low for one in every]), np.concatenate([one.high for one in every])
+    def concatenate(bounds: Sequence[BoundLengths]) -> BoundLengths:
+        return BoundLengths(
+            np.concatenate([bound.low for bound in bounds]), np.concatenate([bound.high for bound in bounds])
         )
 
-    return Played(
-        np.concatenate([one.unchanged for one in parts]),
-        np.concatenate([one.changed for one in parts]),
+    return StepComparison(
+        np.concatenate([comparison.unchanged_ns for comparison in comparisons]),
+        np.concatenate([comparison.changed_ns for comparison in comparisons]),
         tuple(
-            (in_a_row([each[0] for each in same]), in_a_row([each[1] for each in same]))
-            for same in zip(*(one.both for one in parts), strict=True)
+            (concatenate([pair[0] for pair in pairs]), concatenate([pair[1] for pair in pairs]))
+            for pairs in zip(*(comparison.common_bounds for comparison in comparisons), strict=True)
         ),
-        tuple(in_a_row(same) for same in zip(*(one.only for one in parts), strict=True)),
+        tuple(concatenate(bounds) for bounds in zip(*(comparison.change_bounds for comparison in comparisons), strict=True)),
     )

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from gapless.model.account import Account
 from gapless.model.leaf import GROUPS, PRINTED
 from gapless.model.rounding import apportion
-from gapless.report.names import short
+from gapless.report.names import short_name
 from gapless.report.numbers import Unit, shares, unit_for
 
 ALWAYS = ("unknown", "observer")  # last, and shown even if there is nothing of them
 
 
 @dataclass(frozen=True)
-class Part:
+class LeafPart:
     """A leaf within a group."""
 
     name: str
@@ -21,7 +21,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Line:
+class GroupLine:
     """A group: what is printed of it."""
 
     group: str
@@ -29,20 +29,20 @@ class Line:
     digits: int
     percent: str
     share: float
-    parts: tuple[Part, ...]  # largest first
+    parts: tuple[LeafPart, ...]  # largest first
 
 
 @dataclass(frozen=True)
-class Sheet:
+class AccountSheet:
     """An account in print: the digits of the lines sum to ``digits``, the percents to 100.0."""
 
     unit: Unit
     digits: int
-    lines: tuple[Line, ...]
+    lines: tuple[GroupLine, ...]
     rows: int  # what was divided by: the counted rows, or 1 where there are no steps
 
 
-def sheet(account: Account) -> Sheet:
+def account_sheet(account: Account) -> AccountSheet:
     """Lay out an account, the largest group first: a mean step, or the whole capture.
 
     What is divided by are its rows; an account without rows is already the sum of its steps.
@@ -50,37 +50,37 @@ def sheet(account: Account) -> Sheet:
     rows = max(1, len(account.rows) or account.steps) if account.steps is not None else 1
     unit = unit_for(account.wall_ns / rows)
     total = unit.digits(account.wall_ns / rows)
-    names = _order(account.groups)
+    names = _order_groups(account.groups)
     sizes = [account.groups.get(name, 0) for name in names]
     digits, texts = apportion(sizes, total), shares(sizes)
-    shown = [
-        at for at, name in enumerate(names) if name in ALWAYS or digits[at] or texts[at] != "0.0"
+    shown_indices = [
+        index for index, name in enumerate(names) if name in ALWAYS or digits[index] or texts[index] != "0.0"
     ]
     lines = tuple(
-        Line(
-            group=names[at],
-            name=PRINTED[names[at]],
-            digits=digits[at],
-            percent=texts[at],
-            share=sizes[at] / account.wall_ns if account.wall_ns else 0.0,
-            parts=_parts(account.parts.get(names[at], {}), digits[at]),
+        GroupLine(
+            group=names[index],
+            name=PRINTED[names[index]],
+            digits=digits[index],
+            percent=texts[index],
+            share=sizes[index] / account.wall_ns if account.wall_ns else 0.0,
+            parts=_leaf_parts(account.parts.get(names[index], {}), digits[index]),
         )
-        for at in shown
+        for index in shown_indices
     )
-    return Sheet(unit, total, lines, rows)
+    return AccountSheet(unit, total, lines, rows)
 
 
-def _order(groups: Mapping[str, int]) -> list[str]:
-    every = (*GROUPS, *(name for name in groups if name not in GROUPS))
-    usual = [name for name in every if name not in ALWAYS and groups.get(name)]
+def _order_groups(groups: Mapping[str, int]) -> list[str]:
+    names = (*GROUPS, *(name for name in groups if name not in GROUPS))
+    usual = [name for name in names if name not in ALWAYS and groups.get(name)]
     return [*sorted(usual, key=lambda name: -groups[name]), *ALWAYS]
 
 
-def _parts(leaves: Mapping[str, int], digits: int) -> tuple[Part, ...]:
-    """Give the parts of a group by printed name, as digits that sum to the group's."""
-    named: dict[str, int] = {}
+def _leaf_parts(leaves: Mapping[str, int], digits: int) -> tuple[LeafPart, ...]:
+    """Return the parts of a group by printed name, as digits that sum to the group's."""
+    sizes_by_name: dict[str, int] = {}
     for leaf, ns in leaves.items():
-        named[short(leaf)] = named.get(short(leaf), 0) + ns
-    order = sorted(named, key=lambda name: -named[name])
-    sizes = apportion([named[name] for name in order], digits)
-    return tuple(Part(name, size) for name, size in zip(order, sizes, strict=True))
+        sizes_by_name[short_name(leaf)] = sizes_by_name.get(short_name(leaf), 0) + ns
+    names = sorted(sizes_by_name, key=lambda name: -sizes_by_name[name])
+    sizes = apportion([sizes_by_name[name] for name in names], digits)
+    return tuple(LeafPart(name, digits_of_part) for name, digits_of_part in zip(names, sizes, strict=True))

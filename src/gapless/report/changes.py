@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from gapless.model.comparison import Change, Comparison, Matched, Side
+from gapless.model.comparison import ChargeDelta, Comparison, OperationDelta, ComparedStudy
 from gapless.model.leaf import PRINTED
-from gapless.report.columns import lay_out
+from gapless.report.columns import lay_out_grid
 from gapless.report.grids import Grid
 from gapless.report.numbers import count, duration, unit_for
 from gapless.report.pen import Pen
@@ -18,23 +18,23 @@ _CHANGE_TITLES = ("A ms", "B ms", "B − A")
 _MATCH_TITLES = ("A ms", "B ms", "B − A", "A calls", "B calls", "")
 
 
-def screen(comparison: Comparison, pen: Pen, top: int) -> Iterator[Text]:
-    """Give step times, causes, operators, kernels; the largest changes first."""
+def comparison_screen(comparison: Comparison, pen: Pen, top: int) -> Iterator[Text]:
+    """Return step times, causes, operators, kernels; the largest changes first."""
     a, b = comparison.a, comparison.b
-    what = "a step" if comparison.per_step else "a capture"
-    head = f"gapless · {what} of {duration(a.step_ns)} became {duration(b.step_ns)}{_ratio(a, b)}"
+    unit = "a step" if comparison.per_step else "a capture"
+    head = f"gapless · {unit} of {duration(a.step_ns)} became {duration(b.step_ns)}{_ratio(a, b)}"
     yield from fold(head, pen.width, "bold")
     for letter, side in (("A", a), ("B", b)):
-        yield from fold(f"  {letter}: {_side(side, per_step=comparison.per_step)}", pen.width)
+        yield from fold(f"  {letter}: {_side_text(side, per_step=comparison.per_step)}", pen.width)
     for note in comparison.notes:
         yield from fold(f"  {note}", pen.width)
-    yield from _changes("where the difference lies", comparison.groups, pen, PRINTED)
-    yield from _changes("by leaf", comparison.leaves[:top], pen, {})
-    yield from _matches("operators, self host time", comparison.operators, pen, top)
-    yield from _matches("kernels", comparison.kernels, pen, top)
+    yield from _change_table("where the difference lies", comparison.groups, pen, PRINTED)
+    yield from _change_table("by leaf", comparison.leaves[:top], pen, {})
+    yield from _operation_table("operators, self host time", comparison.operators, pen, top)
+    yield from _operation_table("kernels", comparison.kernels, pen, top)
 
 
-def _ratio(a: Side, b: Side) -> str:
+def _ratio(a: ComparedStudy, b: ComparedStudy) -> str:
     if not a.step_ns or not b.step_ns:
         return ""
     if a.step_ns >= b.step_ns:
@@ -42,58 +42,58 @@ def _ratio(a: Side, b: Side) -> str:
     return f": {b.step_ns / a.step_ns:.2f}× as long"
 
 
-def _side(side: Side, *, per_step: bool) -> str:
+def _side_text(side: ComparedStudy, *, per_step: bool) -> str:
     paths = side.run.paths
-    where = clean(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+    source = clean(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     steps = f" · {side.rows} rows" if per_step else ""
-    return f"{where} · {clean(side.run.device or 'no device named')}{steps}"
+    return f"{source} · {clean(side.run.device or 'no device named')}{steps}"
 
 
-def _changes(
-    title: str, changes: Sequence[Change], pen: Pen, names: Mapping[str, str]
+def _change_table(
+    title: str, changes: Sequence[ChargeDelta], pen: Pen, names: Mapping[str, str]
 ) -> Iterator[Text]:
     rows = [
-        (names.get(one.name, one.name), _ms(one.a_ns), _ms(one.b_ns), _signed(one.delta_ns))
-        for one in changes
+        (names.get(change.name, change.name), _ms(change.a_ns), _ms(change.b_ns), _signed_ms(change.delta_ns))
+        for change in changes
     ]
     if names:
-        a, b = sum(one.a_ns for one in changes), sum(one.b_ns for one in changes)
-        rows.append(("sum", _ms(a), _ms(b), _signed(b - a)))
+        a, b = sum(change.a_ns for change in changes), sum(change.b_ns for change in changes)
+        rows.append(("sum", _ms(a), _ms(b), _signed_ms(b - a)))
     yield Text("")
-    yield from lay_out(title, Grid(("", *_CHANGE_TITLES), tuple(rows), (0, 2, 3, 1), 0), pen)
+    yield from lay_out_grid(title, Grid(("", *_CHANGE_TITLES), tuple(rows), (0, 2, 3, 1), 0), pen)
 
 
-def _matches(title: str, matches: Sequence[Matched], pen: Pen, top: int) -> Iterator[Text]:
-    changed = [one for one in matches if one.status != "same"]
+def _operation_table(title: str, operations: Sequence[OperationDelta], pen: Pen, top: int) -> Iterator[Text]:
+    changed_operations = [operation for operation in operations if operation.status != "same"]
     yield Text("")
-    if not changed:
+    if not changed_operations:
         yield Text(f"{title}: no change", "bold")
         return
     rows = [
         (
-            f"{one.name} {one.detail}" if one.detail else one.name,
-            _optional(one.a_ns),
-            _optional(one.b_ns),
-            _signed(one.delta_ns),
-            _ABSENT if one.a_calls is None else count(one.a_calls),
-            _ABSENT if one.b_calls is None else count(one.b_calls),
-            one.status,
+            f"{operation.name} {operation.detail}" if operation.detail else operation.name,
+            _ms_or_dash(operation.a_ns),
+            _ms_or_dash(operation.b_ns),
+            _signed_ms(operation.delta_ns),
+            _ABSENT if operation.a_calls is None else count(operation.a_calls),
+            _ABSENT if operation.b_calls is None else count(operation.b_calls),
+            operation.status,
         )
-        for one in changed[:top]
+        for operation in changed_operations[:top]
     ]
-    laid = Grid(("", *_MATCH_TITLES), tuple(rows), (0, 3, 4, 1, 5, 6, 2), len(changed) - len(rows))
-    yield from lay_out(title, laid, pen)
-    if laid.more:
-        yield Text(f"  {laid.more:,} more (--top {len(changed)})", "bright_black")
+    grid = Grid(("", *_MATCH_TITLES), tuple(rows), (0, 3, 4, 1, 5, 6, 2), len(changed_operations) - len(rows))
+    yield from lay_out_grid(title, grid, pen)
+    if grid.hidden_rows:
+        yield Text(f"  {grid.hidden_rows:,} more (--top {len(changed_operations)})", "bright_black")
 
 
 def _ms(ns: float) -> str:
     return f"{ns / unit_for(1e6).ns:,.3f}"
 
 
-def _optional(ns: float | None) -> str:
+def _ms_or_dash(ns: float | None) -> str:
     return _ABSENT if ns is None else _ms(ns)
 
 
-def _signed(ns: float) -> str:
+def _signed_ms(ns: float) -> str:
     return f"{'−' if ns < 0 else '+'}{_ms(abs(ns))}"

@@ -5,54 +5,54 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from gapless.errors import UsageError
-from gapless.model.run import Recorded
+from gapless.model.run import RecordedRun
 from gapless.model.study import Study
-from gapless.report.account import sheet
+from gapless.report.account import account_sheet
 from gapless.report.causes import replay_lines
-from gapless.report.first import Words, account_lines
+from gapless.report.first import AccountCaption, account_lines
 from gapless.report.grids import NAMES
 from gapless.report.pen import Pen
 from gapless.report.remedies import remedy_screen
-from gapless.report.run import laid_out, machine_lines, remarks, sections, window_lines
-from gapless.report.run_unseen import unseen_lines
+from gapless.report.run import step_sheet, machine_lines, group_remarks, text_sections, window_lines
+from gapless.report.run_unseen import unobserved_lines
 from gapless.report.run_words import footing as run_footing
 from gapless.report.summary import footing, health_lines, rank_lines, steps_lines
-from gapless.report.terminal import Wanted, section, table
+from gapless.report.terminal import TableView, section, table_lines
 
-Part = list[Text]
+Section = list[Text]
 
 
-def chosen_screen(study: Study, pen: Pen, wanted: Wanted, names: Sequence[str]) -> Iterator[Text]:
-    """Give some parts of the report. Raises ``UsageError`` for a part that there is none of."""
-    parts = _of_run(study, study.recorded, pen) if study.recorded else _of_trace(study, pen)
+def section_screen(study: Study, pen: Pen, view: TableView, names: Sequence[str]) -> Iterator[Text]:
+    """Return some parts of the report. Raises ``UsageError`` for a part that there is none of."""
+    available = _run_sections(study, study.recorded, pen) if study.recorded else _trace_sections(study, pen)
     for name in NAMES:
-        parts[name] = [*parts.get(name, []), *table(study, name, pen, wanted)]
+        available[name] = [*available.get(name, []), *table_lines(study, name, pen, view)]
     for name in names:
-        if name not in parts:
-            raise UsageError(f"a report has no section {name!r}; it has: {', '.join(parts)}")
-        yield from parts[name] or [Text(f"{name}: nothing was recorded of it")]
+        if name not in available:
+            raise UsageError(f"a report has no section {name!r}; it has: {', '.join(available)}")
+        yield from available[name] or [Text(f"{name}: nothing was recorded of it")]
 
 
-def _of_run(study: Study, recorded: Recorded, pen: Pen) -> dict[str, Part]:
-    laid, found = laid_out(recorded), dict[str, Part]()
-    if laid is not None and recorded.steps is not None:
-        words = Words("where a step goes", run_footing(recorded, recorded.steps), remarks(recorded))
-        found["account"] = list(account_lines(laid, pen, words))
-    found["causes"] = list(remedy_screen(study, pen))
-    for name, lines in sections(study, recorded):
-        found[name] = list(section(name, lines, pen))
-    found["machine"] = list(machine_lines(recorded.machine, pen))
-    found["unseen"] = list(section("unseen", list(unseen_lines(study, recorded)), pen))
-    found["windows"] = list(section("windows", window_lines(study, recorded), pen))
-    return found
+def _run_sections(study: Study, recorded: RecordedRun, pen: Pen) -> dict[str, Section]:
+    sheet, found_sections = step_sheet(recorded), dict[str, Section]()
+    if sheet is not None and recorded.steps is not None:
+        caption = AccountCaption("where a step goes", run_footing(recorded, recorded.steps), group_remarks(recorded))
+        found_sections["account"] = list(account_lines(sheet, pen, caption))
+    found_sections["causes"] = list(remedy_screen(study, pen))
+    for name, lines in text_sections(study, recorded):
+        found_sections[name] = list(section(name, lines, pen))
+    found_sections["machine"] = list(machine_lines(recorded.machine, pen))
+    found_sections["unseen"] = list(section("unseen", list(unobserved_lines(study, recorded)), pen))
+    found_sections["windows"] = list(section("windows", window_lines(study, recorded), pen))
+    return found_sections
 
 
-def _of_trace(study: Study, pen: Pen) -> dict[str, Part]:
+def _trace_sections(study: Study, pen: Pen) -> dict[str, Section]:
     title = "where a step goes" if study.account.steps is not None else "where the time goes"
-    words = Words(title, footing(study))
+    caption = AccountCaption(title, footing(study))
     steps = () if study.steps is None else steps_lines(study.steps, study.account)
     return {
-        "account": list(account_lines(sheet(study.account), pen, words)),
+        "account": list(account_lines(account_sheet(study.account), pen, caption)),
         "causes": list(remedy_screen(study, pen)),
         "replay": list(section("replay", list(replay_lines(study.diagnosis)), pen)),
         "ranks": list(section("ranks", list(rank_lines(study)), pen)),

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from gapless.model.edit import Where
-from gapless.model.finding import Diagnosis, Finding, Measure, ToTry
-from gapless.model.interval import Interval
+from gapless.model.edit import Location
+from gapless.model.finding import Diagnosis, Finding, Measure, TrialCandidate
+from gapless.model.interval import Estimate
 
 
 @dataclass(frozen=True)
@@ -15,9 +15,9 @@ class FindingObject:
     code: str
     name: str
     summary: str
-    where: Where | None
+    where: Location | None
     cost_ns_per_step: int | None
-    speedup: Interval | None
+    speedup: Estimate | None
     calibrated: bool  # the interval is
     confidence: str  # "measured" | "inferred"
     family: str  # of the prediction: "feed", "sync", "host", "copy", "kernel", "tail"
@@ -25,7 +25,7 @@ class FindingObject:
     helps: tuple[str, ...]  # fixes, as ``gapless try --fix`` takes them
     no_remedy: str | None  # why none is named
     notes: tuple[str, ...]
-    at_most: Interval | None  # what all of it is worth, where its remedies have to be tried
+    at_most: Estimate | None  # what all of it is worth, where its remedies have to be tried
     share: float | None = None  # of the step, at stake, where it is named by that; else null
     fixes: tuple[str, ...] = ()  # of such a cause: those of ``helps`` that can be tried here
 
@@ -48,10 +48,10 @@ class PresentObject:
     code: str
     name: str
     summary: str
-    where: Where | None
-    speedup: Interval | None
+    where: Location | None
+    speedup: Estimate | None
     unpredicted: str | None  # why its price is not known
-    at_most: Interval | None  # what all of it is worth, where its remedies have to be tried
+    at_most: Estimate | None  # what all of it is worth, where its remedies have to be tried
 
 
 @dataclass(frozen=True)
@@ -61,78 +61,78 @@ class ToTryObject:
     code: str
     name: str
     summary: str
-    where: Where | None
+    where: Location | None
     share: float  # of the step: what the account charges to what the cause is about
     fixes: tuple[str, ...]  # as ``gapless try --fix`` takes them
     unpredicted: str | None  # why there is no price
     evidence: tuple[Measure, ...]
-    speedup: Interval | None  # where there is one
+    speedup: Estimate | None  # where there is one
     odds: float | None  # that it is worth ``least``; null without a price
 
 
-def diagnosis_keys(found: Diagnosis | None) -> dict[str, Any]:
-    """Give the keys of a diagnosis; none where causes were not looked for."""
-    if found is None:
+def diagnosis_keys(diagnosis: Diagnosis | None) -> dict[str, Any]:
+    """Return the keys of a diagnosis; none where causes were not looked for."""
+    if diagnosis is None:
         return {}
     return {
-        "findings": tuple(map(_finding, found.findings)),
-        "present": tuple(map(_present, found.present)),
-        "to_try": tuple(map(_to_try, found.to_try)),
-        "abstentions": found.abstentions,
-        "outlook": found.outlook,
-        "verdict": None if found.verdict is None else VerdictObject(**vars(found.verdict)),
-        "provisional": found.provisional,
-        "least": found.least,
-        "rehearsal": found.rehearsal,
+        "findings": tuple(map(_finding, diagnosis.findings)),
+        "present": tuple(map(_present, diagnosis.present)),
+        "to_try": tuple(map(_trial_candidate, diagnosis.to_try)),
+        "abstentions": diagnosis.abstentions,
+        "outlook": diagnosis.outlook,
+        "verdict": None if diagnosis.verdict is None else VerdictObject(**vars(diagnosis.verdict)),
+        "provisional": diagnosis.provisional,
+        "least": diagnosis.min_gain,
+        "rehearsal": diagnosis.fidelity,
     }
 
 
-def _finding(one: Finding) -> FindingObject:
-    loss, predicted = one.loss, one.predicted
+def _finding(finding: Finding) -> FindingObject:
+    detection, prediction = finding.detection, finding.prediction
     return FindingObject(
-        code=loss.code,
-        name=loss.name,
-        summary=loss.summary,
-        where=loss.where,
-        cost_ns_per_step=one.cost_ns,
-        speedup=predicted.speedup,
-        calibrated=predicted.calibrated,
-        confidence="inferred" if loss.inferred else "measured",
-        family=predicted.family,
-        evidence=loss.evidence,
-        helps=loss.helps,
-        no_remedy=loss.no_remedy,
-        notes=predicted.notes,
-        at_most=predicted.at_most,
-        share=one.share,
-        fixes=tuple(remedy.asked for remedy in one.remedies),
+        code=detection.code,
+        name=detection.name,
+        summary=detection.summary,
+        where=detection.location,
+        cost_ns_per_step=finding.cost_ns,
+        speedup=prediction.speedup,
+        calibrated=prediction.calibrated,
+        confidence="inferred" if detection.inferred else "measured",
+        family=prediction.family,
+        evidence=detection.measures,
+        helps=detection.helps,
+        no_remedy=detection.no_remedy,
+        notes=prediction.notes,
+        at_most=prediction.at_most,
+        share=finding.share,
+        fixes=tuple(remedy.fix_spec for remedy in finding.remedies),
     )
 
 
-def _present(one: Finding) -> PresentObject:
-    loss, predicted = one.loss, one.predicted
+def _present(finding: Finding) -> PresentObject:
+    detection, prediction = finding.detection, finding.prediction
     return PresentObject(
-        code=loss.code,
-        name=loss.name,
-        summary=loss.summary,
-        where=loss.where,
-        speedup=predicted.speedup,
-        unpredicted=predicted.refused,
-        at_most=predicted.at_most,
+        code=detection.code,
+        name=detection.name,
+        summary=detection.summary,
+        where=detection.location,
+        speedup=prediction.speedup,
+        unpredicted=prediction.refused,
+        at_most=prediction.at_most,
     )
 
 
-def _to_try(one: ToTry) -> ToTryObject:
-    loss = one.finding.loss
+def _trial_candidate(candidate: TrialCandidate) -> ToTryObject:
+    detection = candidate.finding.detection
     return ToTryObject(
-        code=loss.code,
-        name=loss.name,
-        summary=loss.summary,
-        where=loss.where,
-        share=one.share,
-        fixes=tuple(remedy.asked for remedy in one.remedies),
-        unpredicted=one.finding.predicted.refused,
-        evidence=loss.evidence,
-        speedup=one.finding.predicted.speedup,
-        odds=one.odds,
+        code=detection.code,
+        name=detection.name,
+        summary=detection.summary,
+        where=detection.location,
+        share=candidate.share,
+        fixes=tuple(remedy.fix_spec for remedy in candidate.remedies),
+        unpredicted=candidate.finding.prediction.refused,
+        evidence=detection.measures,
+        speedup=candidate.finding.prediction.speedup,
+        odds=candidate.odds,
     )

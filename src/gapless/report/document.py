@@ -12,18 +12,18 @@ from typing import Any, Final
 import msgspec
 
 from gapless.model.account import Account, RowAccount
-from gapless.model.comparison import Change, Comparison, Matched, Side
-from gapless.model.finding import Abstention, Rehearsal
+from gapless.model.comparison import ChargeDelta, Comparison, OperationDelta, ComparedStudy
+from gapless.model.finding import Abstention, ReplayFidelity
 from gapless.model.footprint import AllocatorUse, CallUse, FileUse, SyncUse
 from gapless.model.host_code import HostCode, HotLine
-from gapless.model.recording import Unseen
+from gapless.model.recording import Unobserved
 from gapless.model.run import (
-    Cost,
+    RunCost,
     DeviceState,
     Energy,
     LoaderUse,
     OptimizerUse,
-    Others,
+    CpuContention,
     Series,
     Timeline,
 )
@@ -132,11 +132,11 @@ class StudyObject:
     loaders: tuple[LoaderUse, ...] | None = None
     machine: tuple[Series, ...] | None = None
     energy: Energy | None = None
-    cost: Cost | None = None
+    cost: RunCost | None = None
     hot_lines: tuple[HotLine, ...] | None = None
     host_code: tuple[HostCode, ...] | None = None  # what training threads did themselves
-    unseen: tuple[Unseen, ...] | None = None
-    others: Others | None = None
+    unseen: tuple[Unobserved, ...] | None = None
+    others: CpuContention | None = None
     optimizers: tuple[OptimizerUse, ...] | None = None
     adopted: tuple[str, ...] | None = None  # traces of the training's own profiler, used as windows
     axis_error_ns: int | None = None  # of the clock that marks and windows share
@@ -154,7 +154,7 @@ class StudyObject:
     outlook: str | None = None  # without findings: what is left to gain
     provisional: bool | None = None  # too few steps to know the noise
     least: float | None = None  # the gain from which on a cause is worth naming
-    rehearsal: Rehearsal | None = None  # the unchanged windows, replayed
+    rehearsal: ReplayFidelity | None = None  # the unchanged windows, replayed
     verdict: VerdictObject | None = None  # why a step takes as long as it does; null without steps
 
 
@@ -164,13 +164,13 @@ class ComparisonObject:
 
     schema: int
     gapless: str
-    a: Side
-    b: Side
+    a: ComparedStudy
+    b: ComparedStudy
     per_step: bool  # false: a capture without steps is compared as a whole
-    groups: tuple[Change, ...]  # sum to the ``step_ns`` of each side, and so do ``leaves``
-    leaves: tuple[Change, ...]
-    operators: tuple[Matched, ...]  # host self time
-    kernels: tuple[Matched, ...]  # device time
+    groups: tuple[ChargeDelta, ...]  # sum to the ``step_ns`` of each side, and so do ``leaves``
+    leaves: tuple[ChargeDelta, ...]
+    operators: tuple[OperationDelta, ...]  # host self time
+    kernels: tuple[OperationDelta, ...]  # device time
     notes: tuple[str, ...]
 
 
@@ -200,15 +200,15 @@ def comparison_json(comparison: Comparison) -> str:
     return _line(ComparisonObject(SCHEMA, version(), **vars(comparison)))
 
 
-def schema(kind: "type[StudyObject | ComparisonObject]") -> dict[str, Any]:
-    """Give the JSON Schema of a study or of a comparison."""
-    return msgspec.json.schema(kind)
+def schema(document_type: "type[StudyObject | ComparisonObject]") -> dict[str, Any]:
+    """Return the JSON Schema of a study or of a comparison."""
+    return msgspec.json.schema(document_type)
 
 
 def _line(value: object) -> str:
     """Encode, and escape what a terminal would act on: the value stays the same."""
     text = msgspec.json.encode(value).decode()
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n"
 
 
 def _run(study: Study) -> RunObject:
@@ -259,10 +259,10 @@ def _account(account: Account) -> AccountObject:
         steps=account.steps,
         leaves=account.leaves,
         groups=account.groups,
-        rows=tuple(_row(one) for one in account.rows),
+        rows=tuple(_row(row) for row in account.rows),
     )
 
 
-def _row(one: RowAccount) -> RowObject:
-    row = one.row
-    return RowObject(row.rank, row.device, row.step, row.end - row.start, one.leaves)
+def _row(row_account: RowAccount) -> RowObject:
+    row = row_account.row
+    return RowObject(row.rank, row.device, row.step, row.end - row.start, row_account.leaves)

@@ -6,14 +6,14 @@ from typing import Final
 
 from rich.text import Text
 
-from gapless.report.account import Line, Part, Sheet
+from gapless.report.account import GroupLine, LeafPart, AccountSheet
 from gapless.report.pen import Pen, bar
 from gapless.report.text import pad
 from gapless.report.wrap import fold
 
-_BAR: Final = 28
-_MUCH: Final = 0.05  # of the sum: parts that are worth a second line
-_NARROW: Final = 24  # cells: with less beside it, the footing stands below the sum
+_BAR_CELLS: Final = 28
+_MIN_UNNAMED_SHARE: Final = 0.05  # of the sum: parts that are worth a second line
+_MIN_FOOTING_CELLS: Final = 24  # cells: with less beside it, the footing stands below the sum
 _DIM: Final = "bright_black"
 STYLES: Final = {
     "compute": "green",
@@ -31,7 +31,7 @@ STYLES: Final = {
 
 
 @dataclass(frozen=True)
-class Words:
+class AccountCaption:
     """What stands around an account: its title, what the sum rests on, a remark on a group."""
 
     title: str
@@ -39,40 +39,40 @@ class Words:
     remarks: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def account_lines(laid: Sheet, pen: Pen, words: Words) -> Iterator[Text]:
-    """Give the account with bars and its visible sum."""
-    yield Text(words.title, "bold")
-    wide = max(len(line.name) for line in laid.lines)
-    figures = max(len(laid.unit.text(laid.digits)), 6)
-    room = min(_BAR, pen.width - wide - figures - 18)
-    for line in laid.lines:
-        value = f"{laid.unit.text(line.digits):>{figures}} {laid.unit.name} {line.percent:>5} %"
-        text = Text(f"  {pad(line.name, wide)}  {value}")
-        if room > 0 and line.digits:
+def account_lines(sheet: AccountSheet, pen: Pen, caption: AccountCaption) -> Iterator[Text]:
+    """Return the account with bars and its visible sum."""
+    yield Text(caption.title, "bold")
+    name_width = max(len(line.name) for line in sheet.lines)
+    figure_width = max(len(sheet.unit.text(sheet.digits)), 6)
+    bar_width = min(_BAR_CELLS, pen.width - name_width - figure_width - 18)
+    for line in sheet.lines:
+        value = f"{sheet.unit.text(line.digits):>{figure_width}} {sheet.unit.name} {line.percent:>5} %"
+        text = Text(f"  {pad(line.name, name_width)}  {value}")
+        if bar_width > 0 and line.digits:
             text.append("  ")
-            text.append(bar(line.share, room, pen.signs), STYLES[line.group])
+            text.append(bar(line.share, bar_width, pen.signs), STYLES[line.group])
         yield text
-        yield from _parts(line, laid, pen, words.remarks.get(line.group, ""))
-    yield from _total(laid, pen, wide + 4, words.footing)
+        yield from _remarked_lines(line, sheet, pen, caption.remarks.get(line.group, ""))
+    yield from _total(sheet, pen, name_width + 4, caption.footing)
 
 
-def _total(laid: Sheet, pen: Pen, indent: int, footing: str) -> Iterator[Text]:
-    figures = max(len(laid.unit.text(laid.digits)), 6)
-    total = f"{laid.unit.text(laid.digits):>{figures}} {laid.unit.name} 100.0 %"
+def _total(sheet: AccountSheet, pen: Pen, indent: int, footing: str) -> Iterator[Text]:
+    figure_width = max(len(sheet.unit.text(sheet.digits)), 6)
+    total = f"{sheet.unit.text(sheet.digits):>{figure_width}} {sheet.unit.name} 100.0 %"
     yield Text(" " * indent + pen.signs.rule * len(total), _DIM)
-    room = pen.width - indent - len(total) - 3
-    if room < _NARROW:
+    footing_width = pen.width - indent - len(total) - 3
+    if footing_width < _MIN_FOOTING_CELLS:
         yield Text.assemble(" " * indent, (total, "bold"))
         yield from (Text("  ") + line for line in fold(f"({footing})", pen.width - 2))
         return
-    first, *more = fold(f"({footing})", room)
-    yield Text.assemble(" " * indent, (total, "bold"), "   ", first)
-    yield from (Text(" " * (indent + len(total) + 3)) + line for line in more)
+    first_line, *more_lines = fold(f"({footing})", footing_width)
+    yield Text.assemble(" " * indent, (total, "bold"), "   ", first_line)
+    yield from (Text(" " * (indent + len(total) + 3)) + line for line in more_lines)
 
 
-def _parts(line: Line, laid: Sheet, pen: Pen, remark: str) -> Iterator[Text]:
-    """Give a group's parts, then what is remarked on it, beside them where there is room."""
-    lines = list(_part_lines(line, laid, pen))
+def _remarked_lines(line: GroupLine, sheet: AccountSheet, pen: Pen, remark: str) -> Iterator[Text]:
+    """Return a group's parts, then what is remarked on it, beside them where there is room."""
+    lines = list(_part_lines(line, sheet, pen))
     if remark and lines and len(lines[-1]) + 2 + len(remark) <= pen.width:
         lines[-1].append(f"  {remark}")
     elif remark:
@@ -80,35 +80,35 @@ def _parts(line: Line, laid: Sheet, pen: Pen, remark: str) -> Iterator[Text]:
     yield from lines
 
 
-def _part_lines(line: Line, laid: Sheet, pen: Pen) -> Iterator[Text]:
-    """Give a group's parts, the largest first, on a line; on two if much would not be named."""
-    parts = [part for part in line.parts if part.digits]
+def _part_lines(line: GroupLine, sheet: AccountSheet, pen: Pen) -> Iterator[Text]:
+    """Return a group's parts, the largest first, on a line; on two if much would not be named."""
+    parts = [leaf_part for leaf_part in line.parts if leaf_part.digits]
     if not parts:
         return
     room = pen.width - 5
-    first, rest = _packed(parts, laid, room)
-    if rest and sum(part.digits for part in rest) > _MUCH * laid.digits:
-        first, rest = _packed(parts, laid, room, closed=False)
-        second, rest = _packed(rest, laid, room)
-        yield Text(f"     {first}", _DIM)
-        yield Text(f"     {second}", _DIM)
+    first_line, remaining = _pack_parts(parts, sheet, room)
+    if remaining and sum(leaf_part.digits for leaf_part in remaining) > _MIN_UNNAMED_SHARE * sheet.digits:
+        first_line, remaining = _pack_parts(parts, sheet, room, is_closed=False)
+        second_line, remaining = _pack_parts(remaining, sheet, room)
+        yield Text(f"     {first_line}", _DIM)
+        yield Text(f"     {second_line}", _DIM)
     else:
-        yield Text(f"     {first}", _DIM)
+        yield Text(f"     {first_line}", _DIM)
 
 
-def _packed(
-    parts: Sequence[Part], laid: Sheet, room: int, *, closed: bool = True
-) -> tuple[str, Sequence[Part]]:
+def _pack_parts(
+    parts: Sequence[LeafPart], sheet: AccountSheet, room: int, *, is_closed: bool = True
+) -> tuple[str, Sequence[LeafPart]]:
     """Join as many parts as fit, at least one; a closed line sums up those that do not."""
-    kept = len(parts)
-    while len(text := _joined(parts, kept, laid, closed=closed)) > room and kept > 1:
-        kept -= 1
-    return text, parts[kept:]
+    count = len(parts)
+    while len(text := _join_parts(parts, count, sheet, is_closed=is_closed)) > room and count > 1:
+        count -= 1
+    return text, parts[count:]
 
 
-def _joined(parts: Sequence[Part], kept: int, laid: Sheet, *, closed: bool) -> str:
-    texts = [f"{part.name} {laid.unit.text(part.digits)}" for part in parts[:kept]]
-    if closed and kept < len(parts):
-        rest = sum(part.digits for part in parts[kept:])
-        texts.append(f"{len(parts) - kept} more {laid.unit.text(rest)}")
+def _join_parts(parts: Sequence[LeafPart], count: int, sheet: AccountSheet, *, is_closed: bool) -> str:
+    texts = [f"{leaf_part.name} {sheet.unit.text(leaf_part.digits)}" for leaf_part in parts[:count]]
+    if is_closed and count < len(parts):
+        remaining = sum(leaf_part.digits for leaf_part in parts[count:])
+        texts.append(f"{len(parts) - count} more {sheet.unit.text(remaining)}")
     return " · ".join(texts)

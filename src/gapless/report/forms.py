@@ -12,7 +12,7 @@ from gapless.model.study import Study
 from gapless.report.pen import Pen, pen_for
 
 if TYPE_CHECKING:
-    from gapless.report.terminal import Wanted
+    from gapless.report.terminal import TableView
 
 
 def write_study(study: Study, arguments: Namespace) -> None:
@@ -20,13 +20,13 @@ def write_study(study: Study, arguments: Namespace) -> None:
 
     Only the form that was asked for is imported: a trace that is opened again takes little longer.
     """
-    from gapless.report.terminal import Wanted
+    from gapless.report.terminal import TableView
 
-    wanted = Wanted(arguments.top, arguments.sort)
+    view = TableView(arguments.top, arguments.sort)
     if arguments.csv is not None:
         from gapless.report import sheet_csv
 
-        sys.stdout.write(sheet_csv.table(study, arguments.csv))
+        sys.stdout.write(sheet_csv.table_csv(study, arguments.csv))
     elif arguments.json:
         from gapless.report import document
 
@@ -34,52 +34,52 @@ def write_study(study: Study, arguments: Namespace) -> None:
     elif arguments.markdown:
         from gapless.report import markdown, run_markdown
 
-        page = markdown.page if study.recorded is None else run_markdown.page
-        sys.stdout.write(page(study, wanted))
+        page = markdown.study_page if study.recorded is None else run_markdown.run_page
+        sys.stdout.write(page(study, view))
     else:
         pen = pen_for(sys.stdout, arguments.width)
-        pen.write(_shown(study, pen, wanted, arguments))
+        pen.write(_screen_lines(study, pen, view, arguments))
 
 
-def tell_run(study: Study, arguments: Namespace, stream: TextIO) -> None:
+def write_ended_run(study: Study, arguments: Namespace, stream: TextIO) -> None:
     """Print what was asked for of a run that has just ended; the next command comes last."""
-    from gapless.report.terminal import Wanted
+    from gapless.report.terminal import TableView
 
     pen = pen_for(stream)
-    pen.write(_shown(study, pen, Wanted(), arguments, ended=True))
+    pen.write(_screen_lines(study, pen, TableView(), arguments, has_ended=True))
     if arguments.full or arguments.section:
         from gapless.report.brief import next_line
 
         pen.write(next_line(study, pen))
 
 
-def _shown(
-    study: Study, pen: Pen, wanted: "Wanted", arguments: Namespace, *, ended: bool = False
+def _screen_lines(
+    study: Study, pen: Pen, view: "TableView", arguments: Namespace, *, has_ended: bool = False
 ) -> Iterator[Text]:
-    """Give the first screen, or as much as was asked for."""
-    from gapless.report.terminal import Wanted
+    """Return the first screen, or as much as was asked for."""
+    from gapless.report.terminal import TableView
 
     sections: list[str] | None = getattr(arguments, "section", None)
     if sections:
-        from gapless.report.chosen import chosen_screen
+        from gapless.report.chosen import section_screen
 
-        return chosen_screen(study, pen, wanted, sections)
-    tables = wanted != Wanted() or getattr(arguments, "by_shape", False)  # what these are about
+        return section_screen(study, pen, view, sections)
+    tables = view != TableView() or getattr(arguments, "by_shape", False)  # what these are about
     if tables or study.leaf is not None or getattr(arguments, "full", False):
-        return _screen(study, pen, wanted)
+        return _full_screen(study, pen, view)
     from gapless.report.brief import brief_screen
 
-    return brief_screen(study, pen, ended=ended)
+    return brief_screen(study, pen, has_ended=has_ended)
 
 
-def _screen(study: Study, pen: Pen, wanted: "Wanted") -> Iterator[Text]:
+def _full_screen(study: Study, pen: Pen, view: "TableView") -> Iterator[Text]:
     if study.recorded is None or study.leaf is not None:
-        from gapless.report.terminal import screen
+        from gapless.report.terminal import study_screen
 
-        return screen(study, pen, wanted)
+        return study_screen(study, pen, view)
     from gapless.report.run import run_screen
 
-    return run_screen(study, pen, wanted)
+    return run_screen(study, pen, view)
 
 
 def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
@@ -92,4 +92,4 @@ def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
         sys.stdout.write(document.comparison_json(comparison))
         return
     pen = pen_for(sys.stdout, arguments.width)
-    pen.write(changes.screen(comparison, pen, arguments.top))
+    pen.write(changes.comparison_screen(comparison, pen, arguments.top))

@@ -9,29 +9,29 @@ from gapless.model.tables import Line
 from gapless.report.numbers import percent
 from gapless.report.text import clean
 
-_FEW: Final = 4
-_LEAST: Final = 0.05  # of the window
-_ALL: Final = 0.95  # who holds more is the loop itself, or what it calls alone
+_MAX_FUNCTIONS: Final = 4
+_MIN_WINDOW_SHARE: Final = 0.05  # of the window
+_MAX_WINDOW_SHARE: Final = 0.95  # who holds more is the loop itself, or what it calls alone
 
 
 def function_lines(study: Study) -> Iterator[str]:
-    """Give the functions that hold most of the window with stacks, what they call included."""
-    own = {(one.file, one.line, one.function) for one in study.sites}
-    whole = max((one.host_total_ns for one in study.tables.lines), default=0)
-    found = [
-        one
-        for one in study.tables.lines
-        if (one.file, one.line, one.function) in own
-        and one.calls
-        and _LEAST * whole <= one.host_total_ns <= _ALL * whole
+    """Return the functions that hold most of the window with stacks, what they call included."""
+    user_functions = {(site.file, site.line, site.function) for site in study.sites}
+    longest_ns = max((line.host_total_ns for line in study.tables.lines), default=0)
+    lines = [
+        line
+        for line in study.tables.lines
+        if (line.file, line.line, line.function) in user_functions
+        and line.calls
+        and _MIN_WINDOW_SHARE * longest_ns <= line.host_total_ns <= _MAX_WINDOW_SHARE * longest_ns
     ]
-    found.sort(key=lambda one: (-one.host_total_ns, one.file, one.line))
-    if found:
-        shown = " · ".join(
-            f"{_place(one)} {percent(one.host_total_ns / whole)}" for one in found[:_FEW]
+    lines.sort(key=lambda line: (-line.host_total_ns, line.file, line.line))
+    if lines:
+        functions = " · ".join(
+            f"{_function_ref(line)} {percent(line.host_total_ns / longest_ns)}" for line in lines[:_MAX_FUNCTIONS]
         )
-        yield f"your functions, with what they call, as a profiler of Python saw a step: {shown}"
+        yield f"your functions, with what they call, as a profiler of Python saw a step: {functions}"
 
 
-def _place(one: Line) -> str:
-    return f"{clean(PurePath(one.file).name)}:{one.line} {clean(one.function)}"
+def _function_ref(line: Line) -> str:
+    return f"{clean(PurePath(line.file).name)}:{line.line} {clean(line.function)}"

@@ -6,11 +6,11 @@ from rich.text import Text
 
 from gapless.model.study import Leaf, Piece
 from gapless.report.numbers import count, duration
-from gapless.report.text import clean, kernel_name, shorten
+from gapless.report.text import clean, kernel_name, cut_middle
 
 
-def leaf_lines(leaf: Leaf, width: int, per: int) -> Iterator[Text]:
-    """Give a leaf's longest pieces: how long and when, what is to blame, and where."""
+def leaf_lines(leaf: Leaf, width: int, divisor: int) -> Iterator[Text]:
+    """Return a leaf's longest pieces: how long and when, what is to blame, and where."""
     yield Text("")
     if not leaf.count:
         yield Text(f"{leaf.prefix}: nothing of the account is charged to it", "bold")
@@ -19,27 +19,27 @@ def leaf_lines(leaf: Leaf, width: int, per: int) -> Iterator[Text]:
         "" if leaf.median_ns is None else f", half of them longer than {duration(leaf.median_ns)}"
     )
     total = (
-        f"{leaf.prefix}: {duration(leaf.ns / per)} a step"
-        if per > 1
+        f"{leaf.prefix}: {duration(leaf.ns / divisor)} a step"
+        if divisor > 1
         else f"{leaf.prefix}: {duration(leaf.ns)}"
     )
     yield Text(f"{total}, in {count(leaf.count)} pieces{median}; the longest:", "bold")
     for piece in leaf.longest:
-        yield Text.assemble((f"  {duration(piece.ns):>10}", "bold"), f"  {_when(piece, leaf)}")
-        for line in _why(piece):
-            yield Text(f"              {shorten(line, width - 14)}")
+        yield Text.assemble((f"  {duration(piece.ns):>10}", "bold"), f"  {_position_text(piece, leaf)}")
+        for line in _blame_lines(piece):
+            yield Text(f"              {cut_middle(line, width - 14)}")
 
 
-def _when(piece: Piece, leaf: Leaf) -> str:
+def _position_text(piece: Piece, leaf: Leaf) -> str:
     row = piece.row
-    where = [f"step {row.step}"] if row.step is not None else []
-    where += [f"rank {row.rank}"] if row.rank is not None else []
-    where += [f"device {row.device}"] if row.device is not None else []
-    named = "" if piece.leaf == leaf.prefix else f" · {piece.leaf}"
-    return f"{', '.join(where)} at {duration(piece.offset_ns)}{named}"
+    row_parts = [f"step {row.step}"] if row.step is not None else []
+    row_parts += [f"rank {row.rank}"] if row.rank is not None else []
+    row_parts += [f"device {row.device}"] if row.device is not None else []
+    leaf_suffix = "" if piece.leaf == leaf.prefix else f" · {piece.leaf}"
+    return f"{', '.join(row_parts)} at {duration(piece.offset_ns)}{leaf_suffix}"
 
 
-def _why(piece: Piece) -> Iterator[str]:
+def _blame_lines(piece: Piece) -> Iterator[str]:
     if piece.culprit is not None:
         thread = f" on {clean(piece.thread)}" if piece.thread else ""
         inside = (

@@ -71,13 +71,13 @@ TITLES: Final = {
 }
 
 
-def short(leaf: str) -> str:
-    """Give the few words for a leaf within its group: those of a data stage are its last word."""
+def short_name(leaf: str) -> str:
+    """Return the few words for a leaf within its group: those of a data stage are its last word."""
     return _SHORT.get(leaf, leaf.rpartition(".")[2])
 
 
-def process_name(one: ProcessTime) -> str:
+def process_name(process: ProcessTime) -> str:
     """Name a process by its rank; one that has none by its number and script."""
-    if one.rank is not None:
-        return f"rank {one.rank}"
-    return f"process {one.pid}{'' if one.script is None else f' ({clean(one.script)})'}"
+    if process.rank is not None:
+        return f"rank {process.rank}"
+    return f"process {process.pid}{'' if process.script is None else f' ({clean(process.script)})'}"

@@ -16,14 +16,14 @@ class Unit:
     decimals: int
 
     def digits(self, ns: float) -> int:
-        """Give a time in units of the last printed digit."""
+        """Return a time in units of the last printed digit."""
         return round(ns * 10**self.decimals / self.ns)
 
     def text(self, digits: int) -> str:
         """Print what ``digits`` counted."""
         return f"{digits / 10**self.decimals:,.{self.decimals}f}"
 
-    def of(self, ns: float) -> str:
+    def fmt(self, ns: float) -> str:
         """Print a time, without the unit's name."""
         return self.text(self.digits(ns))
 
@@ -46,7 +46,7 @@ def unit_for(ns: float) -> Unit:
 def duration(ns: float) -> str:
     """Print one time with its unit, at three or four digits."""
     unit = unit_for(ns)
-    return f"{unit.of(ns)} {unit.name}"
+    return f"{unit.fmt(ns)} {unit.name}"
 
 
 def span(ns: float) -> str:
@@ -55,8 +55,8 @@ def span(ns: float) -> str:
     if seconds >= 6000:  # noqa: PLR2004 - from 100 minutes on
         hours, minutes = divmod(round(seconds / 60), 60)
         return f"{hours:,} h {minutes:02} min"
-    for least, factor, unit in ((1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")):
-        if seconds >= least:
+    for bound, factor, unit in ((1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "µs")):
+        if seconds >= bound:
             value = seconds * factor
             digits = 0 if value >= 100 else 1 if value >= 10 else 2  # noqa: PLR2004
             return f"{value:,.{digits}f} {unit}"

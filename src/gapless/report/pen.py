@@ -9,8 +9,8 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.text import Text
 
-_NARROWEST: Final = 40
-_USUAL: Final = 100  # columns of what is no terminal
+_MIN_WIDTH: Final = 40
+_DEFAULT_WIDTH: Final = 100  # columns of what is no terminal
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Signs:
 
     blocks: str  # from one eighth to a whole
     rule: str
-    instead: Mapping[int, str]  # as wide as what they stand for: columns stay in line
+    replacements: Mapping[int, str]  # as wide as what they stand for: columns stay in line
     sparks: str  # from lowest to highest
 
 
@@ -43,7 +43,7 @@ class Pen:
                 self.console.print(
                     line, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True
                 )
-        self.console.file.write(text.get().translate(self.signs.instead))
+        self.console.file.write(text.get().translate(self.signs.replacements))
 
 
 def pen_for(stream: TextIO, width: int | None = None) -> Pen:
@@ -59,10 +59,10 @@ def pen_for(stream: TextIO, width: int | None = None) -> Pen:
         no_color=not terminal or bool(os.environ.get("NO_COLOR")),
         color_system="auto" if terminal else None,
     )
-    told = terminal or os.environ.get("COLUMNS", "").isdigit()
-    wide = width or (console.width if told else _USUAL)
+    knows_width = terminal or os.environ.get("COLUMNS", "").isdigit()
+    columns = width or (console.width if knows_width else _DEFAULT_WIDTH)
     unicode = (stream.encoding or "utf-8").lower().replace("-", "").startswith("utf")
-    return Pen(console, max(wide, _NARROWEST), UNICODE if unicode else ASCII)
+    return Pen(console, max(columns, _MIN_WIDTH), UNICODE if unicode else ASCII)
 
 
 def bar(share: float, width: int, signs: Signs) -> str:
@@ -71,22 +71,22 @@ def bar(share: float, width: int, signs: Signs) -> str:
     eighths = round(share * width * steps)
     if share > 0:
         eighths = max(eighths, 1)
-    whole, part = divmod(eighths, steps)
-    return signs.blocks[-1] * whole + (signs.blocks[part - 1] if part else "")
+    full_blocks, eighths_left = divmod(eighths, steps)
+    return signs.blocks[-1] * full_blocks + (signs.blocks[eighths_left - 1] if eighths_left else "")
 
 
 def spark(points: Sequence[float | None], top: float, width: int, signs: Signs) -> str:
     """Draw a series in at most ``width`` signs from 0 to ``top``; a gap where nothing is known."""
     count = min(width, len(points))
-    bounds = [at * len(points) // count for at in range(count + 1)] if count > 0 else []
+    bounds = [index * len(points) // count for index in range(count + 1)] if count > 0 else []
     groups = [points[lo:hi] for lo, hi in itertools.pairwise(bounds)]
     return "".join(
-        _height([one for one in group if one is not None], top, signs) for group in groups
+        _height([point for point in group if point is not None], top, signs) for group in groups
     )
 
 
-def _height(known: Sequence[float], top: float, signs: Signs) -> str:
-    if not known:
+def _height(values: Sequence[float], top: float, signs: Signs) -> str:
+    if not values:
         return " "
-    share = sum(known) / len(known) / top if top > 0 else 0.0
+    share = sum(values) / len(values) / top if top > 0 else 0.0
     return signs.sparks[min(int(share * len(signs.sparks)), len(signs.sparks) - 1)]

@@ -6,38 +6,38 @@ from typing import Final, TextIO
 
 from rich.text import Text
 
-from gapless.model.run import Recorded, Series
+from gapless.model.run import RecordedRun, Series
 from gapless.model.study import Study
-from gapless.report.account import Sheet, sheet
+from gapless.report.account import AccountSheet, account_sheet
 from gapless.report.causes import first_lines, replay_lines
 from gapless.report.checks import check_lines
-from gapless.report.first import Words, account_lines
+from gapless.report.first import AccountCaption, account_lines
 from gapless.report.functions import function_lines
 from gapless.report.life import life_line
 from gapless.report.numbers import count
 from gapless.report.pen import Pen, pen_for, spark
 from gapless.report.remedies import remedy_screen
 from gapless.report.run_footprint import footprint_sections
-from gapless.report.run_loaders import AT_HOME, at_home, loader_lines
-from gapless.report.run_notable import notable_lines, optimizer_lines, shares_of
+from gapless.report.run_loaders import IN_TRAINING, loads_in_training, loader_lines
+from gapless.report.run_notable import notable_lines, optimizer_lines, wait_shares_text
 from gapless.report.run_ranks import rank_lines
-from gapless.report.run_unseen import saving_lines, unseen_lines
+from gapless.report.run_unseen import saving_lines, unobserved_lines
 from gapless.report.run_words import (
     command_lines,
     footing,
     headline,
     line_lines,
-    place_of,
+    run_folder,
     spent_lines,
     steps_lines,
 )
 from gapless.report.summary import health_lines
-from gapless.report.terminal import Wanted, section, tables
-from gapless.report.text import clean, pad, shorten
+from gapless.report.terminal import TableView, section, tables
+from gapless.report.text import clean, pad, cut_middle
 from gapless.report.trials import verdict_line
 from gapless.report.wrap import fold
 
-_NAME: Final = 22  # cells of a series' name
+_MAX_NAME_CELLS: Final = 22  # cells of a series' name
 _INDENT: Final = 11
 
 
@@ -48,51 +48,51 @@ def print_run(study: Study, stream: TextIO | None = None) -> None:
 
 
 def early_line(study: Study) -> str:
-    """Give the first verdict in one line: the headline, and the largest part of a step."""
+    """Return the first verdict in one line: the headline, and the largest part of a step."""
     recorded = study.recorded
     if recorded is None:
         return ""
-    laid = laid_out(recorded)
-    line = headline(study, recorded, laid)
-    if laid is None or not laid.lines:
+    sheet = step_sheet(recorded)
+    line = headline(study, recorded, sheet)
+    if sheet is None or not sheet.lines:
         return line
-    largest = laid.lines[0]
+    largest = sheet.lines[0]
     return f"{line} · so far a step is mostly {largest.name}: {largest.percent} %"
 
 
-def laid_out(recorded: Recorded) -> Sheet | None:
+def step_sheet(recorded: RecordedRun) -> AccountSheet | None:
     """Lay the account of a step out; ``None`` where there are no two steps."""
-    return None if recorded.account is None else sheet(recorded.account.account)
+    return None if recorded.account is None else account_sheet(recorded.account.account)
 
 
-def run_screen(study: Study, pen: Pen, wanted: Wanted | None = None) -> Iterator[Text]:
-    """Give the whole report, line by line; with ``wanted`` the tables of the windows, too."""
+def run_screen(study: Study, pen: Pen, view: TableView | None = None) -> Iterator[Text]:
+    """Return the whole report, line by line; with ``wanted`` the tables of the windows, too."""
     recorded = study.recorded
     if recorded is None:
         return
-    laid = laid_out(recorded)
-    yield from fold(headline(study, recorded, laid), pen.width, style="bold")
+    sheet = step_sheet(recorded)
+    yield from fold(headline(study, recorded, sheet), pen.width, style="bold")
     yield from fold(life_line(recorded), pen.width)
-    yield from fold(place_of(recorded), pen.width)
+    yield from fold(run_folder(recorded), pen.width)
     for line in () if study.diagnosis is None else first_lines(study.diagnosis):
         yield from fold(line, pen.width, style="bold")
     for line in notable_lines(recorded):
         yield from fold(line, pen.width)
-    if laid is not None and recorded.steps is not None:
-        words = Words("where a step goes", footing(recorded, recorded.steps), remarks(recorded))
-        yield from account_lines(laid, pen, words)
+    if sheet is not None and recorded.steps is not None:
+        caption = AccountCaption("where a step goes", footing(recorded, recorded.steps), group_remarks(recorded))
+        yield from account_lines(sheet, pen, caption)
     yield from remedy_screen(study, pen)
-    for name, lines in sections(study, recorded):
+    for name, lines in text_sections(study, recorded):
         yield from section(name, lines, pen)
     yield from machine_lines(recorded.machine, pen)
-    yield from section("not seen", list(unseen_lines(study, recorded)), pen)
-    if (recorded.windows or recorded.adopted) and wanted is not None:
+    yield from section("not seen", list(unobserved_lines(study, recorded)), pen)
+    if (recorded.windows or recorded.adopted) and view is not None:
         yield from section("windows", window_lines(study, recorded), pen)
-        yield from tables(study, pen, wanted)
+        yield from tables(study, pen, view)
 
 
-def sections(study: Study, recorded: Recorded) -> Iterator[tuple[str, Sequence[str]]]:
-    """Give the parts of the report that are sentences, with their titles."""
+def text_sections(study: Study, recorded: RecordedRun) -> Iterator[tuple[str, Sequence[str]]]:
+    """Return the parts of the report that are sentences, with their titles."""
     if recorded.steps is not None:
         yield "steps", [*steps_lines(recorded, recorded.steps), *optimizer_lines(recorded)]
     yield "replay", [*replay_lines(study.diagnosis), *check_lines(study.trials)]
@@ -113,33 +113,33 @@ def sections(study: Study, recorded: Recorded) -> Iterator[tuple[str, Sequence[s
     )
 
 
-def window_lines(study: Study, recorded: Recorded) -> Sequence[str]:
+def window_lines(study: Study, recorded: RecordedRun) -> Sequence[str]:
     """Say how far the windows can be trusted."""
     return [*health_lines(study.health), *saving_lines(recorded)]
 
 
-def remarks(recorded: Recorded) -> dict[str, str]:
+def group_remarks(recorded: RecordedRun) -> dict[str, str]:
     """Say beside waiting for data where it is loaded, and for which of several loaders it was."""
-    used = [one for one in recorded.loaders if one.waits]
-    home = [AT_HOME] if used and all(map(at_home, used)) else []
-    told = "; ".join([*home, *filter(None, [shares_of(recorded.loaders)])])
-    return {"data": f"({told})"} if told else {}
+    used_loaders = [loader for loader in recorded.loaders if loader.waits]
+    loading_remark = [IN_TRAINING] if used_loaders and all(map(loads_in_training, used_loaders)) else []
+    remark = "; ".join([*loading_remark, *filter(None, [wait_shares_text(recorded.loaders)])])
+    return {"data": f"({remark})"} if remark else {}
 
 
-def machine_lines(every: Sequence[Series], pen: Pen) -> Iterator[Text]:
+def machine_lines(series_list: Sequence[Series], pen: Pen) -> Iterator[Text]:
     """Draw the sampled series, from the start of the command to its end."""
-    name = min(_NAME, max((len(one.title) for one in every), default=0))
-    room = pen.width - _INDENT - name - 30
-    for at, one in enumerate(every):
-        top = one.ceiling or one.high
-        drawn = f"{spark(one.points, top, room, pen.signs)}  " if room > 8 else ""  # noqa: PLR2004
-        text = f"{pad(shorten(clean(one.title), name), name)}  {drawn}{figures(one)}"
-        yield Text.assemble((pad("machine" if at == 0 else "", 9), "bold"), text)
+    width = min(_MAX_NAME_CELLS, max((len(series.title) for series in series_list), default=0))
+    spark_width = pen.width - _INDENT - width - 30
+    for index, series in enumerate(series_list):
+        top = series.ceiling or series.high
+        drawing = f"{spark(series.points, top, spark_width, pen.signs)}  " if spark_width > 8 else ""  # noqa: PLR2004
+        text = f"{pad(cut_middle(clean(series.title), width), width)}  {drawing}{figures(series)}"
+        yield Text.assemble((pad("machine" if index == 0 else "", 9), "bold"), text)
 
 
-def figures(one: Series) -> str:
-    """Give mean and range of a series, with its unit."""
-    return f"{_figure(one.mean)} {one.unit} ({_figure(one.low)} to {_figure(one.high)})"
+def figures(series: Series) -> str:
+    """Return mean and range of a series, with its unit."""
+    return f"{_figure(series.mean)} {series.unit} ({_figure(series.low)} to {_figure(series.high)})"
 
 
 def _figure(value: float) -> str:

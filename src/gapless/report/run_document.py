@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gapless.model.footprint import Footprint
-from gapless.model.rhythm import Phase, Unlike
-from gapless.model.run import Recorded, StepAccount
+from gapless.model.rhythm import Phase, UnlikeSteps
+from gapless.model.run import RecordedRun, StepAccount
 from gapless.model.study import Steps
 
 
@@ -48,46 +48,46 @@ class StepAccountObject:
     backlog_ns: int | None
     excess_ns: int
     host_scale: float | None
-    unlike: Unlike | None = None  # steps of a kind that no window holds
+    unlike: UnlikeSteps | None = None  # steps of a kind that no window holds
     weighed: bool = False  # steps of windows count as often as the kinds that they stand for
 
 
-def recorded_keys(recorded: Recorded | None) -> dict[str, Any]:
-    """Give the keys that only a recorded run has."""
+def recorded_keys(recorded: RecordedRun | None) -> dict[str, Any]:
+    """Return the keys that only a recorded run has."""
     if recorded is None:
         return {}
-    made = recorded.account
+    step_account = recorded.account
     return {
         "timeline": recorded.timeline,
-        "step_account": None if made is None else _step_account(made),
+        "step_account": None if step_account is None else _step_account(step_account),
         "loaders": recorded.loaders,
         "machine": recorded.machine,
         "energy": recorded.energy,
         "cost": recorded.cost,
         "hot_lines": recorded.lines,
         "host_code": recorded.host_code,
-        "unseen": recorded.unseen,
-        "others": recorded.others,
+        "unseen": recorded.unobserved,
+        "others": recorded.contention,
         "optimizers": recorded.optimizers,
         "adopted": recorded.adopted,
         "axis_error_ns": recorded.clock_error_ns,
         "devices_seen": recorded.devices_seen,
-        **_footprint(recorded.footprint),
+        **_footprint_keys(recorded.footprint),
     }
 
 
-def _footprint(found: Footprint | None) -> dict[str, Any]:
-    return {} if found is None else dict(vars(found))
+def _footprint_keys(footprint: Footprint | None) -> dict[str, Any]:
+    return {} if footprint is None else dict(vars(footprint))
 
 
-def _step_account(made: StepAccount) -> StepAccountObject:
-    rest = {name: value for name, value in vars(made).items() if name != "account"}
-    whole = made.account
-    return StepAccountObject(whole.wall_ns, whole.steps, whole.leaves, whole.groups, **rest)
+def _step_account(step_account: StepAccount) -> StepAccountObject:
+    other_fields = {name: value for name, value in vars(step_account).items() if name != "account"}
+    account = step_account.account
+    return StepAccountObject(account.wall_ns, account.steps, account.leaves, account.groups, **other_fields)
 
 
-def recorded_step(recorded: Recorded, windows: Steps | None) -> StepObject | None:
-    """Give the step times of a run; ``windows`` are those of its windows."""
+def recorded_step(recorded: RecordedRun, windows: Steps | None) -> StepObject | None:
+    """Return the step times of a run; ``windows`` are those of its windows."""
     steps = recorded.steps
     if steps is None:
         return None

@@ -5,93 +5,93 @@ from typing import Final
 
 from gapless.model.footprint import AllocatorUse, FileUse, Footprint, SyncUse
 from gapless.report.numbers import count, percent, size, span
-from gapless.report.run_words import from_here
+from gapless.report.run_words import relative_path
 from gapless.report.text import clean
 
-_SHOWN: Final = 3  # lines, folders, files
+_MAX_SHOWN: Final = 3  # lines, folders, files
 
 
-def footprint_sections(found: Footprint | None) -> Iterator[tuple[str, Sequence[str]]]:
-    """Give the parts of the report, with their titles; empty ones are left out when printed."""
-    if found is None:
+def footprint_sections(footprint: Footprint | None) -> Iterator[tuple[str, Sequence[str]]]:
+    """Return the parts of the report, with their titles; empty ones are left out when printed."""
+    if footprint is None:
         return
-    yield "syncs", list(_syncs(found.syncs))
-    yield "memory", list(_memory(found.allocator))
-    yield "files", [] if found.files is None else list(_files(found.files))
+    yield "syncs", list(_sync_lines(footprint.syncs))
+    yield "memory", list(_memory_lines(footprint.allocator))
+    yield "files", [] if footprint.files is None else list(_file_lines(footprint.files))
 
 
-def _syncs(every: Sequence[SyncUse]) -> Iterator[str]:
-    if not every:
+def _sync_lines(syncs: Sequence[SyncUse]) -> Iterator[str]:
+    if not syncs:
         return
-    calls = sum(one.count for one in every)
-    total = sum(one.total_ns for one in every)
-    per_step, ns = sum(one.per_step or 0 for one in every), sum(one.step_ns or 0 for one in every)
-    often = f", {_often(per_step, ns)}" if per_step else ""
-    lines = " · ".join(f"{_place(one)} {_use(one)}" for one in every[:_SHOWN])
-    more = f" · {len(every) - _SHOWN} more lines" if len(every) > _SHOWN else ""
+    calls = sum(sync.count for sync in syncs)
+    total = sum(sync.total_ns for sync in syncs)
+    per_step, ns = sum(sync.per_step or 0 for sync in syncs), sum(sync.step_ns or 0 for sync in syncs)
+    frequency = f", {_frequency(per_step, ns)}" if per_step else ""
+    lines = " · ".join(f"{_sync_ref(sync)} {_use(sync)}" for sync in syncs[:_MAX_SHOWN])
+    more_lines = f" · {len(syncs) - _MAX_SHOWN} more lines" if len(syncs) > _MAX_SHOWN else ""
     yield (
-        f"{count(calls)} synchronising calls that Python can see took {span(total)}{often}: "
-        f"{lines}{more} (item() and its like: see the windows)"
+        f"{count(calls)} synchronising calls that Python can see took {span(total)}{frequency}: "
+        f"{lines}{more_lines} (item() and its like: see the windows)"
     )
 
 
-def _use(one: SyncUse) -> str:
-    if one.per_step and one.step_ns is not None:
-        return _often(one.per_step, one.step_ns)
-    return f"{count(one.count)} in all, {span(one.total_ns)}"
+def _use(sync: SyncUse) -> str:
+    if sync.per_step and sync.step_ns is not None:
+        return _frequency(sync.per_step, sync.step_ns)
+    return f"{count(sync.count)} in all, {span(sync.total_ns)}"
 
 
-def _often(per_step: float, ns: float) -> str:
+def _frequency(per_step: float, ns: float) -> str:
     return f"{per_step:.2g} a step, {span(ns)}"
 
 
-def _place(one: SyncUse) -> str:
-    if one.file is None:
+def _sync_ref(sync: SyncUse) -> str:
+    if sync.file is None:
         return "no line of the training's"
-    name = one.file.replace("\\", "/").rpartition("/")[2]
-    return clean(f"{name}:{one.line} {one.function or ''}".strip())
+    name = sync.file.replace("\\", "/").rpartition("/")[2]
+    return clean(f"{name}:{sync.line} {sync.function or ''}".strip())
 
 
-def _memory(every: Sequence[AllocatorUse]) -> Iterator[str]:
-    if not every:
+def _memory_lines(allocators: Sequence[AllocatorUse]) -> Iterator[str]:
+    if not allocators:
         return
-    one = max(every, key=lambda use: (use.reserved_peak or 0, use.allocated_peak or 0))
+    largest = max(allocators, key=lambda use: (use.reserved_peak or 0, use.allocated_peak or 0))
     parts = [
         f"{words} {size(number)}"
         for words, number in (
-            ("allocated at most", one.allocated_peak),
-            ("reserved at most", one.reserved_peak),
+            ("allocated at most", largest.allocated_peak),
+            ("reserved at most", largest.reserved_peak),
         )
         if number is not None
     ]
     parts += [
         f"{count(number)} {words}"
         for words, number in (
-            ("retries", one.retries),
-            ("times out of memory", one.ooms or None),
-            ("allocations by the device", one.device_allocs),
-            ("frees", one.device_frees),
+            ("retries", largest.retries),
+            ("times out of memory", largest.ooms or None),
+            ("allocations by the device", largest.device_allocs),
+            ("frees", largest.device_frees),
         )
         if number is not None
     ]
-    whose = f"rank {one.rank}, GPU {one.device}" if one.rank is not None else f"GPU {one.device}"
-    most = f", the most of {len(every)}" if len(every) > 1 else ""
-    yield f"{whose}{most}: {' · '.join(parts)}"
+    owner = f"rank {largest.rank}, GPU {largest.device}" if largest.rank is not None else f"GPU {largest.device}"
+    comparison = f", the most of {len(allocators)}" if len(allocators) > 1 else ""
+    yield f"{owner}{comparison}: {' · '.join(parts)}"
 
 
-def _files(found: FileUse) -> Iterator[str]:
-    if found.opened is not None and found.files is not None:
-        least = "at least " if found.more else ""
+def _file_lines(files: FileUse) -> Iterator[str]:
+    if files.opened is not None and files.files is not None:
+        bound = "at least " if files.more else ""
         folders = " · ".join(
-            f"{from_here(one.path)} {percent(one.opened / found.opened)}"
-            for one in found.folders[:_SHOWN]
+            f"{relative_path(folder.path)} {percent(folder.opened / files.opened)}"
+            for folder in files.folders[:_MAX_SHOWN]
         )
         yield (
-            f"fetches that were looked at opened {least}{count(found.files)} files "
-            f"({count(found.opened + found.more)} times){folders and f', most in {folders}'}"
+            f"fetches that were looked at opened {bound}{count(files.files)} files "
+            f"({count(files.opened + files.more)} times){folders and f', most in {folders}'}"
         )
-    if found.written:
-        shown = " · ".join(map(from_here, found.written[:_SHOWN]))
-        more = len(found.written) - _SHOWN
-        rest = f" and {count(more)} more" if more > 0 else ""
-        yield f"written: {shown}{rest}"
+    if files.written:
+        paths = " · ".join(map(relative_path, files.written[:_MAX_SHOWN]))
+        hidden = len(files.written) - _MAX_SHOWN
+        suffix = f" and {count(hidden)} more" if hidden > 0 else ""
+        yield f"written: {paths}{suffix}"

@@ -3,46 +3,46 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gapless.model.run import Recorded
+from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.report.life import life_line
-from gapless.report.markdown import account_table, bullets, plain, remedies, tables
-from gapless.report.run import figures, laid_out, remarks, sections, window_lines
+from gapless.report.markdown import account_table, bullets, escape, remedy_lines, tables
+from gapless.report.run import figures, step_sheet, group_remarks, text_sections, window_lines
 from gapless.report.run_notable import notable_lines
-from gapless.report.run_unseen import unseen_lines
-from gapless.report.run_words import footing, headline, place_of
-from gapless.report.terminal import Wanted
+from gapless.report.run_unseen import unobserved_lines
+from gapless.report.run_words import footing, headline, run_folder
+from gapless.report.terminal import TableView
 
 _TITLES: Final = {"command": "The whole command", "spent": "Energy and cost"}
 
 
-def page(study: Study, wanted: Wanted) -> str:
+def run_page(study: Study, view: TableView) -> str:
     """Write the report of a run. Raises ``UsageError`` for a sort key that is none."""
     recorded = study.recorded
-    return "" if recorded is None else "\n".join(_lines(study, recorded, wanted)) + "\n"
+    return "" if recorded is None else "\n".join(_lines(study, recorded, view)) + "\n"
 
 
-def _lines(study: Study, recorded: Recorded, wanted: Wanted) -> Iterator[str]:
-    laid = laid_out(recorded)
-    yield f"**{plain(headline(study, recorded, laid))}**"
+def _lines(study: Study, recorded: RecordedRun, view: TableView) -> Iterator[str]:
+    sheet = step_sheet(recorded)
+    yield f"**{escape(headline(study, recorded, sheet))}**"
     yield ""
-    yield plain(f"{life_line(recorded)} · {place_of(recorded)}")
+    yield escape(f"{life_line(recorded)} · {run_folder(recorded)}")
     for line in notable_lines(recorded):
         yield ""
-        yield plain(line)
-    if laid is not None and recorded.steps is not None:
+        yield escape(line)
+    if sheet is not None and recorded.steps is not None:
         yield ""
-        yield from account_table(laid, stepwise=True)
+        yield from account_table(sheet, stepwise=True)
         yield ""
-        remark = " ".join(remarks(recorded).values())
-        yield f"*{plain(footing(recorded, recorded.steps))}{plain(f' {remark}' if remark else '')}*"
-    yield from remedies(study)
-    for name, lines in sections(study, recorded):
+        remark = " ".join(group_remarks(recorded).values())
+        yield f"*{escape(footing(recorded, recorded.steps))}{escape(f' {remark}' if remark else '')}*"
+    yield from remedy_lines(study)
+    for name, lines in text_sections(study, recorded):
         if name == "replay":  # it stands with the causes
             continue
         yield from bullets(_TITLES.get(name, name.capitalize()), lines)
-    yield from bullets("Machine", (f"{one.title}: {figures(one)}" for one in recorded.machine))
-    yield from bullets("Not observed", unseen_lines(study, recorded))
+    yield from bullets("Machine", (f"{series.title}: {figures(series)}" for series in recorded.machine))
+    yield from bullets("Not observed", unobserved_lines(study, recorded))
     if recorded.windows or recorded.adopted:
         yield from bullets("Windows", window_lines(study, recorded))
-        yield from tables(study, wanted)
+        yield from tables(study, view)

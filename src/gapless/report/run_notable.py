@@ -4,176 +4,176 @@ from collections.abc import Iterator
 from typing import Final
 
 from gapless.model.rhythm import Phase
-from gapless.model.run import LoaderUse, ProcessTime, Recorded
+from gapless.model.run import LoaderUse, ProcessTime, RecordedRun
 from gapless.report.numbers import percent, span, unit_for
 from gapless.report.text import clean
 
-_TAKEN: Final = 0.1  # of the processors: less of others is only among the machine's series
-_STOLEN: Final = 0.02
-_UNSTEADY: Final = 0.25  # of the usual step: by so much the usual step itself is uncertain
-_KINDS: Final = 3  # times as long: steps of more than one kind
-_SLOW: Final = 10  # times what is usual
-_LONG: Final = 0.2  # of the life of the process
-_LEAST: Final = 1e10  # ns: imports and a device take seconds
-_MOST: Final = 0.5  # of the waits for a loader
-_FEW: Final = 3  # optimizers, loaders that are named
+_MIN_FOREIGN: Final = 0.1  # of the processors: less of others is only among the machine's series
+_MIN_STOLEN_SHARE: Final = 0.02
+_MIN_NOISE: Final = 0.25  # of the usual step: by so much the usual step itself is uncertain
+_MIN_SPREAD_RATIO: Final = 3  # times as long: steps of more than one kind
+_SLOW_RATIO: Final = 10  # times what is usual
+_MIN_LIFE_SHARE: Final = 0.2  # of the life of the process
+_MIN_FIRST_STEP_NS: Final = 1e10  # ns: imports and a device take seconds
+_MIN_WAIT_SHARE: Final = 0.5  # of the waits for a loader
+_MAX_NAMED: Final = 3  # optimizers, loaders that are named
 
 
-def notable_lines(recorded: Recorded) -> Iterator[str]:
+def notable_lines(recorded: RecordedRun) -> Iterator[str]:
     """Say what a reader must know before the account."""
-    yield from _others(recorded)
+    yield from _contention_lines(recorded)
     phases = tuple(phase_lines(recorded))
-    yield from phases or _varying(recorded)
-    first = recorded.timeline.leading()
-    if first is not None:
-        yield from _beginning(first, recorded)
-    for one in recorded.loaders[:1]:
-        yield from _first_batches(one)
+    yield from phases or _variation_lines(recorded)
+    leading = recorded.timeline.leading_process()
+    if leading is not None:
+        yield from _first_step_lines(leading, recorded)
+    for loader in recorded.loaders[:1]:
+        yield from _first_batches(loader)
 
 
-def _others(recorded: Recorded) -> Iterator[str]:
+def _contention_lines(recorded: RecordedRun) -> Iterator[str]:
     """Say how much of the processors others had."""
-    taken = recorded.others
-    if taken is None or not taken.processors:
+    contention = recorded.contention
+    if contention is None or not contention.processors:
         return
-    whole = taken.processors
-    told = [
-        f"{words} {cores:.2g} of {whole} processors ({percent(cores / whole)})"
-        for words, cores, least in (
-            ("other processes took", taken.cores, _TAKEN),
-            ("the hypervisor gave away", taken.stolen or 0.0, _STOLEN),
+    processors = contention.processors
+    uses = [
+        f"{words} {cores:.2g} of {processors} processors ({percent(cores / processors)})"
+        for words, cores, min_share in (
+            ("other processes took", contention.cores, _MIN_FOREIGN),
+            ("the hypervisor gave away", contention.stolen or 0.0, _MIN_STOLEN_SHARE),
         )
-        if cores / whole >= least
+        if cores / processors >= min_share
     ]
-    if told:
+    if uses:
         yield (
-            f"not alone: {', '.join(told)} on average; what ran on the CPU may be slower here than "
+            f"not alone: {', '.join(uses)} on average; what ran on the CPU may be slower here than "
             "it has to be"
         )
 
 
-def _varying(recorded: Recorded) -> Iterator[str]:
+def _variation_lines(recorded: RecordedRun) -> Iterator[str]:
     """Say that steps vary, and whether that is the machine's doing or belongs to the training."""
     steps = recorded.steps
     if steps is None:
         return
     noise = steps.noise or 0.0
-    if noise < _UNSTEADY and steps.p90_ns < _KINDS * steps.p10_ns:
+    if noise < _MIN_NOISE and steps.p90_ns < _MIN_SPREAD_RATIO * steps.p10_ns:
         return
     unit = unit_for(steps.p90_ns)
-    lengths = f"{unit.of(steps.p10_ns)} to {unit.of(steps.p90_ns)} {unit.name} (p10, p90)"
-    if any(True for _ in _others(recorded)) or _held(recorded):
+    lengths = f"{unit.fmt(steps.p10_ns)} to {unit.fmt(steps.p90_ns)} {unit.name} (p10, p90)"
+    if any(True for _ in _contention_lines(recorded)) or _is_contended(recorded):
         yield f"steps take {lengths}, while the machine was not theirs alone: gains are rough"
-    elif recorded.others is None:
+    elif recorded.contention is None:
         yield f"steps take {lengths}: whether others used the machine meanwhile was not recorded"
     else:
         yield (
             f"steps take {lengths}, and nothing else used the machine: they differ by themselves "
-            f"({_why(recorded)})"
+            f"({_variation_reason(recorded)})"
         )
 
 
-def phase_lines(recorded: Recorded) -> Iterator[str]:
+def phase_lines(recorded: RecordedRun) -> Iterator[str]:
     """Say which phases there are, one after the other, where the largest one is not nearly all."""
     steps = recorded.steps
     if steps is None or not steps.phases:
         return
-    whole = sum(one.wall_ns for one in steps.phases)
-    if max(one.wall_ns for one in steps.phases) > (1 - _LONG) * whole:
+    total_ns = sum(phase.wall_ns for phase in steps.phases)
+    if max(phase.wall_ns for phase in steps.phases) > (1 - _MIN_LIFE_SHARE) * total_ns:
         return
-    told = [f"{one.count:,} steps{_each(one)} ({clean(one.anchor)})" for one in steps.phases[:_FEW]]
-    rest = len(steps.phases) - _FEW
-    more = f", then {rest} more" if rest > 0 else ""
-    yield f"{len(steps.phases)} phases: {', then '.join(told)}{more}; other figures are of all"
+    texts = [f"{phase.count:,} steps{_usual_step(phase)} ({clean(phase.anchor)})" for phase in steps.phases[:_MAX_NAMED]]
+    n_hidden = len(steps.phases) - _MAX_NAMED
+    suffix = f", then {n_hidden} more" if n_hidden > 0 else ""
+    yield f"{len(steps.phases)} phases: {', then '.join(texts)}{suffix}; other figures are of all"
 
 
-def _each(one: Phase) -> str:
-    """Give the usual step of a phase."""
-    return "" if one.median_ns is None else f" of {span(one.median_ns)}"
+def _usual_step(phase: Phase) -> str:
+    """Return the usual step of a phase."""
+    return "" if phase.median_ns is None else f" of {span(phase.median_ns)}"
 
 
-def _why(recorded: Recorded) -> str:
+def _variation_reason(recorded: RecordedRun) -> str:
     """Say what steps of one training differ in as a rule."""
-    known = None if recorded.account is None else recorded.account.account
-    if known is not None and known.groups.get("data", 0) >= _LONG * known.wall_ns:
+    account = None if recorded.account is None else recorded.account.account
+    if account is not None and account.groups.get("data", 0) >= _MIN_LIFE_SHARE * account.wall_ns:
         return "by how long they wait for data, at least"
     return "lengths of samples or episodes, steps of several kinds"
 
 
-def _held(recorded: Recorded) -> bool:
-    """Tell whether others computed on a device, or something held its clock back."""
+def _is_contended(recorded: RecordedRun) -> bool:
+    """Return whether others computed on a device, or something held its clock back."""
     devices = recorded.devices_seen
     return any(
-        (one.others or 0.0) >= _TAKEN or any(share >= _TAKEN for share in one.held.values())
-        for one in devices
+        (device.others or 0.0) >= _MIN_FOREIGN or any(share >= _MIN_FOREIGN for share in device.held.values())
+        for device in devices
     )
 
 
-def _beginning(one: ProcessTime, recorded: Recorded) -> Iterator[str]:
+def _first_step_lines(process: ProcessTime, recorded: RecordedRun) -> Iterator[str]:
     """Say that the first step came late, and what of that was its first batch."""
-    first, steps = one.first_step_ns, recorded.steps
-    if first is None:
-        yield from _unbegun(one)
+    first_step_ns, steps = process.first_step_ns, recorded.steps
+    if first_step_ns is None:
+        yield from _stepless_lines(process)
         return
-    if steps is None or first < max(_LEAST, _LONG * one.wall_ns):
+    if steps is None or first_step_ns < max(_MIN_FIRST_STEP_NS, _MIN_LIFE_SHARE * process.wall_ns):
         return
-    if first < _SLOW * steps.median_ns:
+    if first_step_ns < _SLOW_RATIO * steps.median_ns:
         return
-    share = percent(first / one.wall_ns)
-    batch = one.first_batch_ns or 0
-    waited = (
-        f"; {span(batch)} of that it waited for the first batch" if batch >= _LONG * first else ""
+    share = percent(first_step_ns / process.wall_ns)
+    batch_ns = process.first_batch_ns or 0
+    wait_clause = (
+        f"; {span(batch_ns)} of that it waited for the first batch" if batch_ns >= _MIN_LIFE_SHARE * first_step_ns else ""
     )
-    yield f"the first step was done after {span(first)}, {share} of the whole{waited}"
+    yield f"the first step was done after {span(first_step_ns)}, {share} of the whole{wait_clause}"
 
 
-def _unbegun(one: ProcessTime) -> Iterator[str]:
+def _stepless_lines(process: ProcessTime) -> Iterator[str]:
     """Say how long a process that never stepped waited for data."""
-    waited = sum(ns for leaf, ns in one.leaves.items() if leaf.startswith("data."))
-    if waited >= _LONG * one.wall_ns:
-        none = ", and no batch came" if one.to_first_batch_ns is None else ""
-        yield f"{span(waited)} of {span(one.wall_ns)} it waited for data{none}"
+    wait_ns = sum(ns for leaf, ns in process.leaves.items() if leaf.startswith("data."))
+    if wait_ns >= _MIN_LIFE_SHARE * process.wall_ns:
+        no_batch = ", and no batch came" if process.to_first_batch_ns is None else ""
+        yield f"{span(wait_ns)} of {span(process.wall_ns)} it waited for data{no_batch}"
 
 
-def _first_batches(one: LoaderUse) -> Iterator[str]:
+def _first_batches(use: LoaderUse) -> Iterator[str]:
     """Say that a loader was waited for at the beginning of its iterations above all."""
-    if one.first_ns is None or one.iterations < 2 or (one.share or 0.0) < _TAKEN:  # noqa: PLR2004
+    if use.first_ns is None or use.iterations < 2 or (use.share or 0.0) < _MIN_FOREIGN:  # noqa: PLR2004
         return
-    share = one.first_ns * one.iterations / max(1, one.wait_ns)
-    if share >= _MOST and one.first_ns * one.waits >= _SLOW * one.wait_ns:
+    share = use.first_ns * use.iterations / max(1, use.wait_ns)
+    if share >= _MIN_WAIT_SHARE and use.first_ns * use.waits >= _SLOW_RATIO * use.wait_ns:
         yield (
-            f"{_name(one)}: the first batch of an iteration takes {span(one.first_ns)} (the mean "
-            f"of {one.iterations:,}), {percent(min(1.0, share))} of all waiting for this loader"
+            f"{_name(use)}: the first batch of an iteration takes {span(use.first_ns)} (the mean "
+            f"of {use.iterations:,}), {percent(min(1.0, share))} of all waiting for this loader"
         )
 
 
-def optimizer_lines(recorded: Recorded) -> Iterator[str]:
+def optimizer_lines(recorded: RecordedRun) -> Iterator[str]:
     """Name the optimizers beside the one that ends a step."""
-    named = [
-        f"{clean(one.name)}.step{_place(one.file, one.line)} {one.calls:,} times"
-        for one in recorded.optimizers[:_FEW]
+    optimizer_texts = [
+        f"{clean(use.name)}.step{_line_ref(use.file, use.line)} {use.calls:,} times"
+        for use in recorded.optimizers[:_MAX_NAMED]
     ]
-    if len(recorded.optimizers) > _FEW:
-        named.append(f"{len(recorded.optimizers) - _FEW} more")
-    if named:
-        yield f"other optimizers, within these steps: {' · '.join(named)}"
+    if len(recorded.optimizers) > _MAX_NAMED:
+        optimizer_texts.append(f"{len(recorded.optimizers) - _MAX_NAMED} more")
+    if optimizer_texts:
+        yield f"other optimizers, within these steps: {' · '.join(optimizer_texts)}"
 
 
-def shares_of(loaders: tuple[LoaderUse, ...]) -> str:
+def wait_shares_text(loaders: tuple[LoaderUse, ...]) -> str:
     """Share the waits in steps out among several loaders; nothing where it is one."""
-    waited = [(one, one.share) for one in loaders if one.share]
-    whole = sum(share for _, share in waited)
-    if len(waited) < 2 or not whole:  # noqa: PLR2004 - one has all of it
+    shares = [(loader, loader.share) for loader in loaders if loader.share]
+    total_share = sum(share for _, share in shares)
+    if len(shares) < 2 or not total_share:  # noqa: PLR2004 - one has all of it
         return ""
-    told = [f"{_name(one)} {percent(share / whole)}" for one, share in waited[:_FEW]]
-    rest = len(waited) - _FEW
-    return " · ".join([*told, *([f"{rest} more loaders"] if rest > 0 else [])])
+    loader_texts = [f"{_name(loader)} {percent(share / total_share)}" for loader, share in shares[:_MAX_NAMED]]
+    n_hidden = len(shares) - _MAX_NAMED
+    return " · ".join([*loader_texts, *([f"{n_hidden} more loaders"] if n_hidden > 0 else [])])
 
 
-def _name(one: LoaderUse) -> str:
-    return _place(one.file, one.line).lstrip() or f"loader {one.id}"
+def _name(loader: LoaderUse) -> str:
+    return _line_ref(loader.file, loader.line).lstrip() or f"loader {loader.id}"
 
 
-def _place(file: str | None, line: int | None) -> str:
+def _line_ref(file: str | None, line: int | None) -> str:
     name = clean((file or "").replace("\\", "/").rpartition("/")[2])
     return f" {name}:{line}" if name else ""

@@ -3,79 +3,79 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gapless.model.run import ProcessTime, Recorded
+from gapless.model.run import ProcessTime, RecordedRun
 from gapless.model.study import Study
 from gapless.report.names import process_name
 from gapless.report.numbers import percent, span, unit_for
 from gapless.report.run_words import PHASES
 
-_FEW: Final = 8  # ranks that are listed one by one
-_TOGETHER: Final = 1.1  # times the shortest mean step: ranks within it step together
-_UNEVEN: Final = 0.1  # of the time: a larger difference between ranks is said
-_NOTABLE: Final = 0.01  # of a step: shorter waits for a rank are not said
-_NAMED: Final = 3  # ranks that others wait for
+_MAX_RANKS: Final = 8  # ranks that are listed one by one
+_MAX_STEP_RATIO: Final = 1.1  # times the shortest mean step: ranks within it step together
+_MIN_WAIT_DIFFERENCE: Final = 0.1  # of the time: a larger difference between ranks is said
+_MIN_STEP_SHARE: Final = 0.01  # of a step: shorter waits for a rank are not said
+_MAX_STRAGGLERS: Final = 3  # ranks that others wait for
 
 
-def rank_lines(study: Study, recorded: Recorded) -> Iterator[str]:
-    """Give a few ranks one by one, or the slowest and the fastest of many; then who is late."""
-    ones = [one for one in recorded.timeline.processes if one.mean_ns is not None]
-    if len(ones) < 2:  # noqa: PLR2004 - one is the account itself
+def rank_lines(study: Study, recorded: RecordedRun) -> Iterator[str]:
+    """Return a few ranks one by one, or the slowest and the fastest of many; then who is late."""
+    processes = [process for process in recorded.timeline.processes if process.mean_ns is not None]
+    if len(processes) < 2:  # noqa: PLR2004 - one is the account itself
         return
-    unit = unit_for(max(one.mean_ns or 0 for one in ones))
-    slowest = sorted(ones, key=lambda one: -(one.mean_ns or 0))
-    shown = ones if len(ones) <= _FEW else [*slowest[:3], slowest[-1]]
-    for one in shown:
+    unit = unit_for(max(process.mean_ns or 0 for process in processes))
+    slowest = sorted(processes, key=lambda process: -(process.mean_ns or 0))
+    visible = processes if len(processes) <= _MAX_RANKS else [*slowest[:3], slowest[-1]]
+    for process in visible:
         yield (
-            f"{process_name(one)}: {one.steps:,} steps of {unit.of(one.mean_ns or 0)} "
-            f"{unit.name} · {_makeup(one.stepping)}"
+            f"{process_name(process)}: {process.steps:,} steps of {unit.fmt(process.mean_ns or 0)} "
+            f"{unit.name} · {_makeup_text(process.stepping)}"
         )
-    if len(ones) > len(shown):
-        kind = "processes" if any(one.rank is None for one in ones) else "ranks"
-        yield f"{len(ones) - len(shown)} more {kind} between the third slowest and the fastest"
-    late = list(_late(study, ones))
-    yield from late or _uneven(ones)
+    if len(processes) > len(visible):
+        kind = "processes" if any(process.rank is None for process in processes) else "ranks"
+        yield f"{len(processes) - len(visible)} more {kind} between the third slowest and the fastest"
+    late_lines = list(_straggler_lines(study, processes))
+    yield from late_lines or _uneven_lines(processes)
 
 
-def _late(study: Study, ones: Sequence[ProcessTime]) -> Iterator[str]:
+def _straggler_lines(study: Study, processes: Sequence[ProcessTime]) -> Iterator[str]:
     """Say for whom the others waited in collectives, and what that rank does more than they."""
-    steps = study.account.rows
-    for late in study.stragglers[:_NAMED]:
-        others = sum(one.row.rank != late.rank for one in steps)
-        each = late.ns / max(1, others)
-        length = sum(one.row.end - one.row.start for one in steps) / max(1, len(steps))
-        if each >= _NOTABLE * length:
+    rows = study.account.rows
+    for straggler in study.stragglers[:_MAX_STRAGGLERS]:
+        waiting_rows = sum(row.row.rank != straggler.rank for row in rows)
+        ns = straggler.ns / max(1, waiting_rows)
+        mean_ns = sum(row.row.end - row.row.start for row in rows) / max(1, len(rows))
+        if ns >= _MIN_STEP_SHARE * mean_ns:
             yield (
-                f"the others waited for rank {late.rank} in collectives: {span(each)} a step (in "
-                f"{others:,} steps of windows){_more(ones, late.rank)}"
+                f"the others waited for rank {straggler.rank} in collectives: {span(ns)} a step (in "
+                f"{waiting_rows:,} steps of windows){_excess_text(processes, straggler.rank)}"
             )
 
 
-def _more(ones: Sequence[ProcessTime], rank: int) -> str:
-    """Give what a rank spends most more time on than the others, of what the light marks tell."""
-    mine = [_each(one) for one in ones if one.rank == rank]
-    rest = [_each(one) for one in ones if one.rank != rank]
-    if not mine or not rest:
+def _excess_text(processes: Sequence[ProcessTime], rank: int) -> str:
+    """Return what a rank spends most more time on than the others, of what the light marks tell."""
+    rank_steps = [_mean_step(process) for process in processes if process.rank == rank]
+    other_steps = [_mean_step(process) for process in processes if process.rank != rank]
+    if not rank_steps or not other_steps:
         return ""
-    more = {
-        leaf: mine[0].get(leaf, 0.0) - sum(one.get(leaf, 0.0) for one in rest) / len(rest)
-        for leaf in mine[0]
+    excess_ns = {
+        leaf: rank_steps[0].get(leaf, 0.0) - sum(step.get(leaf, 0.0) for step in other_steps) / len(other_steps)
+        for leaf in rank_steps[0]
         if leaf != "step"
     }
-    largest = max(more, key=lambda leaf: more[leaf], default="step")
-    whole = sum(mine[0].values())
-    if more.get(largest, 0.0) < _NOTABLE * whole:
+    largest = max(excess_ns, key=lambda leaf: excess_ns[leaf], default="step")
+    step_ns = sum(rank_steps[0].values())
+    if excess_ns.get(largest, 0.0) < _MIN_STEP_SHARE * step_ns:
         return "; what delays it lies within its steps"
-    return f"; outside the windows it spends {span(more[largest])} more a step {_DOING[largest]}"
+    return f"; outside the windows it spends {span(excess_ns[largest])} more a step {_WORDS[largest]}"
 
 
-def _each(one: ProcessTime) -> dict[str, float]:
-    """Give what an un-profiled step of a process holds, in ns."""
-    count = sum(one.stepping.values()) / (one.mean_ns or 1) or 1
-    found = {leaf: ns / count for leaf, ns in one.stepping.items() if not leaf.startswith("data.")}
-    return {**found, "data": _waiting(one.stepping) * sum(one.stepping.values()) / count}
+def _mean_step(process: ProcessTime) -> dict[str, float]:
+    """Return what an un-profiled step of a process holds, in ns."""
+    n_steps = sum(process.stepping.values()) / (process.mean_ns or 1) or 1
+    leaves_ns = {leaf: ns / n_steps for leaf, ns in process.stepping.items() if not leaf.startswith("data.")}
+    return {**leaves_ns, "data": _waiting_share(process.stepping) * sum(process.stepping.values()) / n_steps}
 
 
-_DOING: Final = {
+_WORDS: Final = {
     "data": "waiting for data",
     "epoch-turn": "on epoch turns",
     "evaluation": "on evaluation",
@@ -88,37 +88,37 @@ _DOING: Final = {
 }
 
 
-def _uneven(ones: Sequence[ProcessTime]) -> Iterator[str]:
+def _uneven_lines(processes: Sequence[ProcessTime]) -> Iterator[str]:
     """Say which rank waits for data much more than another, though their steps are as long.
 
     Ranks that step together hide it: where one waits for data, the others wait for that rank.
     """
-    means = [one.mean_ns or 0 for one in ones]
-    waits = {one.rank: _waiting(one.stepping) for one in ones if one.rank is not None}
-    if len(waits) < 2 or max(means) > _TOGETHER * min(means):  # noqa: PLR2004
+    means_ns = [process.mean_ns or 0 for process in processes]
+    shares = {process.rank: _waiting_share(process.stepping) for process in processes if process.rank is not None}
+    if len(shares) < 2 or max(means_ns) > _MAX_STEP_RATIO * min(means_ns):  # noqa: PLR2004
         return
-    most, least = max(waits, key=lambda rank: waits[rank]), min(waits, key=lambda rank: waits[rank])
-    if waits[most] - waits[least] > _UNEVEN:
+    worst, best = max(shares, key=lambda rank: shares[rank]), min(shares, key=lambda rank: shares[rank])
+    if shares[worst] - shares[best] > _MIN_WAIT_DIFFERENCE:
         yield (
-            f"their steps are equally long, but rank {most} waits {percent(waits[most])} of the "
-            f"time for data and rank {least} {percent(waits[least])}: if they step together, the "
-            f"others wait for rank {most}"
+            f"their steps are equally long, but rank {worst} waits {percent(shares[worst])} of the "
+            f"time for data and rank {best} {percent(shares[best])}: if they step together, the "
+            f"others wait for rank {worst}"
         )
 
 
-def _waiting(leaves: Mapping[str, int]) -> float:
-    whole = sum(leaves.values()) or 1
-    return sum(ns for leaf, ns in leaves.items() if leaf.startswith("data.")) / whole
+def _waiting_share(leaves: Mapping[str, int]) -> float:
+    total_ns = sum(leaves.values()) or 1
+    return sum(ns for leaf, ns in leaves.items() if leaf.startswith("data.")) / total_ns
 
 
-def _makeup(leaves: Mapping[str, int]) -> str:
-    """Give shares of the time of un-profiled steps."""
-    whole = sum(leaves.values()) or 1
-    rest = {leaf: ns for leaf, ns in leaves.items() if not leaf.startswith(("data.", "step"))}
-    parts = [f"waiting for data {percent(_waiting(leaves))}"]
+def _makeup_text(leaves: Mapping[str, int]) -> str:
+    """Return shares of the time of un-profiled steps."""
+    total_ns = sum(leaves.values()) or 1
+    other_leaves = {leaf: ns for leaf, ns in leaves.items() if not leaf.startswith(("data.", "step"))}
+    parts = [f"waiting for data {percent(_waiting_share(leaves))}"]
     parts += [
-        f"{PHASES[leaf]} {percent(ns / whole)}"
-        for leaf, ns in sorted(rest.items(), key=lambda item: -item[1])[:2]
-        if ns / whole >= 0.01  # noqa: PLR2004
+        f"{PHASES[leaf]} {percent(ns / total_ns)}"
+        for leaf, ns in sorted(other_leaves.items(), key=lambda leaf_and_ns: -leaf_and_ns[1])[:2]
+        if ns / total_ns >= 0.01  # noqa: PLR2004
     ]
     return " · ".join(parts)

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from gapless.model.rhythm import Unlike
-from gapless.model.run import ProcessTime, Recorded, RunSteps, Slowed
+from gapless.model.rhythm import UnlikeSteps
+from gapless.model.run import ProcessTime, RecordedRun, RunSteps, ProfilerSlowdown
 from gapless.model.study import Study
-from gapless.report.account import Sheet
+from gapless.report.account import AccountSheet
 from gapless.report.names import process_name
 from gapless.report.numbers import count, duration, percent, span, unit_for
 from gapless.report.text import clean
 
-_LONG_NS: Final = 1_000_000_000  # a step: few of them are seen in the time of a check
-_CHECKED: Final = 20  # such steps that a check should have time for
+_MIN_LONG_STEP_NS: Final = 1_000_000_000  # a step: few of them are seen in the time of a check
+_CHECK_STEPS: Final = 20  # such steps that a check should have time for
 _MINUTE_NS: Final = 60_000_000_000
-_PROVISIONAL: Final = 50  # steps below which the noise is not known
+_NOISE_STEPS: Final = 50  # steps below which the noise is not known
 PHASES: Final = {  # run leaves as they are printed, in order
     "set-up": "set-up",
     "step": "steps",
@@ -32,87 +32,87 @@ PHASES: Final = {  # run leaves as they are printed, in order
 }
 
 
-def headline(study: Study, recorded: Recorded, laid: Sheet | None, *, busy: bool = True) -> str:
+def headline(study: Study, recorded: RecordedRun, sheet: AccountSheet | None, *, with_busy: bool = True) -> str:
     """Say in one line how many steps there were, how long, on what, and how much it worked."""
-    if recorded.steps is None or laid is None:
-        return f"gapless · {_stepless(recorded)}"
-    length = f"{laid.unit.text(laid.digits)} {laid.unit.name}"
-    parts = [f"{recorded.steps.count:,} steps of {length}{_place(study, recorded)}"]
+    if recorded.steps is None or sheet is None:
+        return f"gapless · {_stepless_text(recorded)}"
+    length = f"{sheet.unit.text(sheet.digits)} {sheet.unit.name}"
+    parts = [f"{recorded.steps.count:,} steps of {length}{_device_text(study, recorded)}"]
     if recorded.steps.samples_per_s is not None:
-        parts.append(f"{count(_rounded(recorded.steps.samples_per_s))} samples/s")
+        parts.append(f"{count(_round_rate(recorded.steps.samples_per_s))} samples/s")
     account = recorded.account
-    if busy and account is not None and account.refined_by:
+    if with_busy and account is not None and account.refined_by:
         share = percent(account.account.busy_ns() / account.account.wall_ns)
-        many = "GPUs" if (recorded.devices or 1) > 1 else "GPU"
-        who = f"the {many} worked" if account.on_device else "operators ran"
-        parts.append(f"{who} {share} of the time")
+        devices = "GPUs" if (recorded.devices or 1) > 1 else "GPU"
+        activity = f"the {devices} worked" if account.on_device else "operators ran"
+        parts.append(f"{activity} {share} of the time")
     return f"gapless · {' · '.join(parts)}"
 
 
-def _rounded(value: float) -> float:
+def _round_rate(value: float) -> float:
     return round(value) if value >= 10 else round(value, 2)  # noqa: PLR2004 - three digits
 
 
-def _place(study: Study, recorded: Recorded) -> str:
+def _device_text(study: Study, recorded: RecordedRun) -> str:
     """Say on what the steps ran; nothing where that is not known."""
     ranks = len(study.run.ranks)
-    spread = f" on {ranks} ranks" if ranks > 1 else ""
+    ranks_text = f" on {ranks} ranks" if ranks > 1 else ""
     if recorded.devices is None:
-        seen = recorded.account is not None and recorded.account.refined_by
-        return (spread or " on the CPU alone") if seen else spread
+        has_windows = recorded.account is not None and recorded.account.refined_by
+        return (ranks_text or " on the CPU alone") if has_windows else ranks_text
     name = clean(recorded.device or "GPU")
     return f" on {'one' if recorded.devices == 1 else f'{recorded.devices} ×'} {name}"
 
 
-def _stepless(recorded: Recorded) -> str:
+def _stepless_text(recorded: RecordedRun) -> str:
     """Say that nothing stepped, and how long the processes that might have ran."""
     processes = recorded.timeline.processes
     if not processes:
-        why = next((one.why for one in recorded.unseen if one.what == "training"), None)
-        seen = "" if why is None else f": {clean(why)}"
-        return f"no process of this run stepped or loaded data{seen}"
-    longest = max(one.wall_ns for one in processes)
-    steps = max(one.steps for one in processes)
+        why = next((unobserved.why for unobserved in recorded.unobserved if unobserved.what == "training"), None)
+        reason = "" if why is None else f": {clean(why)}"
+        return f"no process of this run stepped or loaded data{reason}"
+    longest = max(process.wall_ns for process in processes)
+    steps = max(process.steps for process in processes)
     if steps:
         return f"one step in {span(longest)}: there is nothing between two steps"
-    killed = any(one.killed for one in processes)
-    return f"no step {'was recorded ' if killed else ''}in {span(longest)}"
+    was_killed = any(process.killed for process in processes)
+    return f"no step {'was recorded ' if was_killed else ''}in {span(longest)}"
 
 
-def place_of(recorded: Recorded) -> str:
-    """Give the run's folder."""
-    return from_here(recorded.life.path)
+def run_folder(recorded: RecordedRun) -> str:
+    """Return the run's folder."""
+    return relative_path(recorded.life.path)
 
 
-def from_here(path: str) -> str:
+def relative_path(path: str) -> str:
     """Name a path from the current folder if it lies below it."""
-    here, place = Path.cwd(), Path(path)
-    return clean(str(place.relative_to(here) if place.is_relative_to(here) else place))
+    cwd, full_path = Path.cwd(), Path(path)
+    return clean(str(full_path.relative_to(cwd) if full_path.is_relative_to(cwd) else full_path))
 
 
-def footing(recorded: Recorded, steps: RunSteps) -> str:
+def footing(recorded: RecordedRun, steps: RunSteps) -> str:
     """Say what the visible sum rests on."""
-    kind = "steps, all under a profiler" if steps.profiled_only else "un-profiled steps"
-    sure = "sums exactly"
+    step_kind = "steps, all under a profiler" if steps.profiled_only else "un-profiled steps"
+    precision = "sums exactly"
     if recorded.clock_error_ns is not None:
-        sure += f", ± {duration(recorded.clock_error_ns)} clock error"
-    parts = [sure, f"the mean of {steps.regular:,} {kind}"]
+        precision += f", ± {duration(recorded.clock_error_ns)} clock error"
+    parts = [precision, f"the mean of {steps.regular:,} {step_kind}"]
     account = recorded.account
     if account is not None and account.refined_by:
-        what = "the device" if account.on_device else "the training thread"
-        where = "steps of windows" if recorded.windows else "steps that its own profiler recorded"
-        parts.append(f"{what}'s part as in {account.refined_by:,} {where}")
+        owner = "the device" if account.on_device else "the training thread"
+        source = "steps of windows" if recorded.windows else "steps that its own profiler recorded"
+        parts.append(f"{owner}'s part as in {account.refined_by:,} {source}")
     return "; ".join(parts)
 
 
-def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
+def steps_lines(recorded: RecordedRun, steps: RunSteps) -> Iterator[str]:
     """Say how long steps take, how sure that is, and what ends a step."""
     unit = unit_for(steps.median_ns)
     device = steps.device_median_ns
-    on_device = "" if device is None else f" · on the device {unit.of(device)} {unit.name}"
+    on_device = "" if device is None else f" · on the device {unit.fmt(device)} {unit.name}"
     yield (
-        f"median {unit.of(steps.median_ns)} {unit.name}{_noise(steps)} · p10 "
-        f"{unit.of(steps.p10_ns)} · p90 {unit.of(steps.p90_ns)}{on_device}"
+        f"median {unit.fmt(steps.median_ns)} {unit.name}{_noise_text(steps)} · p10 "
+        f"{unit.fmt(steps.p10_ns)} · p90 {unit.fmt(steps.p90_ns)}{on_device}"
     )
     yield f"a step ends with {clean(steps.anchor)} ({steps.count:,} steps, rule: {steps.rule})"
     if steps.noted < steps.regular:
@@ -121,47 +121,47 @@ def steps_lines(recorded: Recorded, steps: RunSteps) -> Iterator[str]:
             "and the p95 of waits; all else counts every step (the others are kept as sums of some "
             "seconds each, so that the recording stays small)"
         )
-    if steps.noise is None and steps.noted < _PROVISIONAL <= steps.regular:
-        yield f"fewer than {_PROVISIONAL} of them: how much they vary by chance is not known"
+    if steps.noise is None and steps.noted < _NOISE_STEPS <= steps.regular:
+        yield f"fewer than {_NOISE_STEPS} of them: how much they vary by chance is not known"
     elif steps.noise is None:
-        many = steps.regular < _PROVISIONAL
-        few = f"{steps.regular:,} steps are" if many else "each rank's steps are"
-        yield (f"{few} fewer than {_PROVISIONAL}: how much they vary by chance is not known yet")
-    if steps.slowed is not None:
-        yield from _slowed(steps.slowed)
+        is_few = steps.regular < _NOISE_STEPS
+        subject = f"{steps.regular:,} steps are" if is_few else "each rank's steps are"
+        yield (f"{subject} fewer than {_NOISE_STEPS}: how much they vary by chance is not known yet")
+    if steps.slowdown is not None:
+        yield from _slowdown_lines(steps.slowdown)
     if steps.ahead:
         yield (
             f"left out: {steps.ahead:,} short steps in which the host only ran ahead of its device"
         )
-    yield from _joined(recorded)
+    yield from _account_lines(recorded)
 
 
-def _noise(steps: RunSteps) -> str:
+def _noise_text(steps: RunSteps) -> str:
     return "" if steps.noise is None else f" ± {percent(steps.noise)}"
 
 
-def _slowed(found: Slowed) -> Iterator[str]:
-    unit = unit_for(found.behind_ns)
+def _slowdown_lines(effect: ProfilerSlowdown) -> Iterator[str]:
+    unit = unit_for(effect.behind_ns)
     yield (
-        f"behind the first window a step takes {unit.of(found.behind_ns)} {unit.name}, before it "
-        f"{unit.of(found.before_ns)} ({found.count:,} steps, waits for data aside); if that "
+        f"behind the first window a step takes {unit.fmt(effect.behind_ns)} {unit.name}, before it "
+        f"{unit.fmt(effect.before_ns)} ({effect.count:,} steps, waits for data aside); if that "
         "is torch's profiler, which stays attached to the device's driver when it has stopped, the "
         "host's part is less without gapless"
     )
 
 
-def _joined(recorded: Recorded) -> Iterator[str]:
+def _account_lines(recorded: RecordedRun) -> Iterator[str]:
     """Say what was done to join run rows with windows, where it matters."""
     account = recorded.account
     if account is None:
         return
     wall, steps = account.account.wall_ns, account.account.steps or 1
     if not account.refined_by:
-        yield f"no window was recorded: what lies within a step is not known{_longer(recorded)}"
+        yield f"no window was recorded: what lies within a step is not known{_longer_check(recorded)}"
     elif recorded.adopted:
-        yield _adopted(recorded)
+        yield _adopted_text(recorded)
     if account.unlike is not None:
-        yield _unlike(account.unlike)
+        yield _unlike_text(account.unlike)
     if account.host_scale is not None and account.host_scale < 0.9:  # noqa: PLR2004
         yield (
             "the profiler slows the host: outside the windows what it costs is "
@@ -179,65 +179,65 @@ def _joined(recorded: Recorded) -> Iterator[str]:
         )
 
 
-def _unlike(some: Unlike) -> str:
+def _unlike_text(rare: UnlikeSteps) -> str:
     """Say of which steps no window tells anything."""
     return (
-        f"no window holds a step like {percent(some.steps)} of them ({span(some.mean_ns)} each, "
-        f"waits aside): of {percent(some.time)} of the time only sampled lines tell what it went to"
+        f"no window holds a step like {percent(rare.steps)} of them ({span(rare.mean_ns)} each, "
+        f"waits aside): of {percent(rare.time)} of the time only sampled lines tell what it went to"
     )
 
 
-def _longer(recorded: Recorded) -> str:
+def _longer_check(recorded: RecordedRun) -> str:
     """Say how long a check has to be whose steps were too long for it."""
     steps = recorded.steps
-    if recorded.life.stopped_by != "check" or steps is None or steps.median_ns < _LONG_NS:
+    if recorded.life.stopped_by != "check" or steps is None or steps.median_ns < _MIN_LONG_STEP_NS:
         return ""
     return f"; the first ends after twelve steps: gapless check --seconds {_check_s(steps)}"
 
 
 def _check_s(steps: RunSteps) -> int:
-    return -(-_CHECKED * steps.median_ns // _MINUTE_NS) * 60
+    return -(-_CHECK_STEPS * steps.median_ns // _MINUTE_NS) * 60
 
 
-def _adopted(recorded: Recorded) -> str:
+def _adopted_text(recorded: RecordedRun) -> str:
     """Say which files of the training's own profiler stand where there is no window of ours."""
-    which, more = from_here(recorded.adopted[0]), len(recorded.adopted) - 1
-    many, what = (f" (and {more} more)", "traces") if more else ("", "trace")
-    where = "windows and, of processes without any, " if recorded.windows else ""
+    path, n_more = relative_path(recorded.adopted[0]), len(recorded.adopted) - 1
+    more_text, noun = (f" (and {n_more} more)", "traces") if n_more else ("", "trace")
+    window_text = "windows and, of processes without any, " if recorded.windows else ""
     return (
-        f"what lies within a step is from {where}the {what} that the training's own profiler "
-        f"wrote: {which}{many}"
+        f"what lies within a step is from {window_text}the {noun} that the training's own profiler "
+        f"wrote: {path}{more_text}"
     )
 
 
-def command_lines(recorded: Recorded) -> Iterator[str]:
+def command_lines(recorded: RecordedRun) -> Iterator[str]:
     """Say where the time of the whole command went, and when the first batch and step were."""
-    line = recorded.timeline
-    if not line.processes:
+    timeline = recorded.timeline
+    if not timeline.processes:
         return
-    several = len(line.processes) > 1
-    whose = f"{len(line.processes)} training processes, " if several else ""
-    yield f"{whose}{span(line.wall_ns)}{' together' if several else ''}: {phases(line.leaves)}"
-    first = line.leading() or line.processes[0]
-    told = list(_firsts(first))
-    if told:
-        yield f"{process_name(first) + ': ' if several else ''}{' · '.join(told)}"
-    killed = sum(one.killed for one in line.processes)
+    plural = len(timeline.processes) > 1
+    owner = f"{len(timeline.processes)} training processes, " if plural else ""
+    yield f"{owner}{span(timeline.wall_ns)}{' together' if plural else ''}: {phases(timeline.leaves)}"
+    leading = timeline.leading_process() or timeline.processes[0]
+    firsts = list(_firsts(leading))
+    if firsts:
+        yield f"{process_name(leading) + ': ' if plural else ''}{' · '.join(firsts)}"
+    killed = sum(process.killed for process in timeline.processes)
     if killed:
         yield (
-            f"{'it' if not several else f'{killed} of them'} wrote no end (killed, or os._exit): "
+            f"{'it' if not plural else f'{killed} of them'} wrote no end (killed, or os._exit): "
             "what came after the last record is unknown"
         )
 
 
-def _firsts(one: ProcessTime) -> Iterator[str]:
-    if one.to_first_batch_ns is not None and one.first_batch_ns is not None:
+def _firsts(process: ProcessTime) -> Iterator[str]:
+    if process.to_first_batch_ns is not None and process.first_batch_ns is not None:
         yield (
-            f"first batch after {span(one.to_first_batch_ns)} ({span(one.first_batch_ns)} of that "
+            f"first batch after {span(process.to_first_batch_ns)} ({span(process.first_batch_ns)} of that "
             "waiting for it)"
         )
-    if one.first_step_ns is not None:
-        yield f"first step done after {span(one.first_step_ns)}"
+    if process.first_step_ns is not None:
+        yield f"first step done after {span(process.first_step_ns)}"
 
 
 def phases(leaves: Mapping[str, int]) -> str:
@@ -251,49 +251,49 @@ def phases(leaves: Mapping[str, int]) -> str:
     )
 
 
-def spent_lines(recorded: Recorded) -> Iterator[str]:
+def spent_lines(recorded: RecordedRun) -> Iterator[str]:
     """Say what the devices drew and cost, and how much of it while they did not work."""
-    drawn = recorded.energy
-    if drawn is not None:
+    energy = recorded.energy
+    if energy is not None:
         idle = ""
-        if drawn.idle_joules is not None and drawn.joules > 0:
-            share = percent(drawn.idle_joules / drawn.joules)
-            idle = f", {_energy(drawn.idle_joules)} of it ({share}) while no kernel ran"
-        yield f"energy {_energy(drawn.joules)} ({drawn.source}){idle}"
+        if energy.idle_joules is not None and energy.joules > 0:
+            share = percent(energy.idle_joules / energy.joules)
+            idle = f", {_energy(energy.idle_joules)} of it ({share}) while no kernel ran"
+        yield f"energy {_energy(energy.joules)} ({energy.source}){idle}"
     cost = recorded.cost
     if cost is None:
         return
     if not cost.devices:
         yield "cost: no GPU was seen, so the price of one says nothing"
         return
-    many = f"{cost.devices} GPU{'s' if cost.devices > 1 else ''} at {cost.price:g} an hour"
+    price = f"{cost.devices} GPU{'s' if cost.devices > 1 else ''} at {cost.price:g} an hour"
     if cost.idle is None or cost.idle_share is None:
-        yield f"cost {cost.whole:.3g} ({many})"
+        yield f"cost {cost.whole:.3g} ({price})"
     else:
         yield (
-            f"cost {cost.whole:.3g} ({many}), {cost.idle:.3g} of it ({percent(cost.idle_share)}) "
+            f"cost {cost.whole:.3g} ({price}), {cost.idle:.3g} of it ({percent(cost.idle_share)}) "
             f"while no GPU worked ({cost.source})"
         )
 
 
 def _energy(joules: float) -> str:
-    for least, unit in ((3.6e6, "kWh"), (1e3, "kJ")):
-        if joules >= least:
-            return f"{joules / least:.3g} {unit}"
+    for bound, unit in ((3.6e6, "kWh"), (1e3, "kJ")):
+        if joules >= bound:
+            return f"{joules / bound:.3g} {unit}"
     return f"{joules:.3g} J"
 
 
-def line_lines(recorded: Recorded) -> Iterator[str]:
-    """Give the lines of source in which the most samples stood, of each kind of thread."""
+def line_lines(recorded: RecordedRun) -> Iterator[str]:
+    """Return the lines of source in which the most samples stood, of each kind of thread."""
     for thread, words in (("training", "the training thread"), ("worker", "the workers")):
-        own = [one for one in recorded.lines if one.thread == thread][:3]
-        if own:
-            shown = " · ".join(
-                f"{_short(one.file)}:{one.line} {clean(one.function)} {percent(one.share)}"
-                for one in own
+        lines = [line for line in recorded.lines if line.thread == thread][:3]
+        if lines:
+            line_texts = " · ".join(
+                f"{_file_name(line.file)}:{line.line} {clean(line.function)} {percent(line.share)}"
+                for line in lines
             )
-            yield f"{words}, by sampled stacks: {shown}"
+            yield f"{words}, by sampled stacks: {line_texts}"
 
 
-def _short(file: str) -> str:
+def _file_name(file: str) -> str:
     return clean(file.replace("\\", "/").rpartition("/")[2])

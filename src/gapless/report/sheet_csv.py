@@ -35,7 +35,7 @@ _ACCOUNT: Final = "account"
 NAMES: Final = (_ACCOUNT, *_ROWS)
 
 
-def table(study: Study, name: str) -> str:
+def table_csv(study: Study, name: str) -> str:
     """Write a table; "account" has a line for each row (device and step), a column for each leaf.
 
     Raises ``UsageError`` for a name that is none.
@@ -52,13 +52,13 @@ def table(study: Study, name: str) -> str:
     return out.getvalue()
 
 
-def _heads(kind: type) -> list[str]:
+def _heads(row_type: type) -> list[str]:
     """Name the columns: a kernel's geometry has one for each of its fields."""
     return [
         name
-        for field in fields(kind)
+        for field in fields(row_type)
         for name in (
-            [one.name for one in fields(Geometry)] if field.name == "geometry" else [field.name]
+            [geometry_field.name for geometry_field in fields(Geometry)] if field.name == "geometry" else [field.name]
         )
     ]
 
@@ -69,7 +69,7 @@ def _cells(row: Any) -> list[object]:  # noqa: ANN401
         value = getattr(row, field.name)
         if field.name == "geometry":
             geometry = value if is_dataclass(value) else Geometry()
-            cells += [_cell(getattr(geometry, one.name)) for one in fields(Geometry)]
+            cells += [_cell(getattr(geometry, geometry_field.name)) for geometry_field in fields(Geometry)]
         else:
             cells.append(_cell(value))
     return cells
@@ -77,14 +77,14 @@ def _cells(row: Any) -> list[object]:  # noqa: ANN401
 
 def _cell(value: object) -> object:
     if isinstance(value, tuple):
-        return " ".join(str(one) for one in cast("tuple[object, ...]", value))
+        return " ".join(str(item) for item in cast("tuple[object, ...]", value))
     return clean(value) if isinstance(value, str) else value
 
 
 def _account(account: Account) -> Iterator[Sequence[object]]:
     leaves = [leaf for leaf in LEAVES if leaf in account.leaves]
     yield ["rank", "device", "step", "wall_ns", *leaves]
-    for one in account.rows:
-        row = one.row
-        parts = [one.leaves.get(leaf, 0) for leaf in leaves]
-        yield [row.rank, row.device, row.step, row.end - row.start, *parts]
+    for row_account in account.rows:
+        row = row_account.row
+        leaves_ns = [row_account.leaves.get(leaf, 0) for leaf in leaves]
+        yield [row.rank, row.device, row.step, row.end - row.start, *leaves_ns]

@@ -22,13 +22,13 @@ _ELLIPSIS: Final = "…"
 
 
 def clean(name: str) -> str:
-    """Give a name on one line, without anything that a terminal would act on."""
+    """Return a name on one line, without anything that a terminal would act on."""
     if _HARMLESS.match(name):
         return name
-    return "".join(_shown(char) for char in _ESCAPES.sub("", name))
+    return "".join(_safe_char(char) for char in _ESCAPES.sub("", name))
 
 
-def _shown(char: str) -> str:
+def _safe_char(char: str) -> str:
     kind = unicodedata.category(char)
     if kind == "Cf":  # bidi overrides, zero-width characters, byte order marks
         return ""
@@ -37,27 +37,27 @@ def _shown(char: str) -> str:
     return "\ufffd" if kind in {"Cs", "Co", "Cn"} else char
 
 
-def shorten(text: str, width: int) -> str:
+def cut_middle(text: str, width: int) -> str:
     """Cut a text in the middle so that it takes at most ``width`` cells of a terminal."""
     if cell_len(text) <= width:
         return text
     if width <= 1:
         return _ELLIPSIS[:width]
     tail = (width - 1) // 2
-    return _head(text, width - 1 - tail) + _ELLIPSIS + _head(text[::-1], tail)[::-1]
+    return _fitting_prefix(text, width - 1 - tail) + _ELLIPSIS + _fitting_prefix(text[::-1], tail)[::-1]
 
 
-def cut(text: str, width: int) -> str:
+def cut_end(text: str, width: int) -> str:
     """Cut a text at its end so that it takes at most ``width`` (≥ 1) cells of a terminal."""
-    return text if cell_len(text) <= width else _head(text, width - 1) + _ELLIPSIS
+    return text if cell_len(text) <= width else _fitting_prefix(text, width - 1) + _ELLIPSIS
 
 
-def _head(text: str, width: int) -> str:
-    """Give as much of the start of a text, which is wider than ``width``, as fits."""
-    at = taken = 0
-    while (taken := taken + cell_len(text[at])) <= width:
-        at += 1
-    return text[:at]
+def _fitting_prefix(text: str, width: int) -> str:
+    """Return as much of the start of a text, which is wider than ``width``, as fits."""
+    index = cells = 0
+    while (cells := cells + cell_len(text[index])) <= width:
+        index += 1
+    return text[:index]
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
@@ -72,9 +72,9 @@ _RESULT: Final = re.compile(r"^(static )?(void|auto) ")
 def kernel_name(name: str) -> str:
     """Drop what all C++ kernels share: the result's type and the list of parameters."""
     depth = 0
-    for at in range(len(name) - 1, 0, -1):
-        depth += (name[at] == ")") - (name[at] == "(")
+    for index in range(len(name) - 1, 0, -1):
+        depth += (name[index] == ")") - (name[index] == "(")
         if depth == 0:
-            has_list = name[at] == "(" and name[at - 1] != " "
-            return _RESULT.sub("", name[:at] if has_list else name)
+            has_list = name[index] == "(" and name[index - 1] != " "
+            return _RESULT.sub("", name[:index] if has_list else name)
     return name

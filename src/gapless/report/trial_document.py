@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gapless.model.edit import Outcome, Proposal, as_json
-from gapless.model.interval import Interval
+from gapless.model.edit import Outcome, Proposal, edit_to_json
+from gapless.model.interval import Estimate
 from gapless.model.trial import Arm, Check, Side, Trial
 
 
@@ -39,9 +39,9 @@ class TrialObject:
     applicability: str
     arms: str  # "ABBAABBA": all sides of the trial
     side: str  # which of the letters is this one
-    speedup: Interval | None
-    job: Interval | None  # of a whole job as long as the recorded one
-    predicted: Interval | None
+    speedup: Estimate | None
+    job: Estimate | None  # of a whole job as long as the recorded one
+    predicted: Estimate | None
     verdict: str
     parity: str
     parity_note: str | None
@@ -72,48 +72,48 @@ class ProposalObject:
     refused: str | None
     where: Mapping[str, Any] | None
     remedies: tuple[str, ...] = ()  # codes of the findings that it helps against
-    speedup: Interval | None = None  # predicted, of this alone; null: it is not
+    speedup: Estimate | None = None  # predicted, of this alone; null: it is not
     calibrated: bool = False
     unpredicted: str | None = None  # why it is not predicted
     after: tuple[str, ...] = ()  # fixes with which together it was predicted as well
-    together: Interval | None = None  # what all of these give, replayed together
+    together: Estimate | None = None  # what all of these give, replayed together
     outcome: Outcome | None = None  # where a step would go with this alone: ns by group, summing
 
 
 def trial_objects(trials: Sequence[Trial]) -> tuple[TrialObject, ...]:
-    """Give an object for each combination of edits of each trial."""
-    return tuple(_object(trial, side) for trial in trials for side in trial.sides)
+    """Return an object for each combination of edits of each trial."""
+    return tuple(_trial_object(trial, side) for trial in trials for side in trial.sides)
 
 
 def proposal_objects(proposals: Sequence[Proposal]) -> tuple[ProposalObject, ...]:
-    """Give an object for each proposal."""
+    """Return an object for each proposal."""
     return tuple(
         ProposalObject(
-            fix=one.fix,
-            summary=one.summary,
-            edits=tuple(as_json(edit) for edit in one.edits),
-            applicability=one.applicability.value,
-            risk=one.risk,
-            refused=one.refused,
-            where=None if one.where is None else vars(one.where),
-            remedies=one.remedies,
-            speedup=one.speedup,
-            calibrated=one.calibrated,
-            unpredicted=one.unpredicted,
-            after=one.after,
-            together=one.together,
-            outcome=one.outcome,
+            fix=proposal.fix,
+            summary=proposal.summary,
+            edits=tuple(edit_to_json(edit) for edit in proposal.edits),
+            applicability=proposal.applicability.value,
+            risk=proposal.risk,
+            refused=proposal.refused,
+            where=None if proposal.location is None else vars(proposal.location),
+            remedies=proposal.remedies,
+            speedup=proposal.speedup,
+            calibrated=proposal.calibrated,
+            unpredicted=proposal.unpredicted,
+            after=proposal.after,
+            together=proposal.together,
+            outcome=proposal.outcome,
         )
-        for one in proposals
+        for proposal in proposals
     )
 
 
-def _object(trial: Trial, side: Side) -> TrialObject:
+def _trial_object(trial: Trial, side: Side) -> TrialObject:
     return TrialObject(
         id=trial.id,
         fixes=side.fixes,
         summary=side.summary,
-        edits=tuple(as_json(edit) for edit in side.edits),
+        edits=tuple(edit_to_json(edit) for edit in side.edits),
         applicability=side.applicability.value,
         arms=trial.order,
         side=side.name,

@@ -11,33 +11,33 @@ from pathlib import Path
 from shutil import copyfileobj
 from typing import Final
 
-from gapless.model.recording import Unseen
+from gapless.model.recording import Unobserved
 from gapless.store.framing import is_log
-from gapless.store.whole import whole
+from gapless.store.whole import write_atomically
 
 LOGS: Final = "logs"
 WINDOWS: Final = "windows"
-_PLAN: Final = "plan"  # of ranks: what they agreed upon
-_SPOOL: Final = "gapless-"  # how the name of every spool begins
+_PLAN_FOLDER: Final = "plan"  # of ranks: what they agreed upon
+_SPOOL_PREFIX: Final = "gapless-"  # how the name of every spool begins
 
 
-def logs(folder: Path, spool: Path | None) -> list[Path]:
-    """Give each log of a run where most of it is: in its folder or in its spool."""
-    found: dict[str, Path] = {}
-    for log in (*_files(folder, "*.log"), *_files(folder / LOGS, "*.log"), *_left(spool)):
-        other = found.get(log.name)
-        if other is None or _size(log) > _size(other):
-            found[log.name] = log
-    return [found[name] for name in sorted(found)]
+def find_logs(folder: Path, spool: Path | None) -> list[Path]:
+    """Return each log of a run where most of it is: in its folder or in its spool."""
+    logs_by_name: dict[str, Path] = {}
+    for log in (*_files(folder, "*.log"), *_files(folder / LOGS, "*.log"), *_spool_logs(spool)):
+        known_log = logs_by_name.get(log.name)
+        if known_log is None or _size(log) > _size(known_log):
+            logs_by_name[log.name] = log
+    return [logs_by_name[name] for name in sorted(logs_by_name)]
 
 
-def _left(spool: Path | None) -> Iterator[Path]:
-    if spool is not None and spool.name.startswith(_SPOOL):
+def _spool_logs(spool: Path | None) -> Iterator[Path]:
+    if spool is not None and spool.name.startswith(_SPOOL_PREFIX):
         yield from (log for log in _files(spool, "*.log") if is_log(log))
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
-    """Give the files of a folder, none if it is not there; a link is none."""
+    """Return the files of a folder, none if it is not there; a link is none."""
     with suppress(OSError):
         return [path for path in folder.glob(pattern) if path.is_file() and not path.is_symlink()]
     return []
@@ -50,27 +50,27 @@ def _size(path: Path) -> int:
         return -1
 
 
-def adopt(folder: Path, spool: Path) -> tuple[Unseen, ...]:
+def adopt(folder: Path, spool: Path) -> tuple[Unobserved, ...]:
     """Bring what is left in a spool into the run folder; say what could not be brought."""
     try:
-        for log in logs(folder, spool):
+        for log in find_logs(folder, spool):
             if log.parent == spool:
-                _bring(log, folder / LOGS / log.name)
-        for log in _left(spool):
+                _copy_log(log, folder / LOGS / log.name)
+        for log in _spool_logs(spool):
             log.unlink()
         for window in _windows(spool):
-            _pack(window, folder / WINDOWS / f"{window.name}.gz")
+            _pack_window(window, folder / WINDOWS / f"{window.name}.gz")
             window.unlink()
     except OSError as error:
-        return (Unseen(f"what is left in {spool}", f"{error.strerror}: {error.filename}"),)
-    _forget(spool / _PLAN)
-    for empty in (spool / WINDOWS, spool):
+        return (Unobserved(f"what is left in {spool}", f"{error.strerror}: {error.filename}"),)
+    _remove_plan(spool / _PLAN_FOLDER)
+    for folder_to_remove in (spool / WINDOWS, spool):
         with suppress(OSError):
-            empty.rmdir()
+            folder_to_remove.rmdir()
     return ()
 
 
-def _forget(plan: Path) -> None:
+def _remove_plan(plan: Path) -> None:
     """Remove what ranks agreed upon: links to nothing."""
     with suppress(OSError):
         for link in plan.iterdir():
@@ -79,21 +79,21 @@ def _forget(plan: Path) -> None:
 
 
 def _windows(spool: Path) -> list[Path]:
-    """Give the windows that were saved whole."""
-    ours = spool.name.startswith(_SPOOL)
-    return _files(spool / WINDOWS, "rank*.json") if ours else []
+    """Return the windows that were saved whole."""
+    is_spool = spool.name.startswith(_SPOOL_PREFIX)
+    return _files(spool / WINDOWS, "rank*.json") if is_spool else []
 
 
-def _bring(log: Path, target: Path) -> None:
+def _copy_log(log: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    with whole(target) as unfinished, log.open("rb") as source, unfinished.open("wb") as copy:
-        copyfileobj(source, copy)
+    with write_atomically(target) as unfinished, log.open("rb") as source, unfinished.open("wb") as copied_log:
+        copyfileobj(source, copied_log)
 
 
-def _pack(window: Path, target: Path) -> None:
+def _pack_window(window: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with (
-        whole(target) as unfinished,
+        write_atomically(target) as unfinished,
         window.open("rb") as source,
         gzip.open(unfinished, "wb", compresslevel=1) as packed,
     ):

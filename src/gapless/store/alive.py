@@ -10,14 +10,14 @@ from typing import Final
 import psutil
 
 from gapless import wire
-from gapless.store.manifest import RUNNING, Document
+from gapless.store.manifest import RUNNING, ManifestDocument
 
-_CLOCK_S: Final = 60  # by which the clock may have been set since the run began
-_SILENT_S: Final = 60  # a launcher writes samples at least this often
+_CLOCK_CHANGE_S: Final = 60  # by which the clock may have been set since the run began
+_MAX_SILENCE_S: Final = 60  # a launcher writes samples at least this often
 
 
-def goes_on(document: Document, folder: Path) -> bool:
-    """Say whether a launcher or a recorded process of a run is alive.
+def goes_on(document: ManifestDocument, folder: Path) -> bool:
+    """Return whether a launcher or a recorded process of a run is alive.
 
     Of a run on another host only the age of what it wrote can tell.
     """
@@ -25,18 +25,18 @@ def goes_on(document: Document, folder: Path) -> bool:
     if manifest.status != RUNNING:
         return False
     if document.launcher is None or manifest.host not in {"", platform.node()}:
-        return _written_lately(folder)
+        return _is_written_lately(folder)
     started_s = manifest.started_unix_ns / 1e9
     spool = document.spool
-    return _lives(document.launcher, started_s) or _is_written(spool) or _is_awaited(spool)
+    return _is_alive(document.launcher, started_s) or _is_written(spool) or _is_awaited(spool)
 
 
-def _lives(pid: int, started_s: float) -> bool:
-    """Say whether a process that was there then is there now: numbers are given again."""
+def _is_alive(pid: int, started_s: float) -> bool:
+    """Return whether a process that was there then is there now: numbers are given again."""
     try:
         process = psutil.Process(pid)
         return (
-            process.create_time() <= started_s + _CLOCK_S
+            process.create_time() <= started_s + _CLOCK_CHANGE_S
             and process.status() != psutil.STATUS_ZOMBIE
         )
     except (psutil.Error, ValueError, OverflowError):
@@ -44,7 +44,7 @@ def _lives(pid: int, started_s: float) -> bool:
 
 
 def _is_written(spool: Path | None) -> bool:
-    """Say whether a process holds a log: whoever writes one locks it as long as it lives."""
+    """Return whether a process holds a log: whoever writes one locks it as long as it lives."""
     return spool is not None and any(_is_locked(log) for log in _logs(spool))
 
 
@@ -67,26 +67,26 @@ def _is_locked(log: Path) -> bool:
 
 
 def _is_awaited(spool: Path | None) -> bool:
-    """Say whether a process lives that was told of the spool, and nothing was written there yet."""
-    written = spool is None or any(log.name.startswith("rank") for log in _logs(spool))
-    if spool is None or written or not spool.is_dir():
+    """Return whether a process lives that was told of the spool, and nothing was written there yet."""
+    is_written = spool is None or any(log.name.startswith("rank") for log in _logs(spool))
+    if spool is None or is_written or not spool.is_dir():
         return False
-    return any(_was_told(process, spool) for process in psutil.process_iter())
+    return any(_has_spool(process, spool) for process in psutil.process_iter())
 
 
-def _was_told(process: psutil.Process, spool: Path) -> bool:
+def _has_spool(process: psutil.Process, spool: Path) -> bool:
     try:
         return process.environ().get(wire.SPOOL) == str(spool)
     except psutil.Error:
         return False
 
 
-def _written_lately(folder: Path) -> bool:
-    newest = max((_changed(log) for log in folder.glob("**/*.log")), default=0.0)
-    return newest > time.time() - _SILENT_S
+def _is_written_lately(folder: Path) -> bool:
+    newest = max((_modified_s(log) for log in folder.glob("**/*.log")), default=0.0)
+    return newest > time.time() - _MAX_SILENCE_S
 
 
-def _changed(path: Path) -> float:
+def _modified_s(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

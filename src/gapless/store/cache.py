@@ -18,41 +18,41 @@ from gapless.model.trace import Trace
 from gapless.store import folder, layout
 
 _PIECE: Final = 8 << 20  # hashed at once, several on several processors
-_MOST_THREADS: Final = 4
-_ROOMS: Final = ("formats", "model", "store")  # whose code decides what a cached trace holds
+_MAX_THREADS: Final = 4
+_PACKAGES: Final = ("formats", "model", "store")  # whose code decides what a cached trace holds
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _MAGIC: Final = b"gapless blob 1\n\0"
 _HEAD: Final = struct.Struct("<16sQI")
 
 
-def key(path: str | os.PathLike[str]) -> str:
-    """Give the key of a file: its content, the names that may state its rank, and our code.
+def content_key(path: str | os.PathLike[str]) -> str:
+    """Return the key of a file: its content, the names that may state its rank, and our code.
 
     Raises ``NotFoundError`` if the file cannot be read.
     """
-    place = Path(path)
+    file_path = Path(path)
     try:
-        content = _content(place)
+        content = _content(file_path)
     except OSError as error:
-        raise NotFoundError(f"{place}: {error.strerror or error}") from error
-    names = os.fsencode(f"{place.absolute().parent.name}/{place.name}")
-    whole = hashlib.sha256(content + _code() + names)
-    return whole.hexdigest()[:40]
+        raise NotFoundError(f"{file_path}: {error.strerror or error}") from error
+    names = os.fsencode(f"{file_path.absolute().parent.name}/{file_path.name}")
+    digest = hashlib.sha256(content + _code() + names)
+    return digest.hexdigest()[:40]
 
 
 def _content(path: Path) -> bytes:
     size = path.stat().st_size
-    places = range(0, size, _PIECE)
-    if len(places) <= 1:
+    offsets = range(0, size, _PIECE)
+    if len(offsets) <= 1:
         return hashlib.sha256(path.read_bytes()).digest()
 
-    def digest(place: int) -> bytes:
+    def piece_digest(offset: int) -> bytes:
         with path.open("rb") as file:
-            file.seek(place)
+            file.seek(offset)
             return hashlib.sha256(file.read(_PIECE)).digest()
 
-    with ThreadPoolExecutor(_MOST_THREADS) as pool:
-        return hashlib.sha256(b"".join(pool.map(digest, places))).digest()
+    with ThreadPoolExecutor(_MAX_THREADS) as pool:
+        return hashlib.sha256(b"".join(pool.map(piece_digest, offsets))).digest()
 
 
 @cache
@@ -62,20 +62,20 @@ def _code() -> bytes:
 
 def fingerprint(package: Path) -> bytes:
     """Fingerprint the code that makes traces: what another version read is never taken for ours."""
-    found = hashlib.sha256()
-    for room in _ROOMS:
-        for file in sorted((package / room).glob("*.py")):
-            found.update(file.name.encode() + b"\0" + file.read_bytes())
-    return found.digest()
+    digest = hashlib.sha256()
+    for subpackage in _PACKAGES:
+        for file in sorted((package / subpackage).glob("*.py")):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.digest()
 
 
 def load(key: str) -> Trace | None:
-    """Give the trace that was kept under a key; ``None`` if there is none, or it is damaged.
+    """Return the trace that was kept under a key; ``None`` if there is none, or it is damaged.
 
     Its columns are mapped from the file, read-only; its ``path`` is where it was read from.
     """
     try:
-        path = folder.found(f"{key}.trace")
+        path = folder.find_file(f"{key}.trace")
         return None if path is None else layout.load(path)
     except OSError:
         return None
@@ -83,29 +83,29 @@ def load(key: str) -> Trace | None:
 
 def save(key: str, trace: Trace) -> str | None:
     """Keep a trace; give the reason if it could not be kept."""
-    return folder.write(f"{key}.trace", layout.parts(trace))
+    return folder.write(f"{key}.trace", layout.encode_trace(trace))
 
 
 def load_blob(key: str, name: str) -> bytes | None:
-    """Give the bytes that were kept under a key and a name; ``None`` if none, or damaged."""
+    """Return the bytes that were kept under a key and a name; ``None`` if none, or damaged."""
     try:
-        path = folder.found(_blob(key, name))
+        path = folder.find_file(_blob_name(key, name))
         data = b"" if path is None else path.read_bytes()
     except OSError:
         return None
     if len(data) < _HEAD.size:
         return None
-    magic, length, total = _HEAD.unpack_from(data)
+    magic, length, checksum = _HEAD.unpack_from(data)
     body = data[_HEAD.size :]
-    sound = magic == _MAGIC and len(body) == length and zlib.crc32(body) == total
-    return body if sound else None
+    is_sound = magic == _MAGIC and len(body) == length and zlib.crc32(body) == checksum
+    return body if is_sound else None
 
 
 def save_blob(key: str, name: str, data: bytes) -> str | None:
     """Keep some bytes under a key and a name; give the reason if they could not be kept."""
-    return folder.write(_blob(key, name), [_HEAD.pack(_MAGIC, len(data), zlib.crc32(data)), data])
+    return folder.write(_blob_name(key, name), [_HEAD.pack(_MAGIC, len(data), zlib.crc32(data)), data])
 
 
-def _blob(key: str, name: str) -> str:
-    sound = name if _NAME.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()
-    return f"{key}.{sound}.blob"
+def _blob_name(key: str, name: str) -> str:
+    safe_name = name if _NAME.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()
+    return f"{key}.{safe_name}.blob"

@@ -13,21 +13,21 @@ from typing import Final
 from gapless.errors import RunFolderError
 from gapless.model.recording import Recording
 from gapless.store.rows import tables
-from gapless.store.whole import whole
+from gapless.store.whole import write_atomically
 
 VERSION: Final = 2  # of the schema
 SCHEMA: Final = Path(__file__).with_name("schema.sql")
 _APPLICATION: Final = 0x6761706C  # "gapl": what `file` and SQLite know the file by
 
 
-def derive(recording: Recording, path: Path) -> str | None:
+def write_database(recording: Recording, path: Path) -> str | None:
     """Write a recording as a database, whole or not at all; give the reason if that failed.
 
     What is there already is replaced.
     """
     try:
         with (
-            whole(path) as unfinished,
+            write_atomically(path) as unfinished,
             closing(sqlite3.connect(unfinished, isolation_level=None)) as connection,
         ):
             _fill(connection, recording)
@@ -41,14 +41,14 @@ def derive(recording: Recording, path: Path) -> str | None:
 def _fill(connection: sqlite3.Connection, recording: Recording) -> None:
     # What is cut off by a crash is never taken for whole: it has another name until it is.
     connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;")
-    for statement in statements(SCHEMA.read_text(encoding="utf-8")):
+    for statement in split_statements(SCHEMA.read_text(encoding="utf-8")):
         if not statement.startswith("CREATE INDEX"):
             connection.execute(statement)
     for table, rows in tables(recording):
         columns = connection.execute(f'SELECT * FROM "{table}"').description  # noqa: S608
-        places = ", ".join("?" * len(columns))
-        connection.executemany(f'INSERT INTO "{table}" VALUES ({places})', rows)  # noqa: S608
-    for statement in statements(SCHEMA.read_text(encoding="utf-8")):
+        placeholders = ", ".join("?" * len(columns))
+        connection.executemany(f'INSERT INTO "{table}" VALUES ({placeholders})', rows)  # noqa: S608
+    for statement in split_statements(SCHEMA.read_text(encoding="utf-8")):
         if statement.startswith("CREATE INDEX"):  # quicker when the rows are there
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -56,8 +56,8 @@ def _fill(connection: sqlite3.Connection, recording: Recording) -> None:
     connection.execute("COMMIT")
 
 
-def statements(script: str) -> Iterator[str]:
-    """Give the statements of a script, each with the comments inside it."""
+def split_statements(script: str) -> Iterator[str]:
+    """Return the statements of a script, each with the comments inside it."""
     text = ""
     for line in script.splitlines(keepends=True):
         if text or line.startswith("CREATE"):

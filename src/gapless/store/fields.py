@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 Object = Mapping[str, Any]
-_LARGEST: Final = (1 << 63) - 1  # what a column and a database can hold
+_MAX_INTEGER: Final = (1 << 63) - 1  # what a column and a database can hold
 
 
 def parse(text: bytes | memoryview) -> Object | None:
-    """Give the object that a text of JSON holds; ``None`` if it holds none."""
+    """Return the object that a text of JSON holds; ``None`` if it holds none."""
     try:
         value: object = json.loads(bytes(text))
     except (ValueError, RecursionError):
@@ -23,35 +23,35 @@ def parse(text: bytes | memoryview) -> Object | None:
 
 
 def integer(value: object) -> int | None:
-    """Give a whole number of at most 64 bits."""
+    """Return a whole number of at most 64 bits."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if -_LARGEST <= value <= _LARGEST else None
+    return value if -_MAX_INTEGER <= value <= _MAX_INTEGER else None
 
 
 def number(value: object) -> float | None:
-    """Give a finite number."""
+    """Return a finite number."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    whole = integer(value)
-    return None if whole is None else float(whole)
+    exact = integer(value)
+    return None if exact is None else float(exact)
 
 
 def text(value: object) -> str | None:
-    """Give a text."""
+    """Return a text."""
     return value if isinstance(value, str) else None
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Give the texts in a list."""
-    return tuple(one for one in items(value) if isinstance(one, str))
+    """Return the texts in a list."""
+    return tuple(item for item in items(value) if isinstance(item, str))
 
 
 def items(value: object) -> list[Any]:
-    """Give what is in a list; nothing if it is none."""
+    """Return what is in a list; nothing if it is none."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def members(value: object) -> Object:
-    """Give an object's keys and values; none if it is no object."""
+    """Return an object's keys and values; none if it is no object."""
     return cast("Object", value) if isinstance(value, dict) else {}

@@ -17,11 +17,11 @@ _ABANDONED_S: Final = 3600  # no writer takes that long
 Buffer = bytes | bytearray | memoryview
 
 
-def place() -> Path:
-    """Give the cache folder: ``$GAPLESS_CACHE``, else where this system keeps caches."""
-    own = os.environ.get("GAPLESS_CACHE")
-    if own:
-        return Path(own).expanduser()
+def cache_folder() -> Path:
+    """Return the cache folder: ``$GAPLESS_CACHE``, else where this system keeps caches."""
+    configured = os.environ.get("GAPLESS_CACHE")
+    if configured:
+        return Path(configured).expanduser()
     shared = os.environ.get("XDG_CACHE_HOME")
     if shared and Path(shared).is_absolute():  # a relative one is to be ignored, says the standard
         return Path(shared) / "gapless"
@@ -29,8 +29,8 @@ def place() -> Path:
     return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "gapless"
 
 
-def limit() -> int:
-    """Give the bytes that the cache may take: ``$GAPLESS_CACHE_SIZE`` ("500M", "2G"), else 4 GB."""
+def size_limit() -> int:
+    """Return the bytes that the cache may take: ``$GAPLESS_CACHE_SIZE`` ("500M", "2G"), else 4 GB."""
     text = os.environ.get("GAPLESS_CACHE_SIZE", "").strip().upper().removesuffix("B")
     unit = _UNITS.get(text[-1:], 1)
     try:
@@ -39,27 +39,27 @@ def limit() -> int:
         return _DEFAULT_BYTES
 
 
-def write(name: str, parts: Iterable[Buffer]) -> str | None:
+def write(name: str, buffers: Iterable[Buffer]) -> str | None:
     """Write a file whole, then make room; give the reason if it could not be written."""
-    folder = place()
-    pieces = list(parts)
-    if sum(map(len, pieces)) > limit():
+    folder = cache_folder()
+    pieces = list(buffers)
+    if sum(map(len, pieces)) > size_limit():
         return "larger than the cache may be"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _replace(folder, name, pieces)
-        _make_room(folder, keep=name)
+        _make_room(folder, kept_name=name)
     except OSError as error:
         return f"{folder}: {error.strerror or error}"
     return None
 
 
-def _replace(folder: Path, name: str, parts: Iterable[Buffer]) -> None:
+def _replace(folder: Path, name: str, buffers: Iterable[Buffer]) -> None:
     handle, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            for part in parts:
-                file.write(part)
+            for buffer in buffers:
+                file.write(buffer)
         os.replace(unfinished, folder / name)  # noqa: PTH105  the same thing, said shorter
     except BaseException:
         with suppress(OSError):
@@ -67,7 +67,7 @@ def _replace(folder: Path, name: str, parts: Iterable[Buffer]) -> None:
         raise
 
 
-def _make_room(folder: Path, keep: str) -> None:
+def _make_room(folder: Path, kept_name: str) -> None:
     """Remove the least recently used files until the rest fits, and what killed writers left."""
     files: list[tuple[float, int, str]] = []
     with os.scandir(folder) as entries:
@@ -75,19 +75,19 @@ def _make_room(folder: Path, keep: str) -> None:
             with suppress(OSError):  # another process may remove it meanwhile
                 status = entry.stat()
                 files.append((status.st_mtime, status.st_size, entry.name))
-    too_much = sum(size for _, size, _ in files) - limit()
+    excess_bytes = sum(size for _, size, _ in files) - size_limit()
     oldest_writer = time.time() - _ABANDONED_S
-    for used, size, name in sorted(files):
-        abandoned = name.startswith(_UNFINISHED) and used < oldest_writer
-        if abandoned or (too_much > 0 and name != keep and not name.startswith(_UNFINISHED)):
+    for used_s, size, name in sorted(files):
+        is_abandoned = name.startswith(_UNFINISHED) and used_s < oldest_writer
+        if is_abandoned or (excess_bytes > 0 and name != kept_name and not name.startswith(_UNFINISHED)):
             with suppress(OSError):
                 (folder / name).unlink()
-            too_much -= size
+            excess_bytes -= size
 
 
-def found(name: str) -> Path | None:
-    """Give the path of a file, marked as used now; ``None`` if there is none."""
-    path = place() / name
+def find_file(name: str) -> Path | None:
+    """Return the path of a file, marked as used now; ``None`` if there is none."""
+    path = cache_folder() / name
     if not path.is_file():
         return None
     with suppress(OSError):  # a cache that may only be read serves all the same

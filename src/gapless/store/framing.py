@@ -12,12 +12,12 @@ from typing import Final
 
 from gapless import wire
 
-_PATIENCE: Final = 8  # how many times the length of a log may be summed up in vain
-_AT_LEAST: Final = 64 << 20  # bytes; likewise, of a short log
+_MAX_READ_RATIO: Final = 8  # how many times the length of a log may be summed up in vain
+_MIN_READ_BYTES: Final = 64 << 20  # bytes; likewise, of a short log
 
 
 @dataclass(frozen=True)
-class Framed:
+class FramedLog:
     """The whole frames of a log, and the bytes that belong to none."""
 
     frames: tuple[tuple[int, memoryview], ...]  # kind, body
@@ -25,36 +25,36 @@ class Framed:
     tail: int  # bytes after the last whole frame: being written, or cut off by a kill
 
 
-def framed(log: bytes) -> Framed:
-    """Give the whole frames of a log, by position. Raises ``wire.NewerError`` if all are newer."""
+def read_frames(log: bytes) -> FramedLog:
+    """Return the whole frames of a log, by position. Raises ``wire.NewerError`` if all are newer."""
     view = memoryview(log)
     frames: list[tuple[int, memoryview]] = []
     gaps: list[int] = []
-    patience = max(_AT_LEAST, _PATIENCE * len(log))
-    whole = 0  # where the last whole frame ends
-    at = log.find(wire.MAGIC)
-    while at >= 0 and patience > 0:
-        one = _frame(view, at)
-        if isinstance(one, int):
-            patience -= one
-            at = log.find(wire.MAGIC, at + 1)
+    bytes_to_read = max(_MIN_READ_BYTES, _MAX_READ_RATIO * len(log))
+    frames_end = 0  # where the last whole frame ends
+    position = log.find(wire.MAGIC)
+    while position >= 0 and bytes_to_read > 0:
+        frame = _frame_at(view, position)
+        if isinstance(frame, int):
+            bytes_to_read -= frame
+            position = log.find(wire.MAGIC, position + 1)
             continue
-        if at > whole:
-            gaps.append(at - whole)
-        frames.append(one)
-        whole = at + wire.HEADER.size + len(one[1])
-        at = log.find(wire.MAGIC, whole)
+        if position > frames_end:
+            gaps.append(position - frames_end)
+        frames.append(frame)
+        frames_end = position + wire.HEADER.size + len(frame[1])
+        position = log.find(wire.MAGIC, frames_end)
     _refuse_newer(log, frames)
-    return Framed(tuple(frames), tuple(gaps), len(log) - whole)
+    return FramedLog(tuple(frames), tuple(gaps), len(log) - frames_end)
 
 
-def _frame(view: memoryview, at: int) -> tuple[int, memoryview] | int:
-    """Give the frame that begins here; if none does, how many bytes it took to see that."""
-    if at + wire.HEADER.size > len(view):
+def _frame_at(view: memoryview, position: int) -> tuple[int, memoryview] | int:
+    """Return the frame that begins here; if none does, how many bytes it took to see that."""
+    if position + wire.HEADER.size > len(view):
         return 0
-    _, kind, version, length, checksum = wire.HEADER.unpack_from(view, at)
-    body = view[at + wire.HEADER.size : at + wire.HEADER.size + length]
-    if version != wire.VERSION or length > wire.LARGEST or len(body) < length:
+    _, kind, version, length, checksum = wire.HEADER.unpack_from(view, position)
+    body = view[position + wire.HEADER.size : position + wire.HEADER.size + length]
+    if version != wire.VERSION or length > wire.MAX_BODY_BYTES or len(body) < length:
         return 0
     return (kind, body) if zlib.crc32(body) == checksum else length
 
@@ -69,7 +69,7 @@ def _refuse_newer(log: bytes, frames: list[tuple[int, memoryview]]) -> None:
 
 
 def is_log(path: Path) -> bool:
-    """Say whether a file begins as a log does."""
+    """Return whether a file begins as a log does."""
     try:
         with path.open("rb") as file:
             return file.read(len(wire.MAGIC)) == wire.MAGIC

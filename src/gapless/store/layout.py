@@ -32,7 +32,7 @@ from gapless.model.trace import (
 _MAGIC: Final = b"gapless trace 1\n"
 _TABLES: Final = struct.Struct("<16sQQII")  # magic, bytes of tables and columns, sums of both
 _PAGE: Final = 4096  # where columns start
-_SAMPLES: Final = 256  # pages that tell a damaged file from a sound one in a millisecond
+_SAMPLED_PAGES: Final = 256  # pages that tell a damaged file from a sound one in a millisecond
 
 # A list of tensors has for each tensor its sizes: three levels. One more than anybody has written.
 _Sizes = tuple[int | tuple[int | tuple[int | tuple[int, ...], ...], ...], ...]
@@ -72,28 +72,28 @@ class _Tables(Struct):
     columns: tuple[_Column, ...]
 
 
-def parts(trace: Trace) -> list[bytes | memoryview]:
-    """Give the bytes of the file that holds a trace, in parts."""
+def encode_trace(trace: Trace) -> list[bytes | memoryview]:
+    """Return the bytes of the file that holds a trace, in parts."""
     columns: list[_Column] = []
     body: list[bytes | memoryview] = []
-    place = 0
+    offset = 0
     for group, holder in _groups(trace).items():
         for member in fields(holder):
             column = np.ascontiguousarray(getattr(holder, member.name))
-            columns.append(_Column(group, member.name, column.dtype.str, place, len(column)))
+            columns.append(_Column(group, member.name, column.dtype.str, offset, len(column)))
             body += _pages(column.view(np.uint8).data)
-            place += column.nbytes + -column.nbytes % _PAGE
+            offset += column.nbytes + -column.nbytes % _PAGE
     tables = msgspec.msgpack.encode(_tables(trace, tuple(columns)))
     start = _TABLES.size + len(tables)
-    head = _TABLES.pack(_MAGIC, len(tables), place, zlib.crc32(tables), _checksum(body, place))
+    head = _TABLES.pack(_MAGIC, len(tables), offset, zlib.crc32(tables), _checksum(body, offset))
     return [head, tables, bytes(-start % _PAGE), *body]
 
 
 def _pages(column: memoryview) -> list[bytes | memoryview]:
-    """Give a column's whole pages, and one that holds the rest."""
-    whole = len(column) // _PAGE * _PAGE
-    rest = bytes(column[whole:])
-    return [column[:whole], rest + bytes(-len(rest) % _PAGE)]
+    """Return a column's whole pages, and one that holds the rest."""
+    full_bytes = len(column) // _PAGE * _PAGE
+    remainder = bytes(column[full_bytes:])
+    return [column[:full_bytes], remainder + bytes(-len(remainder) % _PAGE)]
 
 
 def _groups(trace: Trace) -> dict[str, Events | GpuColumns | MemoryColumns]:
@@ -107,8 +107,8 @@ def _tables(trace: Trace, columns: tuple[_Column, ...]) -> _Tables:
         names=trace.names,
         tracks=trace.tracks,
         shapes=tuple(
-            _Shape(cast("_Sizes", s.dims), cast("_Sizes", s.strides), s.types, s.concrete)
-            for s in trace.shapes
+            _Shape(cast("_Sizes", shape.dims), cast("_Sizes", shape.strides), shape.types, shape.concrete)
+            for shape in trace.shapes
         ),
         geometries=trace.geometries,
         collectives=trace.collectives,
@@ -123,7 +123,7 @@ def _tables(trace: Trace, columns: tuple[_Column, ...]) -> _Tables:
 
 
 def load(path: Path) -> Trace | None:
-    """Give the trace in a file, its columns mapped; ``None`` if the file is not whole and sound."""
+    """Return the trace in a file, its columns mapped; ``None`` if the file is not whole and sound."""
     with path.open("rb") as file:
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -147,8 +147,8 @@ def load(path: Path) -> Trace | None:
 
 def _trace(tables: _Tables, body: memoryview) -> Trace:
     columns: dict[str, dict[str, Any]] = {"events": {}, "gpu": {}, "memory": {}}
-    for c in tables.columns:
-        columns[c.group][c.name] = np.frombuffer(body, np.dtype(c.kind), c.count, c.start)
+    for column in tables.columns:
+        columns[column.group][column.name] = np.frombuffer(body, np.dtype(column.kind), column.count, column.start)
     return Trace(
         path=tables.path,
         origin_ns=tables.origin_ns,
@@ -157,7 +157,7 @@ def _trace(tables: _Tables, body: memoryview) -> Trace:
         memory=MemoryColumns(**columns["memory"]),
         names=tables.names,
         tracks=tables.tracks,
-        shapes=tuple(Shape(s.dims, s.strides, s.types, s.concrete) for s in tables.shapes),
+        shapes=tuple(Shape(shape.dims, shape.strides, shape.types, shape.concrete) for shape in tables.shapes),
         geometries=tables.geometries,
         collectives=tables.collectives,
         devices=tables.devices,
@@ -169,13 +169,13 @@ def _trace(tables: _Tables, body: memoryview) -> Trace:
     )
 
 
-def _checksum(parts: Sequence[bytes | memoryview], length: int) -> int:
+def _checksum(buffers: Sequence[bytes | memoryview], length: int) -> int:
     """Sum up some pages of a body that comes in parts; all of it if it is small."""
-    step = max(1, length // _PAGE // _SAMPLES) * _PAGE
-    total, place = 0, 0
-    for part in parts:
-        first = -place % step  # the first page of each step that starts in this part
-        for start in range(first, len(part), step):
-            total = zlib.crc32(part[start : start + _PAGE], total)
-        place += len(part)
+    step = max(1, length // _PAGE // _SAMPLED_PAGES) * _PAGE
+    total, offset = 0, 0
+    for buffer in buffers:
+        first_page = -offset % step  # the first page of each step that starts in this part
+        for start in range(first_page, len(buffer), step):
+            total = zlib.crc32(buffer[start : start + _PAGE], total)
+        offset += len(buffer)
     return total

@@ -14,105 +14,105 @@ from typing import Final
 
 from gapless import wire
 from gapless.errors import RunFolderError
-from gapless.model.recording import Batches, Marks, Process, Sums, Unseen
+from gapless.model.recording import Batches, Marks, Process, Sums, Unobserved
 from gapless.model.trace import Int64
 from gapless.store import packed
 from gapless.store.fields import Object, integer, members, parse, text, texts
-from gapless.store.framing import Framed, framed
-from gapless.store.told import told
+from gapless.store.framing import FramedLog, read_frames
+from gapless.store.told import parse_process_log
 
-_SIGNS: Final = {
-    key: re.compile(rf"{sign}(\d{{1,9}})")
-    for key, sign in {"rank": "^rank", "worker": "-worker", "pid": "-pid"}.items()
+_NAME_PATTERNS: Final = {
+    key: re.compile(rf"{prefix}(\d{{1,9}})")
+    for key, prefix in {"rank": "^rank", "worker": "-worker", "pid": "-pid"}.items()
 }
 _UNKNOWN: Final = -1
 Columns = Mapping[str, Int64]
 
 
 @dataclass
-class _Group:
+class _ProcessFrames:
     """The frames of one process."""
 
     head: Object
     bodies: dict[int, list[memoryview]] = field(default_factory=dict[int, list[memoryview]])
 
-    def of(self, kind: int) -> Sequence[memoryview]:
+    def bodies_of(self, kind: int) -> Sequence[memoryview]:
         return self.bodies.get(kind, ())
 
 
-def open_log(path: Path) -> Framed:
-    """Give the frames of a log. Raises ``RunFolderError`` if it is newer, ``OSError``."""
+def open_log(path: Path) -> FramedLog:
+    """Return the frames of a log. Raises ``RunFolderError`` if it is newer, ``OSError``."""
     try:
-        return framed(path.read_bytes())
+        return read_frames(path.read_bytes())
     except wire.NewerError as error:
-        found, known = error.args
+        version, newest = error.args
         raise RunFolderError(
-            f"{path} is of version {found}; this gapless reads up to {known}. Upgrade gapless "
+            f"{path} is of version {version}; this gapless reads up to {newest}. Upgrade gapless "
             "to read it"
         ) from error
 
 
-def processes(name: str, log: Framed) -> tuple[tuple[Process, ...], tuple[Unseen, ...]]:
-    """Give the processes that wrote a log, and what is wrong with it; its name tells the rest."""
-    groups = _groups(log.frames)
+def read_processes(name: str, log: FramedLog) -> tuple[tuple[Process, ...], tuple[Unobserved, ...]]:
+    """Return the processes that wrote a log, and what is wrong with it; its name tells the rest."""
+    groups = _group_frames(log.frames)
     records = {
-        kind: packed.columns(packed.OF[kind], [group.of(kind) for group in groups])
+        kind: packed.unpack_columns(packed.DTYPES_BY_KIND[kind], [group.bodies_of(kind) for group in groups])
         for kind in wire.PACKED
     }
-    found = tuple(
-        _process(name, group, {kind: some.of(at) for kind, some in records.items()})
-        for at, group in enumerate(groups)
+    log_processes = tuple(
+        _process(name, group, {kind: columns.columns_of(index) for kind, columns in records.items()})
+        for index, group in enumerate(groups)
     )
-    strange = Counter(kind for kind, _ in log.frames if kind not in wire.FRAMES)
-    unseen = [
-        Unseen(f"frames of kind {kind} in {name}", "unknown to this version of gapless", count)
-        for kind, count in strange.items()
+    unknown_kinds = Counter(kind for kind, _ in log.frames if kind not in wire.FRAMES)
+    unobserved = [
+        Unobserved(f"frames of kind {kind} in {name}", "unknown to this version of gapless", count)
+        for kind, count in unknown_kinds.items()
     ]
-    partial = sum(some.partial for some in records.values())
+    partial = sum(columns.partial for columns in records.values())
     if partial:
-        unseen.append(Unseen(f"the end of frames in {name}", "no whole record", partial))
-    return found, tuple(unseen)
+        unobserved.append(Unobserved(f"the end of frames in {name}", "no whole record", partial))
+    return log_processes, tuple(unobserved)
 
 
-def damage(name: str, log: Framed, *, ended: bool) -> tuple[Unseen, ...]:
+def find_damage(name: str, log: FramedLog, *, has_ended: bool) -> tuple[Unobserved, ...]:
     """Say what in a log is no whole frame; in a log that ``ended`` the rest at its end, too."""
-    unseen: list[Unseen] = []
+    unobserved: list[Unobserved] = []
     if log.gaps:
         why = f"{sum(log.gaps)} bytes are no whole frame: a full disk, or a damaged file"
-        unseen.append(Unseen(f"a part of {name}", why, len(log.gaps)))
-    if log.tail and ended:
+        unobserved.append(Unobserved(f"a part of {name}", why, len(log.gaps)))
+    if log.tail and has_ended:
         why = f"{log.tail} bytes are no whole frame: the process was killed, or the disk full"
-        unseen.append(Unseen(f"the end of {name}", why))
-    return tuple(unseen)
+        unobserved.append(Unobserved(f"the end of {name}", why))
+    return tuple(unobserved)
 
 
-def _groups(frames: Iterable[tuple[int, memoryview]]) -> list[_Group]:
+def _group_frames(frames: Iterable[tuple[int, memoryview]]) -> list[_ProcessFrames]:
     """Part frames by the process that wrote them: a PROCESS frame tells of those behind it."""
-    groups: dict[tuple[int, int], _Group] = {}
-    current: _Group | None = None
+    groups: dict[tuple[int, int], _ProcessFrames] = {}
+    current: _ProcessFrames | None = None
     for kind, body in frames:
         if kind == wire.PROCESS:
             head = parse(body) or {}
-            current = groups.setdefault(_identity(head, len(groups)), _Group(head))
+            current = groups.setdefault(_identity(head, len(groups)), _ProcessFrames(head))
         elif kind in wire.FRAMES:
-            current = current or groups.setdefault((_UNKNOWN, _UNKNOWN), _Group({}))
+            current = current or groups.setdefault((_UNKNOWN, _UNKNOWN), _ProcessFrames({}))
             current.bodies.setdefault(kind, []).append(body)
     return list(groups.values())
 
 
-def _identity(head: Object, otherwise: int) -> tuple[int, int]:
+def _identity(head: Object, fallback: int) -> tuple[int, int]:
     pid, start = integer(head.get("pid")), integer(head.get("start_ns"))
     if pid is None:
-        return _UNKNOWN, otherwise
+        return _UNKNOWN, fallback
     return pid, _UNKNOWN if start is None else start
 
 
-def _process(name: str, group: _Group, records: Mapping[int, Columns]) -> Process:
+def _process(name: str, group: _ProcessFrames, records: Mapping[int, Columns]) -> Process:
     marks, batches = records[wire.MARKS], records[wire.BATCHES]
-    head, rest = {**_named(name), **group.head}, told(group.bodies)
+    head, process_log = {**_parse_log_name(name), **group.head}, parse_process_log(group.bodies)
     pid, worker = integer(head.get("pid")), integer(head.get("worker"))
     role = head.get("role", "training" if worker is None else "worker")
-    headless = () if group.head else (Unseen(f"who wrote {name}", "its first frame is lost"),)
+    missing_head = () if group.head else (Unobserved(f"who wrote {name}", "its first frame is lost"),)
     return Process(
         pid=_UNKNOWN if pid is None else pid,
         role="worker" if role == "worker" else "training",
@@ -121,23 +121,23 @@ def _process(name: str, group: _Group, records: Mapping[int, Columns]) -> Proces
         worker=worker,
         loader=integer(head.get("loader")),
         start=_start(head, records.values()),
-        end=rest.end,
+        end=process_log.end,
         argv=texts(head.get("argv")),
-        versions={key: one for key, one in members(head.get("versions")).items() if text(one)},
+        versions={key: number for key, number in members(head.get("versions")).items() if text(number)},
         marks=Marks(**marks),
         batches=Batches(batches),
-        facts=rest.facts,
-        unseen=(*headless, *rest.unseen),
-        stacks=rest.stacks,
-        windows=rest.windows,
-        counters=rest.counters,
-        read=rest.read,
-        written=rest.written,
-        exported=rest.exported,
+        facts=process_log.facts,
+        unobserved=(*missing_head, *process_log.unobserved),
+        stacks=process_log.stacks,
+        windows=process_log.windows,
+        counters=process_log.counters,
+        read=process_log.read,
+        written=process_log.written,
+        exported=process_log.exported,
         mark_sums=_sums(records[wire.MARK_SUMS]),
         batch_sums=_sums(records[wire.BATCH_SUMS]),
-        how=rest.how,
-        trial=rest.trial,
+        end_kind=process_log.end_kind,
+        trial=process_log.trial,
     )
 
 
@@ -145,16 +145,16 @@ def _sums(columns: Columns) -> Sums | None:
     return Sums(columns) if len(columns["count"]) else None
 
 
-def _named(name: str) -> dict[str, int]:
-    """Give what the name of a log tells: the rank, the worker, the process."""
-    return {key: int(found[1]) for key, sign in _SIGNS.items() if (found := sign.search(name))}
+def _parse_log_name(name: str) -> dict[str, int]:
+    """Return what the name of a log tells: the rank, the worker, the process."""
+    return {key: int(match[1]) for key, pattern in _NAME_PATTERNS.items() if (match := pattern.search(name))}
 
 
 def _start(head: Object, records: Iterable[Columns]) -> int:
-    """Give when a process started; else the first that is known of it."""
+    """Return when a process started; else the first that is known of it."""
     for key in ("start_ns", "monotonic_ns"):
-        told_start = integer(head.get(key))
-        if told_start is not None:
-            return told_start
-    firsts = [int(one["start"].min()) for one in records if len(one["start"])]
+        start_ns = integer(head.get(key))
+        if start_ns is not None:
+            return start_ns
+    firsts = [int(columns["start"].min()) for columns in records if len(columns["start"])]
     return min(firsts, default=0)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gapless.errors import RunFolderError
-from gapless.model.recording import Adopted, Manifest
+from gapless.model.recording import AdoptedTrace, Manifest
 from gapless.store import fields
 from gapless.store.fields import integer, items, members, parse, texts
-from gapless.store.whole import whole
+from gapless.store.whole import write_atomically
 
 NAME: Final = "run.json"
 VERSION: Final = 1
@@ -25,18 +25,18 @@ _STATES: Final = {RUNNING, FINISHED, FAILED, KILLED}
 
 
 @dataclass(frozen=True)
-class Document:
+class ManifestDocument:
     """What ``run.json`` holds; ``spool`` and ``launcher`` while the run lasts."""
 
     manifest: Manifest
     version: int
     spool: Path | None
     launcher: int | None  # process
-    found: bool  # else it is lost, or no JSON, and all that is known is the folder
+    is_readable: bool  # else it is lost, or no JSON, and all that is known is the folder
 
 
-def read(folder: Path) -> Document:
-    """Give what ``run.json`` of a run folder says. Raises ``RunFolderError`` if it is newer."""
+def read(folder: Path) -> ManifestDocument:
+    """Return what ``run.json`` of a run folder says. Raises ``RunFolderError`` if it is newer."""
     document = peek(folder)
     if document.version > VERSION:
         raise RunFolderError(
@@ -46,37 +46,37 @@ def read(folder: Path) -> Document:
     return document
 
 
-def peek(folder: Path) -> Document:
-    """Give what is understood of ``run.json``, whatever its version: enough for a list."""
-    found = _object(folder)
-    status = fields.text(found.get("status"))
-    spool = fields.text(found.get("spool"))
+def peek(folder: Path) -> ManifestDocument:
+    """Return what is understood of ``run.json``, whatever its version: enough for a list."""
+    members = _object(folder)
+    status = fields.text(members.get("status"))
+    spool = fields.text(members.get("spool"))
     manifest = Manifest(
-        id=fields.text(found.get("id")) or folder.name,
-        command=texts(found.get("command")),
-        folder=fields.text(found.get("folder")) or "",
-        host=fields.text(found.get("host")) or "",
-        gapless=fields.text(found.get("gapless")) or "",
-        started_unix_ns=integer(found.get("started_unix_ns")) or 0,
-        started=integer(found.get("started")) or 0,
-        ended=integer(found.get("ended")),
-        exit_code=integer(found.get("exit_code")),
+        id=fields.text(members.get("id")) or folder.name,
+        command=texts(members.get("command")),
+        folder=fields.text(members.get("folder")) or "",
+        host=fields.text(members.get("host")) or "",
+        gapless=fields.text(members.get("gapless")) or "",
+        started_unix_ns=integer(members.get("started_unix_ns")) or 0,
+        started=integer(members.get("started")) or 0,
+        ended=integer(members.get("ended")),
+        exit_code=integer(members.get("exit_code")),
         status=status if status in _STATES else KILLED,
-        stopped_by=fields.text(found.get("stopped_by")),
-        pid=integer(found.get("pid")),
-        adopted=tuple(_adopted(found.get("adopted"))),
+        stopped_by=fields.text(members.get("stopped_by")),
+        pid=integer(members.get("pid")),
+        adopted=tuple(_adopted_traces(members.get("adopted"))),
     )
-    where = Path(spool) if spool else None
-    version = integer(found.get("version")) or VERSION
-    return Document(manifest, version, where, integer(found.get("launcher")), bool(found))
+    spool_path = Path(spool) if spool else None
+    version = integer(members.get("version")) or VERSION
+    return ManifestDocument(manifest, version, spool_path, integer(members.get("launcher")), bool(members))
 
 
-def _adopted(value: object) -> Iterator[Adopted]:
-    """Give what was adopted, each where it belongs, whatever path somebody else's file names."""
-    for one in map(members, items(value)):
-        source, path = fields.text(one.get("source")), fields.text(one.get("path"))
+def _adopted_traces(value: object) -> Iterator[AdoptedTrace]:
+    """Return what was adopted, each where it belongs, whatever path somebody else's file names."""
+    for trace in map(members, items(value)):
+        source, path = fields.text(trace.get("source")), fields.text(trace.get("path"))
         if source and path:
-            yield Adopted(source, f"windows/{Path(path).name}")
+            yield AdoptedTrace(source, f"windows/{Path(path).name}")
 
 
 def _object(folder: Path) -> Mapping[str, Any]:
@@ -88,8 +88,8 @@ def _object(folder: Path) -> Mapping[str, Any]:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Write what is known of a run that is over, whole or not at all. Raises ``OSError``."""
-    own = {"spool", "launcher"}
-    kept = {key: value for key, value in _object(folder).items() if key not in own}
-    text = json.dumps({"version": VERSION, **kept, **asdict(manifest)}, indent=2)
-    with whole(folder / NAME) as unfinished:
+    transient_keys = {"spool", "launcher"}
+    lasting_members = {key: value for key, value in _object(folder).items() if key not in transient_keys}
+    text = json.dumps({"version": VERSION, **lasting_members, **asdict(manifest)}, indent=2)
+    with write_atomically(folder / NAME) as unfinished:
         unfinished.write_text(text + "\n", encoding="utf-8")

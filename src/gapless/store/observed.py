@@ -1,27 +1,27 @@
 """What a process of a trial's arm observed of itself: losses, and what it trained on."""
 
-from gapless.model.recording import Drawn, Observed, Seen
+from gapless.model.recording import BatchIndices, ArmObservation, BatchSamples
 from gapless.store.fields import Object, integer, items, members, text, texts
 
 
-def observed(found: Object) -> Observed:
-    """Give what a TRIAL frame tells; what is not understood of it is left out."""
-    return Observed(
+def parse_observation(document: Object) -> ArmObservation:
+    """Return what a TRIAL frame tells; what is not understood of it is left out."""
+    return ArmObservation(
         losses=tuple(
-            value for one in texts(found.get("losses")) if (value := _loss(one)) is not None
+            value for loss_text in texts(document.get("losses")) if (value := _loss(loss_text)) is not None
         ),
-        scaled=found.get("scaled") is True,
+        scaled=document.get("scaled") is True,
         indices={
-            int(loader): tuple(one for each in items(some) if (one := _drawn(each)) is not None)
-            for loader, some in members(found.get("indices")).items()
+            int(loader): tuple(indices for batch in items(batches) if (indices := _parse_indices(batch)) is not None)
+            for loader, batches in members(document.get("indices")).items()
             if loader.isdecimal()
         },
         samples={
-            int(loader): tuple(one for each in items(some) if (one := _seen(each)) is not None)
-            for loader, some in members(found.get("samples")).items()
+            int(loader): tuple(indices for batch in items(batches) if (indices := _parse_samples(batch)) is not None)
+            for loader, batches in members(document.get("samples")).items()
             if loader.isdecimal()
         },
-        stopped=integer(found.get("stopped")),
+        stopped=integer(document.get("stopped")),
     )
 
 
@@ -32,15 +32,15 @@ def _loss(value: str) -> float | None:
         return None
 
 
-def _drawn(found: object) -> Drawn | None:
-    epoch, checksum, count, distinct = (*items(found), None, None, None, None)[:4]
-    number, many, sign = integer(epoch), integer(count), text(checksum)
-    if number is None or many is None or sign is None:
+def _parse_indices(batch: object) -> BatchIndices | None:
+    epoch, checksum, count, distinct = (*items(batch), None, None, None, None)[:4]
+    number, n_indices, digest = integer(epoch), integer(count), text(checksum)
+    if number is None or n_indices is None or digest is None:
         return None
-    return Drawn(number, sign, many, integer(distinct))
+    return BatchIndices(number, digest, n_indices, integer(distinct))
 
 
-def _seen(found: object) -> Seen | None:
-    epoch, samples = (*items(found), None, None)[:2]
+def _parse_samples(batch: object) -> BatchSamples | None:
+    epoch, samples = (*items(batch), None, None)[:2]
     number = integer(epoch)
-    return None if number is None else Seen(number, texts(samples))
+    return None if number is None else BatchSamples(number, texts(samples))

@@ -28,7 +28,7 @@ from gapless.errors import UsageError
 from gapless.store import adopting, manifest
 from gapless.store.logs import open_log
 from gapless.store.recordings import load
-from gapless.store.whole import whole
+from gapless.store.whole import write_atomically
 
 SUFFIXES: Final = (".tar.zst", ".zip")
 _PIECE: Final = 1 << 20
@@ -61,7 +61,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedRun:
     """What a packed run holds."""
 
     path: Path
@@ -69,21 +69,21 @@ class Packed:
     left_out: tuple[str, ...]  # windows that are damaged
 
 
-def pack(run: Path, target: Path) -> Packed:
+def pack(run: Path, target: Path) -> PackedRun:
     """Write a run into one file, whole or not at all.
 
     Raises ``UsageError`` for a name that ends strangely or is taken, ``RunFolderError`` for a
     folder that is no run or cannot be read, ``OSError`` where the file cannot be written.
     """
-    form = next((form for end, form in _FORMS.items() if target.name.endswith(end)), None)
-    if form is None:
+    writer = next((packer for suffix, packer in _FORMS.items() if target.name.endswith(suffix)), None)
+    if writer is None:
         raise UsageError(f"{target} ends in neither {' nor '.join(SUFFIXES)}")
     if target.exists():
         raise UsageError(f"{target} is there already")
     ident = re.sub(r"[^\w.-]", "_", run.resolve().name, flags=re.ASCII).lstrip(".")
     members: list[Member] = []
     left_out: list[str] = []
-    with whole(target) as unfinished, form(unfinished) as add:
+    with write_atomically(target) as unfinished, writer(unfinished) as add:
         for name, body in _contents(run):
             if body is None:
                 left_out.append(name)
@@ -91,23 +91,23 @@ def pack(run: Path, target: Path) -> Packed:
             with body:
                 members.append(Member(name, body.seek(0, io.SEEK_END)))
                 add(f"{ident}/{name}", body)
-    return Packed(target, tuple(members), tuple(left_out))
+    return PackedRun(target, tuple(members), tuple(left_out))
 
 
 def _contents(run: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Give the files of a run by name, as they are sent; ``None`` for one that is damaged."""
-    hide = _hider()
+    """Return the files of a run by name, as they are sent; ``None`` for one that is damaged."""
+    hide = _home_hider()
     load(run)  # brings what a killed launcher left elsewhere
-    told = {"version": manifest.VERSION, **asdict(manifest.read(run).manifest)}
-    yield manifest.NAME, io.BytesIO(hide(json.dumps(told, indent=2).encode()))
-    for log in adopting.logs(run, None):
+    manifest_object = {"version": manifest.VERSION, **asdict(manifest.read(run).manifest)}
+    yield manifest.NAME, io.BytesIO(hide(json.dumps(manifest_object, indent=2).encode()))
+    for log in adopting.find_logs(run, None):
         yield log.relative_to(run).as_posix(), io.BytesIO(_log(log, hide))
     for window in sorted((run / adopting.WINDOWS).glob("rank*.json*")):
         yield window.relative_to(run).as_posix(), _window(window, hide)
 
 
-def _hider() -> _Hide:
-    """Give a function that puts ``~`` for this user's home folder, as JSON names it."""
+def _home_hider() -> _Hide:
+    """Return a function that puts ``~`` for this user's home folder, as JSON names it."""
     home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111  Path.home() raises without one
     if not home.startswith("/"):
         return lambda text: text
@@ -116,7 +116,7 @@ def _hider() -> _Hide:
 
 
 def _log(path: Path, hide: _Hide) -> bytes:
-    """Give a log without the home folder; what is damaged in it is as long, and empty."""
+    """Return a log without the home folder; what is damaged in it is as long, and empty."""
     log = open_log(path)
     frames = (
         wire.frame(kind, bytes(body) if kind in wire.PACKED else hide(bytes(body)))
@@ -126,20 +126,20 @@ def _log(path: Path, hide: _Hide) -> bytes:
 
 
 def _window(path: Path, hide: _Hide) -> IO[bytes] | None:
-    """Give a window without the home folder; ``None`` if it is damaged."""
-    hidden = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  closed by who asked for it
+    """Return a window without the home folder; ``None`` if it is damaged."""
+    safe_copy = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  closed by who asked for it
     try:
-        with _plain(path) as source, _squeezed(path, hidden) as target:
+        with _open_inflated(path) as source, _open_compressed(path, safe_copy) as target:
             while piece := source.read(_PIECE):
                 target.write(hide(piece + source.readline()))  # a path is on one line
     except (OSError, EOFError, zlib.error, zstandard.ZstdError):
-        hidden.close()
+        safe_copy.close()
         return None
-    return hidden
+    return safe_copy
 
 
 @contextmanager
-def _plain(path: Path) -> Generator[_Bytes]:
+def _open_inflated(path: Path) -> Generator[_Bytes]:
     with path.open("rb") as file:
         if path.suffix == ".gz":
             yield gzip.GzipFile(fileobj=file)
@@ -150,7 +150,7 @@ def _plain(path: Path) -> Generator[_Bytes]:
 
 
 @contextmanager
-def _squeezed(path: Path, target: IO[bytes]) -> Generator[_Sink]:
+def _open_compressed(path: Path, target: IO[bytes]) -> Generator[_Sink]:
     if path.suffix == ".gz":
         with gzip.GzipFile("", "wb", _GZIP, target, mtime=0) as packed:
             yield packed

@@ -16,8 +16,8 @@ from gapless.store.manifest import KILLED, RUNNING
 from gapless.store.recordings import DATABASE, is_run
 
 HOME: Final = Path(".gapless") / "runs"
-LAST: Final = "last"
-_GOING: Final = ".deleted-"
+LAST_RUN: Final = "last"
+_DELETED_PREFIX: Final = ".deleted-"
 
 
 @dataclass(frozen=True)
@@ -32,38 +32,38 @@ class Entry:
 
 
 def home(start: Path | None = None) -> Path:
-    """Give the folder in which runs are kept: ``.gapless/runs`` of a folder, of this one."""
+    """Return the folder in which runs are kept: ``.gapless/runs`` of a folder, of this one."""
     return (start or Path.cwd()) / HOME
 
 
-def listed(place: Path) -> tuple[Entry, ...]:
-    """Give the runs of a folder, newest first."""
-    return tuple(entry(run) for run in _newest_first(place))
+def list_runs(folder: Path) -> tuple[Entry, ...]:
+    """Return the runs of a folder, newest first."""
+    return tuple(run_entry(run) for run in _newest_first(folder))
 
 
-def _newest_first(place: Path) -> list[Path]:
+def _newest_first(folder: Path) -> list[Path]:
     try:
-        inside = [path for path in place.iterdir() if not path.name.startswith(".")]
+        paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise NotFoundError(f"{place}: {error.strerror}") from error
-    runs = [path for path in inside if not path.is_symlink() and is_run(path)]
-    return sorted(runs, key=lambda run: (_started(run), run.name), reverse=True)
+        raise NotFoundError(f"{folder}: {error.strerror}") from error
+    runs = [path for path in paths if not path.is_symlink() and is_run(path)]
+    return sorted(runs, key=lambda run: (_started_unix_ns(run), run.name), reverse=True)
 
 
-def _started(run: Path) -> int:
+def _started_unix_ns(run: Path) -> int:
     return manifest.peek(run).manifest.started_unix_ns
 
 
-def entry(run: Path) -> Entry:
-    """Give what a list shows of a run."""
+def run_entry(run: Path) -> Entry:
+    """Return what a list shows of a run."""
     steps, step_ns = _steps(run / DATABASE)
-    return Entry(run, state(run), _size(run), steps, step_ns)
+    return Entry(run, current_manifest(run), _size(run), steps, step_ns)
 
 
-def state(run: Path) -> Manifest:
-    """Give what is known of a run, whether it still goes on looked at now."""
+def current_manifest(run: Path) -> Manifest:
+    """Return what is known of a run, whether it still goes on looked at now."""
     document = manifest.peek(run)
     if document.manifest.status == RUNNING and not goes_on(document, run):
         return replace(document.manifest, status=KILLED)
@@ -71,12 +71,12 @@ def state(run: Path) -> Manifest:
 
 
 def _size(folder: Path) -> int:
-    """Give the bytes of all files in a folder."""
+    """Return the bytes of all files in a folder."""
     total = 0
-    for where, _, names in os.walk(folder):
+    for folder_path, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):  # it went meanwhile
-                total += (Path(where) / name).lstat().st_size
+                total += (Path(folder_path) / name).lstat().st_size
     return total
 
 
@@ -90,11 +90,11 @@ _CALLS: Final = """
     WHERE call.kind = ? AND process.role = 'training' AND call.flags & 1 = 0
     GROUP BY call.process, call.subject ORDER BY coalesce(process.rank, 0), call.process, 2
 """
-_MANY: Final = 5  # calls that make a loop
+_MIN_LOOP_CALLS: Final = 5  # calls that make a loop
 
 
 def _steps(path: Path) -> tuple[int | None, int | None]:
-    """Give how many steps the first rank took, and the mean of their times."""
+    """Return how many steps the first rank took, and the mean of their times."""
     try:
         connection = database.connect(path)
     except RunFolderError:  # newer: the list shows the rest
@@ -113,36 +113,36 @@ def _steps(path: Path) -> tuple[int | None, int | None]:
 
 def _anchor(calls: Sequence[tuple[int, int]]) -> tuple[int, int | None]:
     """Choose what is called least, but not seldom: of several optimizers one makes the step."""
-    count, ns = next((one for one in calls if one[0] >= _MANY), calls[-1])
+    count, ns = next((call for call in calls if call[0] >= _MIN_LOOP_CALLS), calls[-1])
     return count, ns // (count - 1) if count > 1 else None
 
 
-def find(place: Path, name: str) -> Path:
-    """Give the run of this id, of an id that begins so, ``last``, or in this folder.
+def find(folder: Path, name: str) -> Path:
+    """Return the run of this id, of an id that begins so, ``last``, or in this folder.
 
     Raises ``NotFoundError`` where there is none, or more than one.
     """
-    given = Path(name)
-    return given if os.sep in name and is_run(given) else find_here(place, name)
+    named_path = Path(name)
+    return named_path if os.sep in name and is_run(named_path) else find_here(folder, name)
 
 
-def find_here(place: Path, name: str) -> Path:
-    """Give the run of this id, of an id that begins so, or ``last``. Raises as ``find`` does."""
-    runs = _newest_first(place)
+def find_here(folder: Path, name: str) -> Path:
+    """Return the run of this id, of an id that begins so, or ``last``. Raises as ``find`` does."""
+    runs = _newest_first(folder)
     if not runs:
-        raise NotFoundError(f"there are no runs in {place}; gapless run COMMAND makes one")
-    if name == LAST:
+        raise NotFoundError(f"there are no runs in {folder}; gapless run COMMAND makes one")
+    if name == LAST_RUN:
         return runs[0]
-    found = [run for run in runs if run.name == name] or list(_beginning(runs, name))
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(run.name for run in (found or runs)[:3])
-    if found:
-        raise NotFoundError(f"{name!r} are {len(found)} runs: {names} …; give more of the id")
-    raise NotFoundError(f"there is no run {name!r} in {place}; the newest are: {names}")
+    matches = [run for run in runs if run.name == name] or list(_runs_beginning(runs, name))
+    if len(matches) == 1:
+        return matches[0]
+    names = ", ".join(run.name for run in (matches or runs)[:3])
+    if matches:
+        raise NotFoundError(f"{name!r} are {len(matches)} runs: {names} …; give more of the id")
+    raise NotFoundError(f"there is no run {name!r} in {folder}; the newest are: {names}")
 
 
-def _beginning(runs: Sequence[Path], start: str) -> Iterator[Path]:
+def _runs_beginning(runs: Sequence[Path], start: str) -> Iterator[Path]:
     return (run for run in runs if start and run.name.startswith(start))
 
 
@@ -150,7 +150,7 @@ def check_deletable(run: Path, *, force: bool = False) -> None:
     """Raise ``RunFolderError`` for what is no run folder, or (not ``force``) a run that goes on."""
     if run.is_symlink() or not is_run(run):
         raise RunFolderError(f"{run} is no run folder; nothing was deleted")
-    if not force and state(run).status == RUNNING:
+    if not force and current_manifest(run).status == RUNNING:
         raise RunFolderError(f"{run.name} goes on; end it first, or delete it with --force")
 
 
@@ -161,10 +161,10 @@ def delete(run: Path, *, force: bool = False) -> int:
     """
     check_deletable(run, force=force)
     size = _size(run)
-    going = run.with_name(f"{_GOING}{run.name}")
+    renamed = run.with_name(f"{_DELETED_PREFIX}{run.name}")
     try:
-        run.rename(going)  # what is half deleted is no run any more
-        shutil.rmtree(going)
+        run.rename(renamed)  # what is half deleted is no run any more
+        shutil.rmtree(renamed)
     except OSError as error:
         raise RunFolderError(f"{run} cannot be deleted: {error.strerror or error}") from error
     return size

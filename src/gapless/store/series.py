@@ -6,48 +6,48 @@ from typing import Final
 import numpy as np
 
 from gapless import wire
-from gapless.model.recording import Host, Samples, Unseen
+from gapless.model.recording import Host, Samples, Unobserved
 from gapless.store.fields import Object, integer, items, members, number, parse, text
-from gapless.store.framing import Framed
-from gapless.store.told import unseen_of
+from gapless.store.framing import FramedLog
+from gapless.store.told import parse_unobserved
 
-_KINDS: Final = frozenset({wire.SAMPLE, wire.UNSEEN, wire.HOSTS})
+_KINDS: Final = frozenset({wire.SAMPLE, wire.UNOBSERVED, wire.HOSTS})
 
 
-def samples(logs: Iterable[Framed]) -> Samples:
-    """Give the series that some logs hold; a value that is no number was not observed."""
+def read_samples(logs: Iterable[FramedLog]) -> Samples:
+    """Return the series that some logs hold; a value that is no number was not observed."""
     series: dict[str, tuple[list[int], list[float]]] = {}
-    unseen: dict[Unseen, None] = {}
+    unobserved: dict[Unobserved, None] = {}
     hosts: dict[tuple[str, int], Host] | None = None
     for kind, body in (frame for log in logs for frame in log.frames):
-        found = parse(body) if kind in _KINDS else None
-        if found is None:
+        document = parse(body) if kind in _KINDS else None
+        if document is None:
             continue
         if kind == wire.HOSTS:
-            new = {(one.address, one.port): one for one in _hosts(found)}
-            hosts = {**new, **(hosts or {})}
+            new_hosts = {(host.address, host.port): host for host in _parse_hosts(document)}
+            hosts = {**new_hosts, **(hosts or {})}
             continue
-        if kind == wire.UNSEEN:
-            unseen.update({one: None for one in [unseen_of(found)] if one})
+        if kind == wire.UNOBSERVED:
+            unobserved.update({parsed: None for parsed in [parse_unobserved(document)] if parsed})
             continue
-        ns = integer(found.get("ns"))
-        for name, value in members(found.get("values")).items():
+        ns = integer(document.get("ns"))
+        for name, value in members(document.get("values")).items():
             amount = number(value)
             if ns is not None and amount is not None:
                 times, amounts = series.setdefault(name, ([], []))
                 times.append(ns)
                 amounts.append(amount)
     return Samples(
-        {name: (np.array(at, np.int64), tuple(much)) for name, (at, much) in series.items()},
-        tuple(unseen),
+        {name: (np.array(times, np.int64), tuple(amounts)) for name, (times, amounts) in series.items()},
+        tuple(unobserved),
         None if hosts is None else tuple(hosts.values()),
     )
 
 
-def _hosts(found: Object) -> Iterator[Host]:
-    ns = integer(found.get("ns"))
-    for one in items(found.get("hosts")):
-        address, port, program = (*items(one), None, None, None)[:3]
-        known, number = text(address), integer(port)
-        if ns is not None and known is not None and number is not None:
-            yield Host(known, number, text(program), ns)
+def _parse_hosts(document: Object) -> Iterator[Host]:
+    ns = integer(document.get("ns"))
+    for host in items(document.get("hosts")):
+        address, port, program = (*items(host), None, None, None)[:3]
+        host_address, number = text(address), integer(port)
+        if ns is not None and host_address is not None and number is not None:
+            yield Host(host_address, number, text(program), ns)

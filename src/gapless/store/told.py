@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gapless import wire
-from gapless.model.recording import Fact, Observed, StackCount, Unseen, Window
+from gapless.model.recording import Fact, ArmObservation, StackCount, Unobserved, Window
 from gapless.store.fields import Object, integer, items, members, parse, text, texts
-from gapless.store.observed import observed
+from gapless.store.observed import parse_observation
 
 Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
@@ -21,11 +21,11 @@ _LOOKS, _RAN, _OFF = "(looks)", "(ran)", "(off)"  # beside what a stack waited f
 
 
 @dataclass(frozen=True)
-class Told:
+class ProcessLog:
     """What one process told of itself in JSON."""
 
     facts: tuple[Fact, ...]
-    unseen: tuple[Unseen, ...]  # what it could not observe, and frames that were not understood
+    unobserved: tuple[Unobserved, ...]  # what it could not observe, and frames that were not understood
     stacks: tuple[StackCount, ...]
     windows: tuple[Window, ...]
     counters: tuple[Object, ...]
@@ -33,40 +33,40 @@ class Told:
     written: tuple[str, ...]
     exported: tuple[str, ...]
     end: int | None
-    how: str | None
-    trial: Observed | None
+    end_kind: str | None
+    trial: ArmObservation | None
 
 
-def told(bodies: Bodies) -> Told:
-    """Give what the frames of a process tell, by kind."""
+def parse_process_log(bodies: Bodies) -> ProcessLog:
+    """Return what the frames of a process tell, by kind."""
     reader = _Reader(bodies, Counter())
-    files = _files(reader)
-    facts = {(fact.noun, fact.id): fact for fact in reader.each(wire.FACT, _fact)}
-    windows = {window.number: window for window in reader.each(wire.WINDOW, _window)}
+    files = _parse_files(reader)
+    facts = {(fact.noun, fact.id): fact for fact in reader.parse_frames(wire.FACT, _parse_fact)}
+    windows = {window.number: window for window in reader.parse_frames(wire.WINDOW, _parse_window)}
     counts: dict[tuple[str, str], int] = {}
-    for one in reader.each(wire.UNSEEN, unseen_of):
-        counts[one.what, one.why] = max(one.count, counts.get((one.what, one.why), 0))
+    for unobserved in reader.parse_frames(wire.UNOBSERVED, parse_unobserved):
+        counts[unobserved.what, unobserved.why] = max(unobserved.count, counts.get((unobserved.what, unobserved.why), 0))
     stacks: dict[tuple[str, _Frames], Counter[str]] = {}
-    for some in reader.each(wire.STACKS, _stacks):
-        for where, amounts in some.items():
-            stacks.setdefault(where, Counter()).update(amounts)
-    ends = list(reader.each(wire.END, _end))
-    trials = list(reader.each(wire.TRIAL, observed))
-    counters = tuple(reader.each(wire.COUNTERS, lambda counters: counters))
-    return Told(
+    for amounts_by_stack in reader.parse_frames(wire.STACKS, _parse_stacks):
+        for stack, amounts in amounts_by_stack.items():
+            stacks.setdefault(stack, Counter()).update(amounts)
+    ends = list(reader.parse_frames(wire.END, _parse_end))
+    trials = list(reader.parse_frames(wire.TRIAL, parse_observation))
+    counters = tuple(reader.parse_frames(wire.COUNTERS, lambda counters: counters))
+    return ProcessLog(
         facts=tuple(facts.values()),
-        unseen=(
-            *(Unseen(what, why, count) for (what, why), count in counts.items()),
-            *reader.complaints(),
+        unobserved=(
+            *(Unobserved(subject, why, count) for (subject, why), count in counts.items()),
+            *reader.count_unparsed(),
         ),
-        stacks=tuple(_stack(*where, amounts) for where, amounts in stacks.items()),
+        stacks=tuple(_stack_count(*stack, amounts) for stack, amounts in stacks.items()),
         windows=tuple(windows.values()),
         counters=counters,
         read=files.read,
         written=tuple(files.written),
         exported=tuple(files.exported),
         end=ends[-1][0] if ends else None,
-        how=ends[-1][1] if ends else None,
+        end_kind=ends[-1][1] if ends else None,
         trial=trials[-1] if trials else None,
     )
 
@@ -74,104 +74,104 @@ def told(bodies: Bodies) -> Told:
 @dataclass(frozen=True)
 class _Reader:
     bodies: Bodies
-    strange: Counter[str]
+    unparsed: Counter[str]
 
-    def each(self, kind: int, understand: Callable[[Object], _T | None]) -> Iterator[_T]:
-        """Give what is understood of each frame of a kind, and count the others."""
+    def parse_frames(self, kind: int, parse_document: Callable[[Object], _T | None]) -> Iterator[_T]:
+        """Return what is understood of each frame of a kind, and count the others."""
         for body in self.bodies.get(kind, ()):
-            found = parse(body)
-            value = None if found is None else understand(found)
+            document = parse(body)
+            value = None if document is None else parse_document(document)
             if value is None:
-                self.strange[wire.FRAMES[kind]] += 1
+                self.unparsed[wire.FRAMES[kind]] += 1
             else:
                 yield value
 
-    def complaints(self) -> tuple[Unseen, ...]:
+    def count_unparsed(self) -> tuple[Unobserved, ...]:
         """Say how many frames were not understood."""
         return tuple(
-            Unseen(f"frames of kind {name}", "not understood", n)
-            for name, n in self.strange.items()
+            Unobserved(f"frames of kind {name}", "not understood", n)
+            for name, n in self.unparsed.items()
         )
 
 
-def unseen_of(found: Object) -> Unseen | None:
-    """Give what an UNSEEN frame tells."""
-    what, why, count = text(found.get("what")), text(found.get("why")), found.get("count")
-    return None if what is None or why is None else Unseen(what, why, integer(count) or 1)
+def parse_unobserved(document: Object) -> Unobserved | None:
+    """Return what an UNSEEN frame tells."""
+    subject, why, count = text(document.get("what")), text(document.get("why")), document.get("count")
+    return None if subject is None or why is None else Unobserved(subject, why, integer(count) or 1)
 
 
-def _fact(found: Object) -> Fact | None:
-    noun, number = text(found.get("noun")), integer(found.get("id"))
+def _parse_fact(document: Object) -> Fact | None:
+    noun, number = text(document.get("noun")), integer(document.get("id"))
     if noun is None or number is None:
         return None
     return Fact(
         noun,
         number,
-        text(found.get("file")),
-        integer(found.get("line")),
-        text(found.get("function")),
-        members(found.get("values")),
+        text(document.get("file")),
+        integer(document.get("line")),
+        text(document.get("function")),
+        members(document.get("values")),
     )
 
 
-def _window(found: Object) -> Window | None:
-    needed = ("number", "start", "end", "first_step", "last_step")
-    number, start, end, first, last = (integer(found.get(name)) for name in needed)
-    if number is None or start is None or end is None or first is None or last is None:
+def _parse_window(document: Object) -> Window | None:
+    names = ("number", "start", "end", "first_step", "last_step")
+    number, start, end, first_step, last_step = (integer(document.get(name)) for name in names)
+    if number is None or start is None or end is None or first_step is None or last_step is None:
         return None
     return Window(
         number=number,
-        path=text(found.get("path")),
+        path=text(document.get("path")),
         start=start,
         end=end,
-        first_step=first,
-        last_step=last,
-        stacks=found.get("stacks") is True,
-        stop_ns=integer(found.get("stop_ns")),
-        save_ns=integer(found.get("save_ns")),
-        discarded=text(found.get("discarded")),
-        readings=tuple(map(_readings, items(found.get("readings")))),
-        detached=found.get("detached") is True,
+        first_step=first_step,
+        last_step=last_step,
+        stacks=document.get("stacks") is True,
+        stop_ns=integer(document.get("stop_ns")),
+        save_ns=integer(document.get("save_ns")),
+        discarded=text(document.get("discarded")),
+        readings=tuple(map(_parse_readings, items(document.get("readings")))),
+        detached=document.get("detached") is True,
     )
 
 
-def _readings(edge: object) -> tuple[tuple[int, int], ...]:
-    """Give the pairs of readings of one edge of a window; none if one is strange."""
-    pairs = [tuple(map(integer, items(one))) for one in items(edge)]
-    whole = [(one[0], one[1]) for one in pairs if len(one) == 2]  # noqa: PLR2004 - a pair
-    sound = [(low, high) for low, high in whole if low is not None and high is not None]
-    return tuple(sound) if len(sound) == len(pairs) else ()
+def _parse_readings(edge: object) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of readings of one edge of a window; none if one is strange."""
+    pairs = [tuple(map(integer, items(reading))) for reading in items(edge)]
+    full_pairs = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]  # noqa: PLR2004 - a pair
+    known_pairs = [(low, high) for low, high in full_pairs if low is not None and high is not None]
+    return tuple(known_pairs) if len(known_pairs) == len(pairs) else ()
 
 
-def _stacks(found: Object) -> dict[tuple[str, _Frames], Counter[str]] | None:
-    """Give the amounts of each stack: looks, ns on a processor, and ns off it by what for."""
-    thread = text(found.get("thread"))
+def _parse_stacks(document: Object) -> dict[tuple[str, _Frames], Counter[str]] | None:
+    """Return the amounts of each stack: looks, ns on a processor, and ns off it by what for."""
+    thread = text(document.get("thread"))
     if thread is None:
         return None
     counts: dict[tuple[str, _Frames], Counter[str]] = {}
-    for one in items(found.get("stacks")):
-        count, frames, ran, off, waited = (*items(one), None, None, None, None, None)[:5]
+    for stack in items(document.get("stacks")):
+        count, frames, ran_ns, blocked_ns, waits = (*items(stack), None, None, None, None, None)[:5]
         looks = integer(count)
-        amounts = counts.setdefault((thread, tuple(map(_place, items(frames)))), Counter())
+        amounts = counts.setdefault((thread, tuple(map(_parse_frame, items(frames)))), Counter())
         amounts[_LOOKS] += 1 if looks is None else looks
-        amounts[_RAN] += integer(ran) or 0
-        amounts[_OFF] += integer(off) or 0
-        amounts.update({kind: integer(ns) or 0 for kind, ns in members(waited).items()})
+        amounts[_RAN] += integer(ran_ns) or 0
+        amounts[_OFF] += integer(blocked_ns) or 0
+        amounts.update({kind: integer(ns) or 0 for kind, ns in members(waits).items()})
     return counts
 
 
-def _stack(thread: str, frames: _Frames, amounts: Counter[str]) -> StackCount:
-    waited = tuple((kind, ns) for kind, ns in amounts.items() if kind not in {_LOOKS, _RAN, _OFF})
-    return StackCount(thread, frames, amounts[_LOOKS], amounts[_RAN], amounts[_OFF], waited)
+def _stack_count(thread: str, frames: _Frames, amounts: Counter[str]) -> StackCount:
+    waits = tuple((kind, ns) for kind, ns in amounts.items() if kind not in {_LOOKS, _RAN, _OFF})
+    return StackCount(thread, frames, amounts[_LOOKS], amounts[_RAN], amounts[_OFF], waits)
 
 
-def _end(found: Object) -> tuple[int, str | None] | None:
-    at = integer(found.get("ns"))
-    return None if at is None else (at, text(found.get("how")))
+def _parse_end(document: Object) -> tuple[int, str | None] | None:
+    end_ns = integer(document.get("ns"))
+    return None if end_ns is None else (end_ns, text(document.get("how")))
 
 
-def _place(place: object) -> tuple[str, int, str]:
-    file, line, function = (*items(place), None, None, None)[:3]
+def _parse_frame(frame: object) -> tuple[str, int, str]:
+    file, line, function = (*items(frame), None, None, None)[:3]
     return text(file) or "?", integer(line) or 0, text(function) or "?"
 
 
@@ -184,13 +184,13 @@ class _Files:
     exported: dict[str, None]
 
 
-def _files(reader: _Reader) -> _Files:
+def _parse_files(reader: _Reader) -> _Files:
     files = _Files(Counter(), {}, {})
-    for found in reader.each(wire.FILES, lambda files: files):
-        for path, count in members(found.get("read")).items():
+    for document in reader.parse_frames(wire.FILES, lambda files: files):
+        for path, count in members(document.get("read")).items():
             files.read[path] += integer(count) or 1
-        written = dict.fromkeys(texts(found.get("written")))
+        written = dict.fromkeys(texts(document.get("written")))
         files.written.update(written)
-        if found.get("kind") == "trace":
+        if document.get("kind") == "trace":
             files.exported.update(written)
     return files

@@ -10,7 +10,7 @@ from gapless.errors import RunFolderError
 from gapless.model.trial import Trial
 from gapless.model.version import version
 from gapless.store.fields import integer, parse
-from gapless.store.whole import whole
+from gapless.store.whole import write_atomically
 
 SCHEMA: Final = 1
 FOLDER: Final = "trials"
@@ -20,27 +20,27 @@ def write(trial: Trial, run: Path) -> Path:
     """Keep a trial in the folder of its run, whole or not at all. Raises ``OSError``."""
     path = run / FOLDER / f"{trial.id}.json"
     path.parent.mkdir(exist_ok=True)
-    with whole(path) as unfinished:
-        unfinished.write_text(json.dumps(document(trial), indent=1) + "\n", encoding="utf-8")
+    with write_atomically(path) as unfinished:
+        unfinished.write_text(json.dumps(trial_object(trial), indent=1) + "\n", encoding="utf-8")
     return path
 
 
-def document(trial: Trial) -> dict[str, Any]:
-    """Give a trial as JSON's object."""
+def trial_object(trial: Trial) -> dict[str, Any]:
+    """Return a trial as JSON's object."""
     return {"schema": SCHEMA, "gapless": version(), "trial": msgspec.to_builtins(trial)}
 
 
 def read(path: Path) -> Trial:
-    """Give the trial that a file keeps.
+    """Return the trial that a file keeps.
 
     Raises ``RunFolderError`` if it is newer, holds no trial, or cannot be read.
     """
     try:
-        found = parse(path.read_bytes())
+        document = parse(path.read_bytes())
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror or error}") from error
-    schema = integer(found.get("schema")) if found else None
-    if found is None or schema is None:
+    schema = integer(document.get("schema")) if document else None
+    if document is None or schema is None:
         raise RunFolderError(f"{path} holds no trial; delete it, or try again")
     if schema > SCHEMA:
         raise RunFolderError(
@@ -48,17 +48,17 @@ def read(path: Path) -> Trial:
             "Upgrade gapless to read it"
         )
     try:
-        return msgspec.convert(found.get("trial"), Trial)
+        return msgspec.convert(document.get("trial"), Trial)
     except msgspec.ValidationError as error:
         raise RunFolderError(f"{path} holds a trial that is not whole: {error}") from error
 
 
-def of(run: Path) -> tuple[Trial, ...]:
-    """Give the trials of a run that can be read, by id."""
-    found = list[Trial]()
+def run_trials(run: Path) -> tuple[Trial, ...]:
+    """Return the trials of a run that can be read, by id."""
+    trials = list[Trial]()
     for path in sorted((run / FOLDER).glob("*.json")):
         try:
-            found.append(read(path))
+            trials.append(read(path))
         except RunFolderError:
             continue
-    return tuple(found)
+    return tuple(trials)

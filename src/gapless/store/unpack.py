@@ -19,10 +19,10 @@ from gapless.store import manifest
 from gapless.store.manifest import KILLED, RUNNING
 
 _NAME: Final = r"[\w-][\w.-]{0,199}"
-_INSIDE: Final = re.compile(
+_RUN_FILE: Final = re.compile(
     rf"({_NAME})/(run\.json|{_NAME}\.log|logs/{_NAME}\.log|windows/{_NAME})", re.ASCII
 )
-_LARGEST: Final = 64 << 30  # bytes of a run; a few kilobytes can be made to unpack to any number
+_MAX_BYTES: Final = 64 << 30  # bytes of a run; a few kilobytes can be made to unpack to any number
 _PIECE: Final = 1 << 20
 _Files = Iterable[tuple[str, IO[bytes] | None]]
 _DAMAGE: Final = (
@@ -52,7 +52,7 @@ def unpack(packed: Path, home: Path) -> Path:
         target = home / ident
         if target.exists():
             raise RunFolderError(f"{target} is there already; delete it first")
-        _settle(unfinished / ident, packed)
+        _settle_manifest(unfinished / ident, packed)
         (unfinished / ident).rename(target)
     except _DAMAGE as error:
         raise RunFolderError(f"{packed} is no packed run, or damaged: {error}") from error
@@ -65,7 +65,7 @@ def unpack(packed: Path, home: Path) -> Path:
 def _files(packed: Path) -> Generator[_Files]:
     if zipfile.is_zipfile(packed):
         with zipfile.ZipFile(packed) as archive:
-            yield _of_zip(archive)
+            yield _zip_members(archive)
         return
     with (
         packed.open("rb") as file,
@@ -75,7 +75,7 @@ def _files(packed: Path) -> Generator[_Files]:
         yield ((member.name, archive.extractfile(member)) for member in archive)
 
 
-def _of_zip(archive: zipfile.ZipFile) -> Iterator[tuple[str, IO[bytes] | None]]:
+def _zip_members(archive: zipfile.ZipFile) -> Iterator[tuple[str, IO[bytes] | None]]:
     for member in archive.infolist():
         yield member.filename, None if member.is_dir() else archive.open(member)
 
@@ -83,29 +83,29 @@ def _of_zip(archive: zipfile.ZipFile) -> Iterator[tuple[str, IO[bytes] | None]]:
 def _write(files: _Files, folder: Path, packed: Path) -> str:
     """Write the files of a run, all of one id; give the id."""
     ids = set[str]()
-    room = _LARGEST
+    bytes_left = _MAX_BYTES
     for name, body in files:
-        known = _INSIDE.fullmatch(name)
-        if known is None or body is None:
+        match = _RUN_FILE.fullmatch(name)
+        if match is None or body is None:
             raise RunFolderError(f"{packed} holds {name!r}, which belongs to no run")
-        ids.add(known[1])
+        ids.add(match[1])
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         with body, target.open("xb") as file:
             while piece := body.read(_PIECE):
-                room -= len(piece)
-                if room < 0:
-                    raise RunFolderError(f"{packed} unpacks to more than {_LARGEST >> 30} GiB")
+                bytes_left -= len(piece)
+                if bytes_left < 0:
+                    raise RunFolderError(f"{packed} unpacks to more than {_MAX_BYTES >> 30} GiB")
                 file.write(piece)
     if len(ids) != 1:
         raise RunFolderError(f"{packed} holds {len(ids)} runs; one was expected")
     return ids.pop()
 
 
-def _settle(run: Path, packed: Path) -> None:
+def _settle_manifest(run: Path, packed: Path) -> None:
     """Let a manifest say nothing of the place that it came from. Raises ``RunFolderError``."""
     document = manifest.read(run)
-    if not document.found:
+    if not document.is_readable:
         raise RunFolderError(f"{packed} holds no readable {manifest.NAME}")
-    found = document.manifest
-    manifest.write(run, replace(found, status=KILLED) if found.status == RUNNING else found)
+    unpacked_manifest = document.manifest
+    manifest.write(run, replace(unpacked_manifest, status=KILLED) if unpacked_manifest.status == RUNNING else unpacked_manifest)

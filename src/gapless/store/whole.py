@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 @contextmanager
-def whole(target: Path) -> Generator[Path]:
-    """Give a path to write to, which becomes ``target`` at the end; after a failure it goes."""
+def write_atomically(target: Path) -> Generator[Path]:
+    """Return a path to write to, which becomes ``target`` at the end; after a failure it goes."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         yield unfinished

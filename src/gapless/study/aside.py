@@ -6,10 +6,10 @@ from typing import Final
 from gapless.catalogue import occasional, windowed
 from gapless.catalogue.effects.occasions import CHECKPOINT, EVALUATION, LOGGING, PROFILING
 from gapless.catalogue.loading import percent
-from gapless.model.seen import Seen
-from gapless.study.doing import stood
+from gapless.model.seen import Evidence
+from gapless.study.doing import describe_samples
 
-_LEAST: Final = 0.05  # of the time: what takes less is not mentioned
+_MIN_TIME_SHARE: Final = 0.05  # of the time: what takes less is not mentioned
 _OCCASIONS: Final[Mapping[str, str]] = {
     CHECKPOINT: "a checkpoint",
     LOGGING: "a call of a logger",
@@ -18,37 +18,37 @@ _OCCASIONS: Final[Mapping[str, str]] = {
 }
 
 
-def seldom(seen: Seen) -> dict[str, int]:
-    """Give what a recording holds of lumps whose period is not known: its share is none of steps.
+def rare_leaves(evidence: Evidence) -> dict[str, int]:
+    """Return what a recording holds of lumps whose period is not known: its share is none of steps.
 
     What is left of the time must be something.
     """
-    found = {
-        leaf: seen.account.leaves.get(leaf, 0)
+    rare_ns = {
+        leaf: evidence.account.leaves.get(leaf, 0)
         for leaf in _OCCASIONS
-        if (known := occasional.sighting(seen, leaf)) is not None and known.period is None
+        if (sighting := occasional.find_sighting(evidence, leaf)) is not None and sighting.period is None
     }
-    return found if sum(found.values()) < seen.account.wall_ns else {}
+    return rare_ns if sum(rare_ns.values()) < evidence.account.wall_ns else {}
 
 
-def left_aside(seen: Seen, aside: Mapping[str, int]) -> str:
+def describe_rare(evidence: Evidence, rare_ns: Mapping[str, int]) -> str:
     """Say what was left aside, if it is much."""
-    most = max(aside, key=lambda leaf: aside[leaf], default=None)
-    known = None if most is None else occasional.sighting(seen, most)
-    if most is None or known is None or aside[most] < _LEAST * seen.account.wall_ns:
+    main_leaf = max(rare_ns, key=lambda leaf: rare_ns[leaf], default=None)
+    sighting = None if main_leaf is None else occasional.find_sighting(evidence, main_leaf)
+    if main_leaf is None or sighting is None or rare_ns[main_leaf] < _MIN_TIME_SHARE * evidence.account.wall_ns:
         return ""
-    each = f"{known.each_ns / 1e9:.2f} s"
-    often = f"once, {each}" if known.count == 1 else f"twice, {each} each"
-    share = percent(aside[most] / seen.account.wall_ns)
-    return f"; left aside: {_OCCASIONS[most]} seen {often}, {share} of the recorded steps' time"
+    duration = f"{sighting.each_ns / 1e9:.2f} s"
+    frequency = f"once, {duration}" if sighting.count == 1 else f"twice, {duration} each"
+    share = percent(rare_ns[main_leaf] / evidence.account.wall_ns)
+    return f"; left aside: {_OCCASIONS[main_leaf]} seen {frequency}, {share} of the recorded steps' time"
 
 
-def as_a_whole(seen: Seen) -> str:
+def describe_unwindowed(evidence: Evidence) -> str:
     """Say of what no window shows which steps it is, and where samples of the thread stood."""
-    recorded = seen.study.recorded
-    unlike = None if recorded is None or recorded.account is None else recorded.account.unlike
+    recorded = evidence.study.recorded
+    atypical = None if recorded is None or recorded.account is None else recorded.account.unlike
     words = "is known as a whole only: no window shows what happens within it"
-    if unlike is not None:
-        which = f"{percent(unlike.steps)} of all, {windowed.ms(unlike.mean_ns)} each"
-        words = f"is in steps of a kind that no window holds ({which})"
-    return f"{words}{stood(seen)}"
+    if atypical is not None:
+        steps_text = f"{percent(atypical.steps)} of all, {windowed.ms(atypical.mean_ns)} each"
+        words = f"is in steps of a kind that no window holds ({steps_text})"
+    return f"{words}{describe_samples(evidence)}"

@@ -18,22 +18,22 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from gapless.catalogue import ranked, windowed
-from gapless.catalogue.ruling import NotSeenError
+from gapless.catalogue.ruling import NotObservedError
 from gapless.model.change import (
     NO_LOADER,
     Change,
-    Copied,
+    CopyChange,
     Delay,
     Drop,
-    Feed,
-    Hosted,
+    LoaderChange,
+    HostChange,
     Merge,
     Omit,
     Scale,
 )
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.model.run import LoaderUse
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
 _COPIES: Final = ("copy.h2d", "idle.h2d")
 _WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.device.peer", "idle.graph")
@@ -42,60 +42,60 @@ _HOST: Final = (
     *("idle.comm", "idle.unknown", "step"),
 )
 _ALL_OF_HOST: Final = "idle.host"
-_UNPARTED: Final = (
+_UNSPLIT: Final = (
     "step"  # no window tells what it holds: what slows the whole host may slow it all
 )
 _LUMPS: Final = ("idle.gc", "idle.io_main", "idle.profiler")  # what the run's marks give
 _DATA: Final = "idle.data."
-_OTHERS: Final = "idle.device.wait"
-_AGAIN: Final = 2.0  # times: others may take as much within kernels, where no wait shows it
+_OTHERS_LEAF: Final = "idle.device.wait"
+_OTHERS_FACTOR: Final = 2.0  # times: others may take as much within kernels, where no wait shows it
 
 
 @dataclass(frozen=True)
 class Charge:
     """Shares of the step that are charged to what a change is about: 0 to 1."""
 
-    own: float  # to that itself
-    most: float  # with all that may go with it
+    own_share: float  # to that itself
+    max_share: float  # with all that may go with it
 
 
-def charged(seen: Seen, changes: Sequence[Change]) -> Charge:
-    """Give what is charged to some changes together.
+def charge_changes(evidence: Evidence, changes: Sequence[Change]) -> Charge:
+    """Return what is charged to some changes together.
 
     Leaves, calls and waits for loaders are three ways to look at the same time: of their own it is
     what the largest of them says.
     """
-    every = [(_look(one), _charge(seen, one)) for one in changes]
-    leaves, calls = (sum(one.own for look, one in every if look is each) for each in (Drop, Omit))
-    waits = max((one.own for look, one in every if look is Feed), default=0.0)
-    many = max(1, len(ranked.ranks_of(seen)))
+    charges = [(_charge_kind(change), _charge_change(evidence, change)) for change in changes]
+    leaves, calls = (sum(charge.own_share for kind, charge in charges if kind is wanted_kind) for wanted_kind in (Drop, Omit))
+    waits = max((charge.own_share for kind, charge in charges if kind is LoaderChange), default=0.0)
+    n_ranks = max(1, len(ranked.find_ranks(evidence)))
     return Charge(
-        min(1.0, max(leaves, calls, waits)), min(1.0, many * sum(one.most for _, one in every))
+        min(1.0, max(leaves, calls, waits)), min(1.0, n_ranks * sum(charge.max_share for _, charge in charges))
     )
 
 
-def _look(change: Change) -> type[Change]:
+def _charge_kind(change: Change) -> type[Change]:
     match change:
         case Omit() | Merge():
             return Omit
-        case Feed(loader=loader) if loader != NO_LOADER:
-            return Feed
+        case LoaderChange(loader=loader) if loader != NO_LOADER:
+            return LoaderChange
         case _:
             return Drop
 
 
-def _charge(seen: Seen, change: Change) -> Charge:
+def _charge_change(evidence: Evidence, change: Change) -> Charge:
     match change:
-        case Drop() | Hosted():
-            return _of_leaves(seen, change)
+        case Drop() | HostChange():
+            return _charge_leaves(evidence, change)
         case Scale():
-            return _of_work(seen, change)
+            return _charge_work(evidence, change)
         case Omit() | Merge():
-            return _of_calls(seen, change)
-        case Copied():
-            return Charge(_everywhere(seen, *_COPIES), seen.share("copy.") + _idle(seen))
-        case Feed():
-            return _of_feed(seen, change)
+            return _charge_calls(evidence, change)
+        case CopyChange():
+            return Charge(_common_share(evidence, *_COPIES), evidence.share("copy.") + _host_idle_share(evidence))
+        case LoaderChange():
+            return _charge_loader(evidence, change)
         case Delay():
             return Charge(0.0, 0.0)
 
@@ -103,176 +103,176 @@ def _charge(seen: Seen, change: Change) -> Charge:
 # ── Leaves ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_leaves(seen: Seen, change: Drop | Hosted) -> Charge:
+def _charge_leaves(evidence: Evidence, change: Drop | HostChange) -> Charge:
     leaves = change.leaves
-    left = change.factor if isinstance(change, Hosted) else Interval(*3 * (change.keep,))
-    less = max(0.0, 1 - left.low)
-    freed = any(_frees(seen, leaf) for leaf in leaves) and less > 0
-    rest = sum(_with_hidden(seen, leaf) for leaf in leaves if not _frees(seen, leaf))
-    own = _everywhere(seen, *leaves) * max(0.0, 1 - left.mid)
-    if isinstance(change, Hosted) and _ALL_OF_HOST in leaves:
-        own += _everywhere(seen, _UNPARTED) * less
-    return Charge(own, freed * _idle(seen) + less * rest)
+    kept_share = change.factor if isinstance(change, HostChange) else Estimate(*3 * (change.keep,))
+    max_removed = max(0.0, 1 - kept_share.low)
+    frees_host = any(_frees_host(evidence, leaf) for leaf in leaves) and max_removed > 0
+    other_share = sum(_max_leaf_share(evidence, leaf) for leaf in leaves if not _frees_host(evidence, leaf))
+    own_share = _common_share(evidence, *leaves) * max(0.0, 1 - kept_share.mid)
+    if isinstance(change, HostChange) and _ALL_OF_HOST in leaves:
+        own_share += _common_share(evidence, _UNSPLIT) * max_removed
+    return Charge(own_share, frees_host * _host_idle_share(evidence) + max_removed * other_share)
 
 
-def _frees(seen: Seen, prefix: str) -> bool:
-    """Tell whether what goes frees the host of a device: it was ahead by all that may be hidden."""
-    return seen.on_device and not prefix.startswith((*_WORK, *_LUMPS, _DATA.rstrip("."), _OTHERS))
+def _frees_host(evidence: Evidence, prefix: str) -> bool:
+    """Return whether what goes frees the host of a device: it was ahead by all that may be hidden."""
+    return evidence.on_device and not prefix.startswith((*_WORK, *_LUMPS, _DATA.rstrip("."), _OTHERS_LEAF))
 
 
-def _everywhere(seen: Seen, *leaves: str) -> float:
-    """Give the share of the step that each rank has of some leaves; of waits what the others wait.
+def _common_share(evidence: Evidence, *leaves: str) -> float:
+    """Return the share of the step that each rank has of some leaves; of waits what the others wait.
 
     The rank that the others wait for does not wait.
     """
-    if leaves and all(one in ranked.WAITS for one in leaves):
-        ranks = len(ranked.ranks_of(seen))
-        return min(1.0, seen.share(*leaves) * (ranks / (ranks - 1) if ranks > 1 else 1.0))
-    step = seen.step_ns
-    return ranked.least(seen, *leaves) / step if step and leaves else 0.0
+    if leaves and all(leaf in ranked.RANK_WAITS for leaf in leaves):
+        n_ranks = len(ranked.find_ranks(evidence))
+        return min(1.0, evidence.share(*leaves) * (n_ranks / (n_ranks - 1) if n_ranks > 1 else 1.0))
+    step_ns = evidence.step_ns
+    return ranked.min_rank_ns(evidence, *leaves) / step_ns if step_ns and leaves else 0.0
 
 
-def _idle(seen: Seen) -> float:
-    """Give what the host makes its device wait: of plain steps, or of windows if they show more.
+def _host_idle_share(evidence: Evidence) -> float:
+    """Return what the host makes its device wait: of plain steps, or of windows if they show more.
 
     Of a plain step the device's work comes first: what tracing made longer of it, the host lacks.
     """
-    rows = seen.study.account.leaves.items()
-    windows = sum(ns for leaf, ns in rows if leaf.startswith(_HOST))
-    return max(seen.share(*_HOST), _per_step(seen, windows) if windows else 0.0)
+    rows = evidence.study.account.leaves.items()
+    windows_ns = sum(ns for leaf, ns in rows if leaf.startswith(_HOST))
+    return max(evidence.share(*_HOST), _step_share(evidence, windows_ns) if windows_ns else 0.0)
 
 
-def _with_hidden(seen: Seen, prefix: str) -> float:
-    """Give what leaves below a prefix are worth; waits for data with what backlogs hide of them."""
-    hides = seen.on_device and prefix.startswith(_DATA.rstrip("."))
-    again = _AGAIN if prefix.startswith(_OTHERS) else 1.0
-    return again * seen.share(prefix) + (_hidden(seen) if hides else 0.0)
+def _max_leaf_share(evidence: Evidence, prefix: str) -> float:
+    """Return what leaves below a prefix are worth; waits for data with what backlogs hide of them."""
+    is_data = evidence.on_device and prefix.startswith(_DATA.rstrip("."))
+    factor = _OTHERS_FACTOR if prefix.startswith(_OTHERS_LEAF) else 1.0
+    return factor * evidence.share(prefix) + (_hidden_share(evidence) if is_data else 0.0)
 
 
-def _hidden(seen: Seen) -> float:
-    """Give the share of waits for data in which the device still had work."""
-    recorded = seen.study.recorded
-    made = None if recorded is None else recorded.account
-    steps = 0 if made is None else made.account.steps or 0
-    if made is None or not steps or not seen.step_ns:
+def _hidden_share(evidence: Evidence) -> float:
+    """Return the share of waits for data in which the device still had work."""
+    recorded = evidence.study.recorded
+    step_account = None if recorded is None else recorded.account
+    steps = 0 if step_account is None else step_account.account.steps or 0
+    if step_account is None or not steps or not evidence.step_ns:
         return 0.0
-    return max(0.0, made.hidden_ns / steps / seen.step_ns)
+    return max(0.0, step_account.hidden_ns / steps / evidence.step_ns)
 
 
 # ── Activities and calls, of windows ────────────────────────────────────────────────────────────
 
 
-def _of_work(seen: Seen, change: Scale) -> Charge:
-    """Give what activities, or operators of a host, take of a step: of some leaves, or names."""
-    named = _named(seen, change.names)
-    leaves = seen.share(*change.leaves) if change.leaves else 0.0
-    own = max(named, _everywhere(seen, *change.leaves)) * max(0.0, 1 - change.factor.mid)
-    return Charge(own, (leaves + named) * max(0.0, 1 - change.factor.low))
+def _charge_work(evidence: Evidence, change: Scale) -> Charge:
+    """Return what activities, or operators of a host, take of a step: of some leaves, or names."""
+    named_share = _named_share(evidence, change.names)
+    leaf_share = evidence.share(*change.leaves) if change.leaves else 0.0
+    own_share = max(named_share, _common_share(evidence, *change.leaves)) * max(0.0, 1 - change.factor.mid)
+    return Charge(own_share, (leaf_share + named_share) * max(0.0, 1 - change.factor.low))
 
 
-def _named(seen: Seen, names: Sequence[str]) -> float:
+def _named_share(evidence: Evidence, names: Sequence[str]) -> float:
     if not names:
         return 0.0
-    if not seen.on_device:
-        return _per_step(seen, sum(one.host_self_ns for one in windowed.operators(seen, *names)))
-    kernels = seen.study.tables.kernels
-    rows = [one for one in kernels if any(fnmatchcase(one.name, name) for name in names)]
-    return _per_step(seen, sum(one.device_ns for one in rows))
+    if not evidence.on_device:
+        return _step_share(evidence, sum(operator.host_self_ns for operator in windowed.select_operators(evidence, *names)))
+    kernels = evidence.study.tables.kernels
+    rows = [kernel for kernel in kernels if any(fnmatchcase(kernel.name, name) for name in names)]
+    return _step_share(evidence, sum(kernel.device_ns for kernel in rows))
 
 
-def _of_calls(seen: Seen, change: Omit | Merge) -> Charge:
-    """Give what calls take of a step: on a device what they launch, and what their host frees.
+def _charge_calls(evidence: Evidence, change: Omit | Merge) -> Charge:
+    """Return what calls take of a step: on a device what they launch, and what their host frees.
 
     In windows the host is slower, and waits less for its device: of their own calls are worth no
     more than it waits. Of calls that no table holds nothing is known.
     """
-    goes = 1 - change.keep if isinstance(change, Omit) else 1.0
-    rows, account = windowed.operators(seen, *change.names), seen.study.account
+    removed_share = 1 - change.keep if isinstance(change, Omit) else 1.0
+    rows, account = windowed.select_operators(evidence, *change.names), evidence.study.account
     if not rows:
-        return Charge(0.0, goes)
-    spent = sum(one.host_total_ns for one in rows)
-    own = goes * spent / account.wall_ns if account.steps and account.wall_ns else 0.0
-    if not seen.on_device:
-        return Charge(own, goes * _per_step(seen, spent))
-    launched = _per_step(seen, sum(one.device_total_ns or 0 for one in rows))
-    return Charge(min(own, seen.share(*_HOST)), goes * (_idle(seen) + launched))
+        return Charge(0.0, removed_share)
+    spent_ns = sum(operator.host_total_ns for operator in rows)
+    own_share = removed_share * spent_ns / account.wall_ns if account.steps and account.wall_ns else 0.0
+    if not evidence.on_device:
+        return Charge(own_share, removed_share * _step_share(evidence, spent_ns))
+    launched_share = _step_share(evidence, sum(operator.device_total_ns or 0 for operator in rows))
+    return Charge(min(own_share, evidence.share(*_HOST)), removed_share * (_host_idle_share(evidence) + launched_share))
 
 
-def _per_step(seen: Seen, ns: float) -> float:
-    """Give a share of the step, of what the windows hold: of a plain step or theirs."""
-    with suppress(NotSeenError):
-        window = seen.study.account.wall_ns / windowed.steps(seen)
-        return ns / windowed.steps(seen) / min(window, seen.step_ns or window)
+def _step_share(evidence: Evidence, ns: float) -> float:
+    """Return a share of the step, of what the windows hold: of a plain step or theirs."""
+    with suppress(NotObservedError):
+        window_step_ns = evidence.study.account.wall_ns / windowed.count_steps(evidence)
+        return ns / windowed.count_steps(evidence) / min(window_step_ns, evidence.step_ns or window_step_ns)
     return 1.0
 
 
 # ── Loaders ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_feed(seen: Seen, feed: Feed) -> Charge:
-    """Give what a loader is worth; of threads that compute nobody knows the most."""
-    computes = feed.intra_op_threads is not None
-    if computes and feed.num_workers is None and not seen.on_device:
-        return Charge(_everywhere(seen, "busy."), 1.0)  # these threads compute operators
-    uses = _uses(seen, feed)
-    most = [] if computes or feed.loader == NO_LOADER else [_with_turns(seen, one) for one in uses]
-    return Charge(_waits(seen, feed, uses), max(most, default=1.0))
+def _charge_loader(evidence: Evidence, change: LoaderChange) -> Charge:
+    """Return what a loader is worth; of threads that compute nobody knows the most."""
+    is_compute = change.intra_op_threads is not None
+    if is_compute and change.num_workers is None and not evidence.on_device:
+        return Charge(_common_share(evidence, "busy."), 1.0)  # these threads compute operators
+    uses = _loader_uses(evidence, change)
+    max_shares = [] if is_compute or change.loader == NO_LOADER else [_max_wait_share(evidence, use) for use in uses]
+    return Charge(_wait_share(evidence, change, uses), max(max_shares, default=1.0))
 
 
-def _uses(seen: Seen, feed: Feed) -> list[LoaderUse]:
-    loaders = seen.facts.loaders if seen.facts is not None else ()
-    return [use for one in loaders if one.id == feed.loader and (use := seen.use(one)) is not None]
+def _loader_uses(evidence: Evidence, change: LoaderChange) -> list[LoaderUse]:
+    loaders = evidence.facts.loaders if evidence.facts is not None else ()
+    return [use for loader in loaders if loader.id == change.loader and (use := evidence.loader_use(loader)) is not None]
 
 
-def _waits(seen: Seen, feed: Feed, uses: Sequence[LoaderUse]) -> float:
-    """Give what a loader was waited for, as far as a change of it is about that."""
-    if seen.foreign:
-        return _everywhere(seen, _DATA)
-    loaders = seen.facts.loaders if seen.facts is not None else ()
-    if not uses and [one.id for one in loaders] == [feed.loader]:  # all waits are for it
-        threads = (feed.worker_threads, feed.intra_op_threads) != (None, None)
-        return 0.0 if threads and feed.num_workers is None else _everywhere(seen, _DATA)
-    share = max(((one.share or 0.0) * _concerned(one, feed) for one in uses), default=0.0)
-    several = len(ranked.ranks_of(seen)) > 1
-    return min(share, _everywhere(seen, _DATA)) if seen.on_device or several else share
+def _wait_share(evidence: Evidence, change: LoaderChange, uses: Sequence[LoaderUse]) -> float:
+    """Return what a loader was waited for, as far as a change of it is about that."""
+    if evidence.is_trace_only:
+        return _common_share(evidence, _DATA)
+    loaders = evidence.facts.loaders if evidence.facts is not None else ()
+    if not uses and [loader.id for loader in loaders] == [change.loader]:  # all waits are for it
+        sets_threads = (change.worker_threads, change.intra_op_threads) != (None, None)
+        return 0.0 if sets_threads and change.num_workers is None else _common_share(evidence, _DATA)
+    share = max(((use.share or 0.0) * _concerned_share(use, change) for use in uses), default=0.0)
+    has_ranks = len(ranked.find_ranks(evidence)) > 1
+    return min(share, _common_share(evidence, _DATA)) if evidence.on_device or has_ranks else share
 
 
-def _concerned(use: LoaderUse, feed: Feed) -> float:
-    """Give the share of a loader's waits that a change is about.
+def _concerned_share(use: LoaderUse, change: LoaderChange) -> float:
+    """Return the share of a loader's waits that a change is about.
 
     Threads of workers take processors: they are about what fetches waited for one.
     """
-    made = use.workers
-    if feed.worker_threads is None or made is None:
+    workers = use.workers
+    if change.worker_threads is None or workers is None:
         return 1.0
-    whole = (made.on_cpu or 0.0) + (made.run_queue or 0.0) + (made.blocked or 0.0)
-    return (made.run_queue or 0.0) / whole if whole else 0.0
+    total_share = (workers.on_cpu or 0.0) + (workers.run_queue or 0.0) + (workers.blocked or 0.0)
+    return (workers.run_queue or 0.0) / total_share if total_share else 0.0
 
 
-def _with_turns(seen: Seen, use: LoaderUse) -> float:
-    """Give what a loader was waited for, with its iterations' beginnings and its processors."""
-    waits = (use.share or 0.0) + _restarts(seen, use)
-    return waits + min(1.0, _taken(seen, use)) * max(0.0, 1 - waits)
+def _max_wait_share(evidence: Evidence, use: LoaderUse) -> float:
+    """Return what a loader was waited for, with its iterations' beginnings and its processors."""
+    wait_share = (use.share or 0.0) + _restart_share(evidence, use)
+    return wait_share + min(1.0, _processor_share(evidence, use)) * max(0.0, 1 - wait_share)
 
 
-def _restarts(seen: Seen, use: LoaderUse) -> float:
-    """Give what beginning iterations of a loader took of a step."""
-    recorded = seen.study.recorded
+def _restart_share(evidence: Evidence, use: LoaderUse) -> float:
+    """Return what beginning iterations of a loader took of a step."""
+    recorded = evidence.study.recorded
     steps = None if recorded is None else recorded.steps
-    if steps is None or not steps.count or not seen.step_ns:
+    if steps is None or not steps.count or not evidence.step_ns:
         return 0.0
-    return use.restart_ns / steps.count / seen.step_ns
+    return use.restart_ns / steps.count / evidence.step_ns
 
 
-def _taken(seen: Seen, use: LoaderUse) -> float:
-    """Give the share of the processors that a loader's workers take while steps are made.
+def _processor_share(evidence: Evidence, use: LoaderUse) -> float:
+    """Return the share of the processors that a loader's workers take while steps are made.
 
     Theirs go to the training once they want them no more.
     """
-    made, cores = use.workers, None if seen.facts is None else seen.facts.machine.cpus
-    recorded = seen.study.recorded
+    workers, cores = use.workers, None if evidence.facts is None else evidence.facts.machine.cpus
+    recorded = evidence.study.recorded
     steps = None if recorded is None else recorded.steps
-    if made is None or not made.processes or not cores or steps is None or not seen.step_ns:
+    if workers is None or not workers.processes or not cores or steps is None or not evidence.step_ns:
         return 0.0
-    wanted = (made.on_cpu or 1.0) + (made.run_queue or 0.0)
-    return made.lifetime_ns * wanted / (steps.count * seen.step_ns) / cores
+    demand = (workers.on_cpu or 1.0) + (workers.run_queue or 0.0)
+    return workers.lifetime_ns * demand / (steps.count * evidence.step_ns) / cores

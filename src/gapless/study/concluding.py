@@ -2,24 +2,24 @@
 
 from dataclasses import replace
 
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.model.study import Study
 from gapless.study.ceilings import ceilings_of
 from gapless.study.diagnose import diagnose
 from gapless.study.price import Prices
-from gapless.study.propose import propose
-from gapless.study.replaying import Player
+from gapless.study.propose import propose_fixes
+from gapless.study.replaying import Simulator
 
 
-def prices_of(seen: Seen, player: Player) -> Prices:
-    """Give what changes of a studied run are priced with."""
-    return Prices(seen, player, ceilings_of(seen.study.trials))
+def prices_of(evidence: Evidence, simulator: Simulator) -> Prices:
+    """Return what changes of a studied run are priced with."""
+    return Prices(evidence, simulator, ceilings_of(evidence.study.trials))
 
 
 def conclude(prices: Prices) -> Study:
-    """Give the study with its diagnosis and proposals; without an account it stays as it is."""
-    study = prices.seen.study
+    """Return the study with its diagnosis and proposals; without an account it stays as it is."""
+    study = prices.evidence.study
     if not study.account.wall_ns and (study.recorded is None or study.recorded.account is None):
         return study
     diagnosis = diagnose(prices)
-    return replace(study, diagnosis=diagnosis, proposals=propose(prices, diagnosis))
+    return replace(study, diagnosis=diagnosis, proposals=propose_fixes(prices, diagnosis))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from gapless.model.change import Predicted
+from gapless.model.change import Prediction
 from gapless.model.finding import Finding
 
 CONTESTED: Final = (
@@ -13,32 +13,32 @@ CONTESTED: Final = (
 )
 
 
-def contested(found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Give findings; where explanations disagree about the first, the first of each says so.
+def mark_contested(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings; where explanations disagree about the first, the first of each says so.
 
     Their prices hold both explanations.
     """
-    many = max((len(one.predicted.each) for one in found), default=0)
-    firsts = {_first(found, at) for at in range(many)}
-    if len(firsts) < 2:  # noqa: PLR2004 - they agree
-        return tuple(found)
+    n_explanations = max((len(finding.prediction.by_explanation) for finding in findings), default=0)
+    first_indices = {_most_valuable(findings, explanation) for explanation in range(n_explanations)}
+    if len(first_indices) < 2:  # noqa: PLR2004 - they agree
+        return tuple(findings)
     return tuple(
-        replace(one, predicted=_noted(one.predicted)) if at in firsts else one
-        for at, one in enumerate(found)
+        replace(finding, prediction=_add_note(finding.prediction)) if index in first_indices else finding
+        for index, finding in enumerate(findings)
     )
 
 
-def _noted(predicted: Predicted) -> Predicted:
-    return replace(predicted, notes=(*predicted.notes, CONTESTED))
+def _add_note(prediction: Prediction) -> Prediction:
+    return replace(prediction, notes=(*prediction.notes, CONTESTED))
 
 
-def _first(found: Sequence[Finding], explanation: int) -> int:
-    """Give which finding is worth most by one explanation."""
-    return max(range(len(found)), key=lambda at: _worth(found[at], explanation))
+def _most_valuable(findings: Sequence[Finding], explanation: int) -> int:
+    """Return which finding is worth most by one explanation."""
+    return max(range(len(findings)), key=lambda index: _speedup_by(findings[index], explanation))
 
 
-def _worth(one: Finding, explanation: int) -> float:
-    each, speedup = one.predicted.each, one.predicted.speedup
+def _speedup_by(finding: Finding, explanation: int) -> float:
+    speedups, speedup = finding.prediction.by_explanation, finding.prediction.speedup
     if speedup is None:
         return 0.0
-    return each[explanation].mid if each else speedup.mid
+    return speedups[explanation].mid if speedups else speedup.mid

@@ -26,26 +26,26 @@ Ask = Callable[[Sequence[Task]], Iterator[Answer]]
 @dataclass(frozen=True)
 class _Crew:
     environment: dict[str, str]
-    places: tuple[str, ...]  # the path of this process: the same packages there as here
+    import_paths: tuple[str, ...]  # the path of this process: the same packages there as here
     idle: SimpleQueue["Popen[bytes]"] = field(default_factory=SimpleQueue["Popen[bytes]"])
-    started: list["Popen[bytes]"] = field(default_factory=list["Popen[bytes]"])
-    over: Event = field(default_factory=Event)
+    processes: list["Popen[bytes]"] = field(default_factory=list["Popen[bytes]"])
+    stopped: Event = field(default_factory=Event)
     lock: Lock = field(default_factory=Lock)  # a process is started, or all are ended
 
     def start(self) -> None:
         """Add a process."""
         with self.lock:
-            if not self.over.is_set():
+            if not self.stopped.is_set():
                 self._start()
 
     def _start(self) -> None:
-        command = [sys.executable, "-I", "-S", "-c", _STARTED_BY, *self.places]
+        command = [sys.executable, "-I", "-S", "-c", _STARTED_BY, *self.import_paths]
         process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=_errors(), env=self.environment)  # noqa: S603
-        self.started.append(process)
+        self.processes.append(process)
         self.idle.put(process)
 
     def ask(self, task: Task) -> Answer:
-        """Give a task to an idle process; one that dies over it is replaced."""
+        """Return a task to an idle process; one that dies over it is replaced."""
         process = self.idle.get()
         data = _exchange(process, encode(task))
         if data is not None:
@@ -53,15 +53,15 @@ class _Crew:
             return decode(data, Answer)
         code = process.wait()
         self.start()
-        return Answer(refused=_ended(code))
+        return Answer(refused=_describe_exit(code))
 
     def stop(self) -> None:
         """End all processes, whatever they are at."""
         with self.lock:
-            self.over.set()
-        for process in self.started:
+            self.stopped.set()
+        for process in self.processes:
             process.kill()
-        for process in self.started:
+        for process in self.processes:
             process.wait()
             for pipe in _pipes(process):
                 with suppress(OSError):  # what was written to a process that is gone
@@ -75,16 +75,16 @@ def crew(size: int, environment: dict[str, str]) -> Generator[Ask]:
     They end with the block, also if it ends by Ctrl-C. What they may import is what this process
     may.
     """
-    own = str(Path(__file__).resolve().parents[2])
-    places = (own, *(place or str(Path.cwd()) for place in sys.path))
-    hands = _Crew({**os.environ, **environment}, places)
+    package_folder = str(Path(__file__).resolve().parents[2])
+    import_paths = (package_folder, *(folder or str(Path.cwd()) for folder in sys.path))
+    workers = _Crew({**os.environ, **environment}, import_paths)
     pool = ThreadPoolExecutor(size)
     try:
         for _ in range(size):
-            hands.start()
-        yield lambda tasks: pool.map(hands.ask, tasks)
+            workers.start()
+        yield lambda tasks: pool.map(workers.ask, tasks)
     finally:
-        hands.stop()
+        workers.stop()
         pool.shutdown(cancel_futures=True)
 
 
@@ -102,7 +102,7 @@ def _exchange(process: "Popen[bytes]", data: bytes) -> bytes | None:
         return None
 
 
-def _ended(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code < 0:
         return f"the process that read it was killed by signal {-code}: is there enough memory?"
     return f"gapless made a mistake over it (code {code}): GAPLESS_DEBUG=1 shows which"

@@ -6,89 +6,89 @@ from pathlib import PurePath
 
 from gapless.catalogue.rules import RULES
 from gapless.catalogue.ruling import Rule
-from gapless.model.finding import Abstention, Diagnosis, Finding, Loss, ToTry, Verdict
-from gapless.model.seen import Seen
-from gapless.study.contested import contested
-from gapless.study.doing import stood_outside
+from gapless.model.finding import Abstention, Diagnosis, Finding, Detection, TrialCandidate, StepVerdict
+from gapless.model.seen import Evidence
+from gapless.study.contested import mark_contested
+from gapless.study.doing import describe_host_samples
 from gapless.study.locate import locate
-from gapless.study.ordering import in_order
+from gapless.study.ordering import order_findings
 from gapless.study.price import LEAST_GAIN, Prices
-from gapless.study.stakes import by_account, worth_trying
-from gapless.study.trying import priced, worth_saying
+from gapless.study.stakes import name_by_account, choose_trials
+from gapless.study.trying import price_or_bound, is_worth_saying
 from gapless.study.verdict import COMPUTE, verdict_of
 
 
 def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
     """Check all rules and price what they say: worth naming, harmless, or not checked."""
-    losses, abstentions = said(prices.seen, rules)
-    every = contested([priced(prices, one) for one in losses])
-    told = [one if worth_saying(one) else by_account(prices, one) for one in every]
-    named = [one.loss for one in told if one is not None]
-    worth = [
-        one
-        for one in told
-        if one is not None and not any(one.loss.yields_to(other) for other in named)
+    detections, abstentions = run_rules(prices.evidence, rules)
+    all_findings = mark_contested([price_or_bound(prices, detection) for detection in detections])
+    nameable_findings = [finding if is_worth_saying(finding) else name_by_account(prices, finding) for finding in all_findings]
+    named_detections = [finding.detection for finding in nameable_findings if finding is not None]
+    named_findings = [
+        finding
+        for finding in nameable_findings
+        if finding is not None and not any(finding.detection.yields_to(detection) for detection in named_detections)
     ]
-    rest = [one for one in every if not any(one.loss is other.loss for other in worth)]
-    tries = worth_trying(prices, rest)
-    aside = [one.finding for one in tries]
-    findings = in_order(worth, prices.seen)
-    likely = [one.finding for one in tries if one.odds is not None]
-    why = verdict_of(prices.seen, (*findings, *likely))
+    other_findings = [finding for finding in all_findings if not any(finding.detection is named_finding.detection for named_finding in named_findings)]
+    candidates = choose_trials(prices, other_findings)
+    tried_findings = [candidate.finding for candidate in candidates]
+    findings = order_findings(named_findings, prices.evidence)
+    likely = [candidate.finding for candidate in candidates if candidate.odds is not None]
+    verdict = verdict_of(prices.evidence, (*findings, *likely))
     return Diagnosis(
         findings=findings,
-        present=tuple(sorted((one for one in rest if one not in aside), key=_value)),
+        present=tuple(sorted((finding for finding in other_findings if finding not in tried_findings), key=_finding_order)),
         abstentions=tuple(abstentions),
-        outlook=None if findings or why is None else outlook(why, tries, prices.seen, abstentions),
+        outlook=None if findings or verdict is None else describe_outlook(verdict, candidates, prices.evidence, abstentions),
         provisional=prices.provisional,
-        rehearsal=prices.player.rehearsal,
-        least=LEAST_GAIN,
-        to_try=tries,
-        verdict=why,
+        fidelity=prices.simulator.fidelity,
+        min_gain=LEAST_GAIN,
+        to_try=candidates,
+        verdict=verdict,
     )
 
 
-def said(seen: Seen, rules: Sequence[Rule]) -> tuple[list[Loss], list[Abstention]]:
-    """Give what the rules say of a run. A rule that raises anything is a mistake of ours."""
-    every = [one for rule in rules for one in rule(seen)]
-    losses = [one for one in every if isinstance(one, Loss)]
-    located = [replace(one, where=locate(one, seen)) for one in losses]
-    return located, [one for one in every if isinstance(one, Abstention)]
+def run_rules(evidence: Evidence, rules: Sequence[Rule]) -> tuple[list[Detection], list[Abstention]]:
+    """Return what the rules say of a run. A rule that raises anything is a mistake of ours."""
+    statements = [statement for rule in rules for statement in rule(evidence)]
+    detections = [statement for statement in statements if isinstance(statement, Detection)]
+    located_detections = [replace(detection, location=locate(detection, evidence)) for detection in detections]
+    return located_detections, [statement for statement in statements if isinstance(statement, Abstention)]
 
 
-def _value(found: Finding) -> tuple[float, float, str]:
+def _finding_order(finding: Finding) -> tuple[float, float, str]:
     """Order by the low end of the gain; what is not priced comes last."""
-    speedup = found.predicted.speedup
+    speedup = finding.prediction.speedup
     if speedup is None:
-        return (0.0, 0.0, found.loss.code)
-    return (-speedup.low, -speedup.mid, found.loss.code)
+        return (0.0, 0.0, finding.detection.code)
+    return (-speedup.low, -speedup.mid, finding.detection.code)
 
 
-def outlook(
-    why: Verdict, tries: Sequence[ToTry], seen: Seen, abstentions: Sequence[Abstention]
+def describe_outlook(
+    verdict: StepVerdict, candidates: Sequence[TrialCandidate], evidence: Evidence, abstentions: Sequence[Abstention]
 ) -> str:
     """Say why a step takes as long as it does, and that no cause was found that is sure."""
-    likely = [one.finding.loss for one in tries if one.odds is not None]
+    likely = [candidate.finding.detection for candidate in candidates if candidate.odds is not None]
     if likely:
-        return f"{why.sentence}; the likeliest cause: {', '.join(map(_named, likely[:1]))}"
-    if why.owner == COMPUTE:
-        return f"{why.sentence}; nothing was found that makes it slower than it has to be"
-    if why.owner == "host" and (places := stood_outside(seen)):
-        return f"{why.sentence}{places}"
+        return f"{verdict.sentence}; the likeliest cause: {', '.join(map(_name_cause, likely[:1]))}"
+    if verdict.owner == COMPUTE:
+        return f"{verdict.sentence}; nothing was found that makes it slower than it has to be"
+    if verdict.owner == "host" and (sample_lines := describe_host_samples(evidence)):
+        return f"{verdict.sentence}{sample_lines}"
     return (
-        f"{why.sentence}; what could be changed about it was not found{_blind(seen, abstentions)}"
+        f"{verdict.sentence}; what could be changed about it was not found{_describe_unchecked(evidence, abstentions)}"
     )
 
 
-def _named(loss: Loss) -> str:
-    where = loss.where
-    return loss.name if where is None else f"{loss.name} ({PurePath(where.file).name}:{where.line})"
+def _name_cause(detection: Detection) -> str:
+    location = detection.location
+    return detection.name if location is None else f"{detection.name} ({PurePath(location.file).name}:{location.line})"
 
 
-def _blind(seen: Seen, abstentions: Sequence[Abstention]) -> str:
+def _describe_unchecked(evidence: Evidence, abstentions: Sequence[Abstention]) -> str:
     """Say how many rules could not be checked, and what they would need of a foreign trace."""
-    many = len({one.code for one in abstentions})
-    if seen.foreign and many:
-        return f" ({many} rules need a run that gapless recorded)"
-    rules = "a rule" if many == 1 else f"{many} rules"
-    return f" ({rules} could not be checked)" if many else ""
+    n_rules = len({abstention.code for abstention in abstentions})
+    if evidence.is_trace_only and n_rules:
+        return f" ({n_rules} rules need a run that gapless recorded)"
+    rules_text = "a rule" if n_rules == 1 else f"{n_rules} rules"
+    return f" ({rules_text} could not be checked)" if n_rules else ""

@@ -7,18 +7,18 @@ from typing import Final
 
 from gapless.catalogue.loading import percent
 from gapless.model.run import LoaderUse
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
 MOSTLY: Final = 0.6  # of a group: one of its leaves stands for it
-_OFTEN: Final = 0.1  # of the samples: a line where fewer stood is not named
-_LINES: Final = 2
+_MIN_SAMPLE_SHARE: Final = 0.1  # of the samples: a line where fewer stood is not named
+_MAX_LINES: Final = 2
 _UNKNOWN: Final = "busy.other"
-_OPERATORS: Final = 2  # of no known kind: so many are named at the most
+_MAX_OPERATORS: Final = 2  # of no known kind: so many are named at the most
 _RECURRENT: Final = "recurrent layers"  # products and more, in one operator a layer or a call
 _RECURRENT_LAYER: Final = re.compile(r"(?:^|:|_)(?:lstm|gru|rnn)(?:$|_)")
-_HOME: Final = "the training process loads itself"
+_LOADS_ITSELF: Final = "the training process loads itself"
 # Of a group, by its largest leaf.
-DOING: Final[Mapping[str, str]] = {
+LEAF_PHRASES: Final[Mapping[str, str]] = {
     "idle.data.read": "reading them",
     "idle.data.decode": "decoding them",
     "idle.data.augment": "augmenting them",
@@ -52,100 +52,100 @@ DOING: Final[Mapping[str, str]] = {
 }
 
 
-def largest(seen: Seen, group: str) -> str | None:
-    """Give the leaf that most of a group is charged to; ``None``: nothing is."""
-    mine = seen.account.parts.get(group, {})
-    return max(mine, key=lambda leaf: mine[leaf], default=None)
+def largest_leaf(evidence: Evidence, group: str) -> str | None:
+    """Return the leaf that most of a group is charged to; ``None``: nothing is."""
+    leaves_ns = evidence.account.parts.get(group, {})
+    return max(leaves_ns, key=lambda leaf: leaves_ns[leaf], default=None)
 
 
-def of_kind(seen: Seen, leaf: str) -> str:
+def describe_kind(evidence: Evidence, leaf: str) -> str:
     """Say what a leaf of computing is; of no known kind: by the operators that most of it is."""
     if leaf != _UNKNOWN:
-        return DOING[leaf]
-    took = Counter[str]()
-    for one in seen.study.work:
-        if one.leaf == leaf:
-            took[_RECURRENT if _RECURRENT_LAYER.search(one.operator) else one.operator] += one.ns
-    most = took.most_common(_OPERATORS)
-    for number in range(1, len(most) + 1):
-        if sum(ns for _, ns in most[:number]) >= MOSTLY * took.total():
-            return " and ".join(name for name, _ in most[:number])
-    return DOING[leaf]
+        return LEAF_PHRASES[leaf]
+    ns_by_operator = Counter[str]()
+    for work in evidence.study.work:
+        if work.leaf == leaf:
+            ns_by_operator[_RECURRENT if _RECURRENT_LAYER.search(work.operator) else work.operator] += work.ns
+    top_operators = ns_by_operator.most_common(_MAX_OPERATORS)
+    for count in range(1, len(top_operators) + 1):
+        if sum(ns for _, ns in top_operators[:count]) >= MOSTLY * ns_by_operator.total():
+            return " and ".join(name for name, _ in top_operators[:count])
+    return LEAF_PHRASES[leaf]
 
 
-def who(seen: Seen) -> str:
+def name_waiter(evidence: Evidence) -> str:
     """Name who has nothing to compute meanwhile."""
-    if not seen.on_device:
+    if not evidence.on_device:
         return "the training thread"
-    recorded = seen.study.recorded
-    several = recorded is not None and (recorded.devices or 1) > 1
-    return "each GPU" if several or len(seen.study.run.ranks) > 1 else "the GPU"
+    recorded = evidence.study.recorded
+    has_several = recorded is not None and (recorded.devices or 1) > 1
+    return "each GPU" if has_several or len(evidence.study.run.ranks) > 1 else "the GPU"
 
 
-def stood(seen: Seen) -> str:
+def describe_samples(evidence: Evidence) -> str:
     """Say at which lines sampled stacks of the training thread stood most often; "": nowhere."""
-    every = () if seen.study.recorded is None else seen.study.recorded.lines
-    mine = [one for one in every if one.thread == "training" and one.share >= _OFTEN][:_LINES]
-    told = [f"{_short(one.file)}:{one.line} ({percent(one.share)})" for one in mine]
-    return f"; stacks sampled in all steps stood mostly at {' and '.join(told)}" if told else ""
+    lines = () if evidence.study.recorded is None else evidence.study.recorded.lines
+    frequent_lines = [line for line in lines if line.thread == "training" and line.share >= _MIN_SAMPLE_SHARE][:_MAX_LINES]
+    line_refs = [f"{_file_name(line.file)}:{line.line} ({percent(line.share)})" for line in frequent_lines]
+    return f"; stacks sampled in all steps stood mostly at {' and '.join(line_refs)}" if line_refs else ""
 
 
-def stood_outside(seen: Seen) -> str:
+def describe_host_samples(evidence: Evidence) -> str:
     """Say at which lines they stood most often outside of operators, where samples part the two."""
-    every = () if seen.study.recorded is None else seen.study.recorded.host_code
-    if not every:
-        return stood(seen)
-    mine = [one for one in every if one.file and one.share * one.inside >= _OFTEN][:_LINES]
-    told = [f"{_short(one.file)}:{one.line} ({percent(one.share * one.inside)})" for one in mine]
+    lines = () if evidence.study.recorded is None else evidence.study.recorded.host_code
+    if not lines:
+        return describe_samples(evidence)
+    frequent_lines = [line for line in lines if line.file and line.share * line.inside >= _MIN_SAMPLE_SHARE][:_MAX_LINES]
+    line_refs = [f"{_file_name(line.file)}:{line.line} ({percent(line.share * line.inside)})" for line in frequent_lines]
     return (
-        f"; stacks sampled outside operators stood mostly at {' and '.join(told)}" if told else ""
+        f"; stacks sampled outside operators stood mostly at {' and '.join(line_refs)}" if line_refs else ""
     )
 
 
-def _short(file: str | None) -> str:
+def _file_name(file: str | None) -> str:
     return (file or "").replace("\\", "/").rpartition("/")[2]
 
 
-def fed(seen: Seen) -> str:
+def describe_data_wait(evidence: Evidence) -> str:
     """Say who makes the batches, at which line, and with what most of it goes."""
-    doing, used = _stage(seen), _most_waited(seen)
-    if used is None:
-        maker = _HOME if largest(seen, "data") == "idle.data.main" else ""
+    stage, use = _main_stage(evidence), _most_waited_use(evidence)
+    if use is None:
+        maker = _LOADS_ITSELF if largest_leaf(evidence, "data") == "idle.data.main" else ""
     else:
-        maker = _maker(used)
-    place = _line(used)
-    if maker == _HOME and not seen.on_device:
-        mostly = "" if doing is None else f", mostly {doing}"
-        return f"goes to loading data, which the training process does itself{place}{mostly}"
-    mostly = "" if doing is None else f", mostly for {doing}"
-    loads = f", which {maker}{place}" if maker else ""
-    return f"{who(seen)} waits for data{loads}{mostly}"
+        maker = _describe_maker(use)
+    line_ref = _format_line(use)
+    if maker == _LOADS_ITSELF and not evidence.on_device:
+        mostly = "" if stage is None else f", mostly {stage}"
+        return f"goes to loading data, which the training process does itself{line_ref}{mostly}"
+    mostly = "" if stage is None else f", mostly for {stage}"
+    loads = f", which {maker}{line_ref}" if maker else ""
+    return f"{name_waiter(evidence)} waits for data{loads}{mostly}"
 
 
-def _most_waited(seen: Seen) -> LoaderUse | None:
-    """Give the loader that was waited for most; ``None`` where none was used."""
-    uses = () if seen.study.recorded is None else seen.study.recorded.loaders
-    used = max(uses, key=lambda one: one.share or 0.0, default=None)
-    return used if used is not None and used.waits else None
+def _most_waited_use(evidence: Evidence) -> LoaderUse | None:
+    """Return the loader that was waited for most; ``None`` where none was used."""
+    uses = () if evidence.study.recorded is None else evidence.study.recorded.loaders
+    longest = max(uses, key=lambda use: use.share or 0.0, default=None)
+    return longest if longest is not None and longest.waits else None
 
 
-def _line(used: LoaderUse | None) -> str:
-    file = "" if used is None else _short(used.file)
-    return f" ({file}:{used.line})" if used is not None and file else ""
+def _format_line(use: LoaderUse | None) -> str:
+    file = "" if use is None else _file_name(use.file)
+    return f" ({file}:{use.line})" if use is not None and file else ""
 
 
-def _maker(used: LoaderUse) -> str:
-    many = used.settings.get("num_workers")
-    if many == 0 or (many is None and used.workers is not None and not used.workers.processes):
-        return _HOME
-    if not isinstance(many, int):
+def _describe_maker(use: LoaderUse) -> str:
+    n_workers = use.settings.get("num_workers")
+    if n_workers == 0 or (n_workers is None and use.workers is not None and not use.workers.processes):
+        return _LOADS_ITSELF
+    if not isinstance(n_workers, int):
         return "workers load"
-    return f"{many} worker{'s load' if many > 1 else ' loads'}"
+    return f"{n_workers} worker{'s load' if n_workers > 1 else ' loads'}"
 
 
-def _stage(seen: Seen) -> str | None:
-    leaf = largest(seen, "data")
-    whole = seen.per_step("idle.data.")
-    if leaf is None or seen.per_step(leaf) < MOSTLY * whole:
+def _main_stage(evidence: Evidence) -> str | None:
+    leaf = largest_leaf(evidence, "data")
+    data_ns = evidence.per_step("idle.data.")
+    if leaf is None or evidence.per_step(leaf) < MOSTLY * data_ns:
         return None
-    return DOING.get(leaf)
+    return LEAF_PHRASES.get(leaf)

@@ -12,56 +12,56 @@ from typing import Final
 
 from msgspec import structs
 
-from gapless.catalogue.at_home import kept_alive, without_workers
-from gapless.catalogue.loading import loading
-from gapless.catalogue.ruling import NotSeenError
-from gapless.model.change import Change, Feed, Predicted
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.catalogue.at_home import estimate_persistence, estimate_without_workers
+from gapless.catalogue.loading import find_loading
+from gapless.catalogue.ruling import NotObservedError
+from gapless.model.change import Change, LoaderChange, Prediction
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
-_MOST: Final = 0.98  # of a step: what would leave less is no prediction
-_TOLD: Final = 1.02  # a gain from which on marks are asked at all
+_MAX_STEP_SHARE: Final = 0.98  # of a step: what would leave less is no prediction
+_MIN_GAIN: Final = 1.02  # a gain from which on marks are asked at all
 _NOTE: Final = "by what the run waited for workers: {why}"
 
 
-def with_marks(seen: Seen, changes: Sequence[Change], found: Predicted) -> Predicted:
-    """Give a prediction that is no lower than what the marks tell; theirs where there is none."""
-    told = _told(seen, changes)
-    if told is None or told.mid < _TOLD:
-        return found
-    if found.speedup is None:
-        note = _NOTE.format(why=found.refused or "nothing is replayed")
-        return Predicted(told, "feed", notes=(note,), floor=told.low)
-    own = found.speedup
-    both = zip((own.low, own.mid, own.high), (told.low, told.mid, told.high), strict=True)
-    floor = max(found.floor or told.low, told.low)
-    return replace(found, speedup=Interval(*(max(pair) for pair in both)), floor=floor)
+def apply_marks(evidence: Evidence, changes: Sequence[Change], prediction: Prediction) -> Prediction:
+    """Return a prediction that is no lower than what the marks tell; theirs where there is none."""
+    marked_speedup = _predict_by_marks(evidence, changes)
+    if marked_speedup is None or marked_speedup.mid < _MIN_GAIN:
+        return prediction
+    if prediction.speedup is None:
+        note = _NOTE.format(why=prediction.refused or "nothing is replayed")
+        return Prediction(marked_speedup, "feed", notes=(note,), floor=marked_speedup.low)
+    speedup = prediction.speedup
+    bounds = zip((speedup.low, speedup.mid, speedup.high), (marked_speedup.low, marked_speedup.mid, marked_speedup.high), strict=True)
+    floor = max(prediction.floor or marked_speedup.low, marked_speedup.low)
+    return replace(prediction, speedup=Estimate(*(max(pair) for pair in bounds)), floor=floor)
 
 
-def _told(seen: Seen, changes: Sequence[Change]) -> Interval | None:
-    """Give the speed-up by marks; ``None``: they do not tell of such changes."""
-    feed = changes[0]
-    if len(changes) > 1 or not isinstance(feed, Feed) or seen.facts is None:
+def _predict_by_marks(evidence: Evidence, changes: Sequence[Change]) -> Estimate | None:
+    """Return the speed-up by marks; ``None``: they do not tell of such changes."""
+    change = changes[0]
+    if len(changes) > 1 or not isinstance(change, LoaderChange) or evidence.facts is None:
         return None
-    alive, none = Feed(feed.loader, persistent_workers=True), Feed(feed.loader, num_workers=0)
-    feed = _without_idle_settings(feed)
-    loader = next((one for one in seen.facts.loaders if one.id == feed.loader), None)
-    if loader is None or not loader.num_workers or feed not in (alive, none):
+    keep_alive, no_workers = LoaderChange(change.loader, persistent_workers=True), LoaderChange(change.loader, num_workers=0)
+    change = _without_idle_settings(change)
+    loader = next((candidate for candidate in evidence.facts.loaders if candidate.id == change.loader), None)
+    if loader is None or not loader.num_workers or change not in (keep_alive, no_workers):
         return None
     try:
-        one = loading(seen, loader)
-        if one is None:
+        loader_times = find_loading(evidence, loader)
+        if loader_times is None:
             return None
-        gone = kept_alive(one) if feed == alive else without_workers(one, seen.share("busy."))
-    except NotSeenError:
+        removed_share = estimate_persistence(loader_times) if change == keep_alive else estimate_without_workers(loader_times, evidence.share("busy."))
+    except NotObservedError:
         return None
-    return Interval(*(1 / (1 - min(_MOST, each)) for each in (gone.low, gone.mid, gone.high)))
+    return Estimate(*(1 / (1 - min(_MAX_STEP_SHARE, share)) for share in (removed_share.low, removed_share.mid, removed_share.high)))
 
 
-def _without_idle_settings(feed: Feed) -> Feed:
+def _without_idle_settings(change: LoaderChange) -> LoaderChange:
     """Leave out what is set of workers where there shall be none: it changes nothing."""
-    if feed.num_workers != 0:
-        return feed
+    if change.num_workers != 0:
+        return change
     return structs.replace(
-        feed, prefetch_factor=None, in_order=None, persistent_workers=None, worker_threads=None
+        change, prefetch_factor=None, in_order=None, persistent_workers=None, worker_threads=None
     )

@@ -16,52 +16,52 @@ from typing import Final
 
 from gapless.model.change import (
     Change,
-    Copied,
+    CopyChange,
     Delay,
     Drop,
-    Feed,
-    Hosted,
+    LoaderChange,
+    HostChange,
     Merge,
     Omit,
     Scale,
 )
-from gapless.model.edit import Where
-from gapless.model.finding import Loss
-from gapless.model.seen import Seen
+from gapless.model.edit import Location
+from gapless.model.finding import Detection
+from gapless.model.seen import Evidence
 from gapless.model.study import Site
 from gapless.study.source import is_library
 
 _COPIES: Final = ("aten::to", "aten::_to_copy", "aten::copy_", "cudaMemcpyAsync", "hipMemcpyAsync")
-_MOST: Final = 0.5  # of what was seen of a leaf or a call: one function is to blame for it
-_MACHINES: Final = "G8"  # what a machine does to all lines alike lies at none
+_MIN_BLAME_SHARE: Final = 0.5  # of what was seen of a leaf or a call: one function is to blame for it
+_MACHINE_CODES: Final = "G8"  # what a machine does to all lines alike lies at none
 _SYNCS: Final = ("*ynchronize*",)
 
 
-def locate(loss: Loss, seen: Seen) -> Where | None:
-    """Give the line of a loss, ``None`` where none of the user's is known."""
-    if loss.where is not None and not is_library(loss.where.file):
-        return loss.where
-    if loss.code.startswith(_MACHINES):
+def locate(detection: Detection, evidence: Evidence) -> Location | None:
+    """Return the line of a loss, ``None`` where none of the user's is known."""
+    if detection.location is not None and not is_library(detection.location.file):
+        return detection.location
+    if detection.code.startswith(_MACHINE_CODES):
         return None
-    places = (_place(one, seen) for one in loss.changes)
-    return next((one for one in places if one is not None), None)
+    locations = (_locate_change(change, evidence) for change in detection.changes)
+    return next((location for location in locations if location is not None), None)
 
 
-def _place(change: Change, seen: Seen) -> Where | None:  # noqa: PLR0911 - one for each kind
+def _locate_change(change: Change, evidence: Evidence) -> Location | None:  # noqa: PLR0911 - one for each kind
     match change:
-        case Feed(loader=loader, num_workers=workers, intra_op_threads=threads):
-            alone = threads is not None and workers is None  # of the process: no loader's line
-            return None if alone else _loader(seen, loader)
-        case Drop(leaves=leaves) | Hosted(leaves=leaves):
-            return _of_leaves(seen, leaves)
+        case LoaderChange(loader=loader, num_workers=workers, intra_op_threads=threads):
+            only_threads = threads is not None and workers is None  # of the process: no loader's line
+            return None if only_threads else _locate_loader(evidence, loader)
+        case Drop(leaves=leaves) | HostChange(leaves=leaves):
+            return _locate_leaves(evidence, leaves)
         case Omit(names=names, line=line):
-            return line or _waits(seen, names) or _of_calls(seen, names)
+            return line or _locate_waits(evidence, names) or _locate_calls(evidence, names)
         case Merge(names=names):
-            return _optimizer(seen, names) or _of_calls(seen, names)
-        case Copied():
-            return _of_calls(seen, _COPIES)
+            return _locate_optimizer(evidence, names) or _locate_calls(evidence, names)
+        case CopyChange():
+            return _locate_calls(evidence, _COPIES)
         case Scale(leaves=leaves, names=names):
-            return _of_kernels(seen, leaves, names)
+            return _locate_kernels(evidence, leaves, names)
         case Delay():
             return None
 
@@ -69,123 +69,123 @@ def _place(change: Change, seen: Seen) -> Where | None:  # noqa: PLR0911 - one f
 # ── Facts ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _loader(seen: Seen, number: int | None) -> Where | None:
-    """Give where a loader was made; without a number the one that was waited for most."""
-    every = () if seen.facts is None else seen.facts.loaders
-    known = [one for one in every if number is None or one.id == number]
-    most = max(known, key=lambda one: one.waited_ns, default=None)
-    return None if most is None else most.where
+def _locate_loader(evidence: Evidence, number: int | None) -> Location | None:
+    """Return where a loader was made; without a number the one that was waited for most."""
+    loaders = () if evidence.facts is None else evidence.facts.loaders
+    candidates = [loader for loader in loaders if number is None or loader.id == number]
+    most_waited = max(candidates, key=lambda loader: loader.waited_ns, default=None)
+    return None if most_waited is None else most_waited.location
 
 
-def _optimizer(seen: Seen, names: Sequence[str]) -> Where | None:
-    """Give where the optimizer with most tensors was made, if the change is about its step."""
-    if seen.facts is None or not any("ptimizer.step" in name for name in names):
+def _locate_optimizer(evidence: Evidence, names: Sequence[str]) -> Location | None:
+    """Return where the optimizer with most tensors was made, if the change is about its step."""
+    if evidence.facts is None or not any("ptimizer.step" in name for name in names):
         return None
-    known = [one for one in seen.facts.optimizers if one.where is not None]
-    most = max(known, key=lambda one: one.tensors or 0, default=None)
-    return None if most is None else most.where
+    candidates = [optimizer for optimizer in evidence.facts.optimizers if optimizer.location is not None]
+    largest = max(candidates, key=lambda optimizer: optimizer.tensors or 0, default=None)
+    return None if largest is None else largest.location
 
 
-def _waits(seen: Seen, names: Sequence[str]) -> Where | None:
-    """Give the line of the calls that wait for a device as Python sees them, the longest."""
-    recorded = seen.study.recorded
-    if recorded is None or recorded.footprint is None or not _about_waits(names):
+def _locate_waits(evidence: Evidence, names: Sequence[str]) -> Location | None:
+    """Return the line of the calls that wait for a device as Python sees them, the longest."""
+    recorded = evidence.study.recorded
+    if recorded is None or recorded.footprint is None or not _is_about_waits(names):
         return None
-    for one in recorded.footprint.syncs:
-        if one.file is not None and one.line is not None and not is_library(one.file):
-            return Where(one.file, one.line, one.function)
+    for sync in recorded.footprint.syncs:
+        if sync.file is not None and sync.line is not None and not is_library(sync.file):
+            return Location(sync.file, sync.line, sync.function)
     return None
 
 
-def _about_waits(names: Sequence[str]) -> bool:
-    return bool(names) and all(fnmatchcase(name, one) for name in names for one in _SYNCS)
+def _is_about_waits(names: Sequence[str]) -> bool:
+    return bool(names) and all(fnmatchcase(name, pattern) for name in names for pattern in _SYNCS)
 
 
 # ── Windows ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_leaves(seen: Seen, leaves: tuple[str, ...]) -> Where | None:
+def _locate_leaves(evidence: Evidence, leaves: tuple[str, ...]) -> Location | None:
     if all(leaf.startswith("idle.data") for leaf in leaves):
-        return _loader(seen, None)
-    return line_of_leaf(seen, leaves)
+        return _locate_loader(evidence, None)
+    return line_of_leaf(evidence, leaves)
 
 
-def line_of_leaf(seen: Seen, leaves: tuple[str, ...]) -> Where | None:
-    """Give the user's line that most of some leaves lies at, ``None`` where none is known."""
-    return _blamed(seen, lambda site: site.name.startswith(leaves))
+def line_of_leaf(evidence: Evidence, leaves: tuple[str, ...]) -> Location | None:
+    """Return the user's line that most of some leaves lies at, ``None`` where none is known."""
+    return _blame_sites(evidence, lambda site: site.name.startswith(leaves))
 
 
-def _of_calls(seen: Seen, names: Sequence[str]) -> Where | None:
-    return _blamed(seen, lambda site: any(fnmatchcase(site.name, name) for name in names))
+def _locate_calls(evidence: Evidence, names: Sequence[str]) -> Location | None:
+    return _blame_sites(evidence, lambda site: any(fnmatchcase(site.name, name) for name in names))
 
 
-def _of_kernels(seen: Seen, leaves: tuple[str, ...], names: Sequence[str]) -> Where | None:
-    """Give the function that calls the operators which launch most of some kernels."""
+def _locate_kernels(evidence: Evidence, leaves: tuple[str, ...], names: Sequence[str]) -> Location | None:
+    """Return the function that calls the operators which launch most of some kernels."""
     operators = [
-        one.operator
-        for one in seen.study.tables.kernels
-        if one.operator
+        kernel.operator
+        for kernel in evidence.study.tables.kernels
+        if kernel.operator
         and (
-            (leaves and one.leaf.startswith(leaves))
-            or any(fnmatchcase(one.name, name) for name in names)
+            (leaves and kernel.leaf.startswith(leaves))
+            or any(fnmatchcase(kernel.name, name) for name in names)
         )
     ]
-    return _of_calls(seen, operators[:1])
+    return _locate_calls(evidence, operators[:1])
 
 
-def _blamed(seen: Seen, meant: Callable[[Site], bool]) -> Where | None:
-    """Give the function that most of some sites are in; ``None`` where it is no single one's."""
-    sums: dict[Where, int] = {}
-    for site in filter(meant, seen.study.sites):
+def _blame_sites(evidence: Evidence, is_meant: Callable[[Site], bool]) -> Location | None:
+    """Return the function that most of some sites are in; ``None`` where it is no single one's."""
+    ns_by_location: dict[Location, int] = {}
+    for site in filter(is_meant, evidence.study.sites):
         if not is_library(site.file):
-            place = Where(site.file, site.line, site.function)
-            sums[place] = sums.get(place, 0) + max(1, site.ns)
-    most = max(sums, key=lambda place: sums[place], default=None)
-    if most is None:
+            location = Location(site.file, site.line, site.function)
+            ns_by_location[location] = ns_by_location.get(location, 0) + max(1, site.ns)
+    top_location = max(ns_by_location, key=lambda location: ns_by_location[location], default=None)
+    if top_location is None:
         return None
-    if sums[most] < _MOST * sum(sums.values()):
-        return _around(seen)
-    return _closer(seen, most)
+    if ns_by_location[top_location] < _MIN_BLAME_SHARE * sum(ns_by_location.values()):
+        return _locate_loop(evidence)
+    return _refine_line(evidence, top_location)
 
 
-def _around(seen: Seen) -> Where | None:
-    """Give the user's function that most of a step lies in, the innermost: the loop, as a rule."""
-    account = seen.study.account
-    whole = [
-        one
-        for one in seen.study.tables.lines
-        if not is_library(one.file) and one.host_total_ns >= _MOST * account.wall_ns
+def _locate_loop(evidence: Evidence) -> Location | None:
+    """Return the user's function that most of a step lies in, the innermost: the loop, as a rule."""
+    account = evidence.study.account
+    outer_lines = [
+        line
+        for line in evidence.study.tables.lines
+        if not is_library(line.file) and line.host_total_ns >= _MIN_BLAME_SHARE * account.wall_ns
     ]
-    inner = min(whole, key=lambda one: one.host_total_ns, default=None)
-    return None if inner is None else _closer(seen, Where(inner.file, inner.line, inner.function))
+    inner = min(outer_lines, key=lambda line: line.host_total_ns, default=None)
+    return None if inner is None else _refine_line(evidence, Location(inner.file, inner.line, inner.function))
 
 
-def _closer(seen: Seen, where: Where) -> Where:
-    """Give the line within a function in which sampled stacks stood most often, if they did."""
-    recorded = seen.study.recorded
-    first = 0 if _under_way(seen, where) else where.line
-    for one in () if recorded is None else recorded.lines:
-        named = one.function.rpartition(".")[2] == (where.function or "").rpartition(".")[2]
-        same = named and _same_file((one.file, where.file))
-        if one.thread == "training" and same and one.line >= first:
-            return replace(where, file=one.file, line=one.line)
-    return where
+def _refine_line(evidence: Evidence, location: Location) -> Location:
+    """Return the line within a function in which sampled stacks stood most often, if they did."""
+    recorded = evidence.study.recorded
+    first_line = 0 if _had_begun(evidence, location) else location.line
+    for hot_line in () if recorded is None else recorded.lines:
+        is_same_name = hot_line.function.rpartition(".")[2] == (location.function or "").rpartition(".")[2]
+        is_match = is_same_name and _is_same_file((hot_line.file, location.file))
+        if hot_line.thread == "training" and is_match and hot_line.line >= first_line:
+            return replace(location, file=hot_line.file, line=hot_line.line)
+    return location
 
 
-def _under_way(seen: Seen, where: Where) -> bool:
-    """Tell whether a function had begun before the window: then its line is where it just stood.
+def _had_begun(evidence: Evidence, location: Location) -> bool:
+    """Return whether a function had begun before the window: then its line is where it just stood.
 
     That is the call of the optimizer's step, after which windows begin, and says nothing.
     """
     return any(
-        not one.calls
-        and (one.file, one.line, one.function) == (where.file, where.line, where.function)
-        for one in seen.study.tables.lines
+        not line.calls
+        and (line.file, line.line, line.function) == (location.file, location.line, location.function)
+        for line in evidence.study.tables.lines
     )
 
 
-def _same_file(names: Iterable[str]) -> bool:
-    """Tell whether two paths may be the same: one of them may begin deeper."""
-    one, other = (PurePath(name).parts for name in names)
-    shorter = min(len(one), len(other))
-    return one[-shorter:] == other[-shorter:]
+def _is_same_file(names: Iterable[str]) -> bool:
+    """Return whether two paths may be the same: one of them may begin deeper."""
+    parts_a, parts_b = (PurePath(name).parts for name in names)
+    depth = min(len(parts_a), len(parts_b))
+    return parts_a[-depth:] == parts_b[-depth:]

@@ -9,51 +9,51 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.launch import probing
-from gapless.launch.probing import Asked, Say
-from gapless.model.machine import Constants, Gpu, Place
+from gapless.launch.probing import ProbeRequest, Progress
+from gapless.model.machine import Constants, Gpu, Platform
 from gapless.store import constants as store
 
 _DAY_S: Final = 86400.0
-_SOON_S: Final = 3600.0
-_DEVICES: Final = 16  # numbers of GPUs that may have been measured
+_MAX_DISTURBED_S: Final = 3600.0
+_MAX_DEVICES: Final = 16  # numbers of GPUs that may have been measured
 
 
 @dataclass(frozen=True)
-class Keeping:
+class ReusePolicy:
     """How far constants that were measured before are good enough."""
 
-    anew: bool = False  # measure in any case
-    most_days: float = 30.0
-    keep: bool = True
+    remeasure: bool = False  # measure in any case
+    max_age_days: float = 30.0
+    save: bool = True
 
 
 def constants(
-    python: str, device: int | None, path: str | None, say: Say, keeping: Keeping | None = None
+    python: str, device: int | None, path: str | None, report_progress: Progress, policy: ReusePolicy | None = None
 ) -> Constants:
-    """Give the constants of the machine, as seen by an interpreter.
+    """Return the constants of the machine, as seen by an interpreter.
 
     ``device``: number of the GPU, ``None`` for none; ``path``: where the training's data lies;
     ``say`` is told what is being measured. Never raises for a probe that fails: its constants are
     absent, and ``Constants.why`` tells.
     """
-    return of(python, Asked(device=device, path=path), say, keeping)
+    return load_or_measure(python, ProbeRequest(device=device, path=path), report_progress, policy)
 
 
-def of(python: str, asked: Asked, say: Say, keeping: Keeping | None = None) -> Constants:
-    """Give the constants that are asked for; see ``constants``."""
-    keeping = keeping or Keeping()
-    place = None if keeping.anew else probing.place(python, asked)
-    kept = None if place is None else _kept(place, asked)
-    if kept is not None and kept.age_s(time.time()) <= _most_s(kept, keeping):
-        return kept
-    found = probing.measure(python, asked, say)
-    if keeping.keep and _lasts(found):
-        store.save(found, _asked(asked))
-    return found
+def load_or_measure(python: str, request: ProbeRequest, report_progress: Progress, policy: ReusePolicy | None = None) -> Constants:
+    """Return the constants that are asked for; see ``constants``."""
+    policy = policy or ReusePolicy()
+    machine = None if policy.remeasure else probing.identify_platform(python, request)
+    stored = None if machine is None else _load_stored(machine, request)
+    if stored is not None and stored.age_s(time.time()) <= _max_age_s(stored, policy):
+        return stored
+    measured = probing.measure(python, request, report_progress)
+    if policy.save and _is_reusable(measured):
+        store.save(measured, _request_key(request))
+    return measured
 
 
 @dataclass(frozen=True)
-class Told:
+class RunMachine:
     """What a run tells of where it ran; ``None``: it does not."""
 
     python: str | None
@@ -66,78 +66,78 @@ class Told:
     at_unix_s: float
 
 
-def kept_of(told: Told) -> Constants | None:
-    """Give the constants that are kept of the machine a run was recorded on, the nearest in time.
+def find_stored(run_machine: RunMachine) -> Constants | None:
+    """Return the constants that are kept of the machine a run was recorded on, the nearest in time.
 
     ``None`` where there are none, or the run does not tell all that they depend on.
     """
-    able = [
-        one
-        for one in store.every(_questions())
-        if one.place is not None and _same(one.place, told) and _near(one, told.at_unix_s)
+    candidates = [
+        candidate
+        for candidate in store.find_all(_possible_keys())
+        if candidate.place is not None and _is_same_machine(candidate.place, run_machine) and _is_near(candidate, run_machine.at_unix_s)
     ]
-    return min(able, key=lambda one: abs(one.measured_unix_s - told.at_unix_s), default=None)
+    return min(candidates, key=lambda candidate: abs(candidate.measured_unix_s - run_machine.at_unix_s), default=None)
 
 
-def _questions() -> tuple[str, ...]:
-    """Give what ``gapless try --machine`` may have asked."""
-    return tuple(_asked(Asked(device=one)) for one in (None, *range(_DEVICES)))
+def _possible_keys() -> tuple[str, ...]:
+    """Return what ``gapless try --machine`` may have asked."""
+    return tuple(_request_key(ProbeRequest(device=device)) for device in (None, *range(_MAX_DEVICES)))
 
 
-def _near(found: Constants, at_unix_s: float) -> bool:
-    """Tell whether constants are of about the same time, and of a machine that was free.
+def _is_near(stored: Constants, at_unix_s: float) -> bool:
+    """Return whether constants are of about the same time, and of a machine that was free.
 
     What was measured beside others says what they left: a peak that is none.
     """
-    near = abs(found.measured_unix_s - at_unix_s) <= Keeping().most_days * _DAY_S
-    return near and found.alone
+    is_recent = abs(stored.measured_unix_s - at_unix_s) <= ReusePolicy().max_age_days * _DAY_S
+    return is_recent and stored.alone
 
 
-def _same(place: Place, told: Told) -> bool:
-    """Tell whether constants hold where a run was: what it does not tell is another's."""
-    known = (place.python, place.processor, place.processors)
-    if known != (told.python, told.processor, told.processors):
+def _is_same_machine(machine: Platform, run_machine: RunMachine) -> bool:
+    """Return whether constants hold where a run was: what it does not tell is another's."""
+    identity = (machine.python, machine.processor, machine.processors)
+    if identity != (run_machine.python, run_machine.processor, run_machine.processors):
         return False
-    return _same_torch(place.torch, told.torch) and (not told.device or _same_gpu(place.gpu, told))
+    return _is_same_torch(machine.torch, run_machine.torch) and (not run_machine.device or _is_same_gpu(machine.gpu, run_machine))
 
 
-def _same_torch(one: str | None, other: str | None) -> bool:
+def _is_same_torch(version: str | None, other_version: str | None) -> bool:
     """Compare versions; what stands behind "+" a package need not tell."""
-    if one is None or other is None:
+    if version is None or other_version is None:
         return False
-    (first, _, build), (second, _, its) = one.partition("+"), other.partition("+")
-    return first == second and (not build or not its or build == its)
+    (release, _, build), (other_release, _, other_build) = version.partition("+"), other_version.partition("+")
+    return release == other_release and (not build or not other_build or build == other_build)
 
 
-def _same_gpu(gpu: Gpu | None, told: Told) -> bool:
-    if gpu is None or None in (gpu.uuid, gpu.driver, told.uuid, told.driver) or gpu.why:
+def _is_same_gpu(gpu: Gpu | None, run_machine: RunMachine) -> bool:
+    if gpu is None or None in (gpu.uuid, gpu.driver, run_machine.uuid, run_machine.driver) or gpu.why:
         return False
-    return (_bare(gpu.uuid), gpu.driver) == (_bare(told.uuid), told.driver)
+    return (_normalise_uuid(gpu.uuid), gpu.driver) == (_normalise_uuid(run_machine.uuid), run_machine.driver)
 
 
-def _bare(uuid: str | None) -> str:
+def _normalise_uuid(uuid: str | None) -> str:
     return (uuid or "").lower().removeprefix("gpu-")
 
 
-def _most_s(kept: Constants, keeping: Keeping) -> float:
-    """Give how old constants may be; what is not whole, or was disturbed, is soon measured anew."""
-    most = keeping.most_days * _DAY_S
-    return most if kept.whole and kept.alone else min(most, _SOON_S)
+def _max_age_s(stored: Constants, policy: ReusePolicy) -> float:
+    """Return how old constants may be; what is not whole, or was disturbed, is soon measured anew."""
+    max_age_s = policy.max_age_days * _DAY_S
+    return max_age_s if stored.whole and stored.alone else min(max_age_s, _MAX_DISTURBED_S)
 
 
-def _kept(place: Place, asked: Asked) -> Constants | None:
-    """Give what was measured for the same question, or for the one without parts."""
-    found = store.load(place, _asked(replace(asked, parts=())))
-    return store.load(place, _asked(asked)) if found is None and asked.parts else found
+def _load_stored(machine: Platform, request: ProbeRequest) -> Constants | None:
+    """Return what was measured for the same question, or for the one without parts."""
+    stored = store.load(machine, _request_key(replace(request, parts=())))
+    return store.load(machine, _request_key(request)) if stored is None and request.parts else stored
 
 
-def _asked(asked: Asked) -> str:
-    return " ".join(asked.options())
+def _request_key(request: ProbeRequest) -> str:
+    return " ".join(request.options())
 
 
-def _lasts(found: Constants) -> bool:
-    """Tell whether constants hold another time: of a GPU that can be told, and was free."""
-    place = found.place
-    if place is None or found.why is not None:
+def _is_reusable(measured: Constants) -> bool:
+    """Return whether constants hold another time: of a GPU that can be told, and was free."""
+    machine = measured.place
+    if machine is None or measured.why is not None:
         return False
-    return place.gpu is None or (place.gpu.why is None and place.gpu.uuid is not None)
+    return machine.gpu is None or (machine.gpu.why is None and machine.gpu.uuid is not None)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from gapless.accounting import join, partition
-from gapless.catalogue.traced import traced
+from gapless.accounting import join_trace, partition
+from gapless.catalogue.traced import infer_facts
 from gapless.errors import NotATraceError
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.model.study import RunInfo, Study
 from gapless.store import cache
-from gapless.study.capture import summarise
+from gapless.study.capture import summarise_capture
 from gapless.study.concluding import conclude, prices_of
 from gapless.study.merge import (
     merge_accounts,
@@ -19,74 +19,74 @@ from gapless.study.merge import (
     merge_tables,
     merge_work,
 )
-from gapless.study.notes import health
-from gapless.study.options import Options, Say
-from gapless.study.part import Missing, Part
-from gapless.study.playing import player_of
-from gapless.study.ranks import Places, many, require_rank
+from gapless.study.notes import build_health
+from gapless.study.options import Options, Progress
+from gapless.study.part import UnreadableFile, CaptureSummary
+from gapless.study.playing import build_simulator
+from gapless.study.ranks import WindowPositions, summarise_files, require_rank
 from gapless.study.rereading import captures
 from gapless.study.steps import step_times
-from gapless.study.tasks import capture_of
+from gapless.study.tasks import load_trace
 
 
-def make_study(files: Sequence[Path], options: Options, tell: Say) -> Study:
+def make_study(files: Sequence[Path], options: Options, report_progress: Progress) -> Study:
     """Read traces and give the study of them: one rank or many. Raises ``GaplessError``."""
-    parts, missing = read_parts(files, options, tell)
-    study = assemble(parts, missing, options)
+    summaries, unreadable = read_summaries(files, options, report_progress)
+    study = assemble_study(summaries, unreadable, options)
     if not options.concludes:
         return study
-    tell("looking for causes")
-    seen = Seen(study, traced(study))
-    return conclude(prices_of(seen, player_of(captures(parts), seen, cached=options.cache)))
+    report_progress("looking for causes")
+    evidence = Evidence(study, infer_facts(study))
+    return conclude(prices_of(evidence, build_simulator(captures(summaries), evidence, cached=options.cache)))
 
 
-def read_parts(
-    files: Sequence[Path], options: Options, tell: Say, places: Places | None = None
-) -> tuple[list[Part], list[Missing]]:
+def read_summaries(
+    files: Sequence[Path], options: Options, report_progress: Progress, positions: WindowPositions | None = None
+) -> tuple[list[CaptureSummary], list[UnreadableFile]]:
     """Read traces; give their summaries, and what cannot be read. Raises ``GaplessError``."""
     paths = list(map(str, files))
     if len(paths) == 1:
-        return [_alone(paths[0], options, tell)], []
-    return many(paths, options, tell, places)
+        return [_summarise_file(paths[0], options, report_progress)], []
+    return summarise_files(paths, options, report_progress, positions)
 
 
-def assemble(parts: Sequence[Part], missing: Sequence[Missing], options: Options) -> Study:
+def assemble_study(summaries: Sequence[CaptureSummary], unreadable: Sequence[UnreadableFile], options: Options) -> Study:
     """Put the summaries of ranks together."""
-    evidence = [part.evidence for part in parts]
-    account = merge_accounts([part.account for part in parts])
+    capture_facts = [summary.facts for summary in summaries]
+    account = merge_accounts([summary.account for summary in summaries])
     if not account.rows and not account.left_out:
-        names = ", ".join(one.path for one in evidence)
+        names = ", ".join(facts.path for facts in capture_facts)
         raise NotATraceError(f"{names}: nothing in it takes time: no operator, no call, no kernel")
-    worlds = [one.world for one in evidence if one.world is not None]
+    worlds = [facts.world for facts in capture_facts if facts.world is not None]
     return Study(
         run=RunInfo(
-            paths=tuple(one.path for one in evidence),
-            ranks=tuple(sorted({one.rank for one in evidence if one.rank is not None})),
+            paths=tuple(facts.path for facts in capture_facts),
+            ranks=tuple(sorted({facts.rank for facts in capture_facts if facts.rank is not None})),
             world=max(worlds, default=None),
-            device=next((one.device for one in evidence if one.device), None),
-            versions=evidence[0].versions,
-            capability=next((one.capability for one in evidence if one.capability), None),
+            device=next((facts.device for facts in capture_facts if facts.device), None),
+            versions=capture_facts[0].versions,
+            capability=next((facts.capability for facts in capture_facts if facts.capability), None),
         ),
-        health=health(evidence, missing, account),
-        steps=step_times(account, evidence[0].step_rule),
+        health=build_health(capture_facts, unreadable, account),
+        steps=step_times(account, capture_facts[0].step_rule),
         account=account,
-        tables=merge_tables([part.tables for part in parts]),
-        leaf=merge_leaves([part.leaf for part in parts if part.leaf], options.pieces),
-        stragglers=merge_stragglers(one for part in parts for one in part.stragglers),
-        backlog_ns=_middle([part.backlog_ns for part in parts if part.backlog_ns is not None]),
-        sites=merge_sites([part.sites for part in parts]),
-        work=merge_work([part.work for part in parts]),
+        tables=merge_tables([summary.tables for summary in summaries]),
+        leaf=merge_leaves([summary.leaf for summary in summaries if summary.leaf], options.pieces),
+        stragglers=merge_stragglers(straggler for summary in summaries for straggler in summary.stragglers),
+        backlog_ns=_lower_median([summary.backlog_ns for summary in summaries if summary.backlog_ns is not None]),
+        sites=merge_sites([summary.sites for summary in summaries]),
+        work=merge_work([summary.work for summary in summaries]),
     )
 
 
-def _middle(values: Sequence[int]) -> int | None:
+def _lower_median(values: Sequence[int]) -> int | None:
     return sorted(values)[(len(values) - 1) // 2] if values else None
 
 
-def _alone(path: str, options: Options, tell: Say) -> Part:
-    tell("reading")
-    trace = capture_of(path, cache.key(path) if options.cache else None)
+def _summarise_file(path: str, options: Options, report_progress: Progress) -> CaptureSummary:
+    report_progress("reading")
+    trace = load_trace(path, cache.content_key(path) if options.cache else None)
     require_rank(options, [trace.rank])
-    tell("accounting")
-    joined = join(trace)
-    return summarise(joined, partition(trace, joined=joined), options)
+    report_progress("accounting")
+    joined = join_trace(trace)
+    return summarise_capture(joined, partition(trace, joined_trace=joined), options)

@@ -23,12 +23,12 @@ def content_key(keys: Sequence[str]) -> str:
 
 def blob_name(paths: Sequence[str], options: Options) -> str:
     """Name the blob of a study by the names of the files, the options and the code."""
-    asked = encode((tuple(paths), options))
-    return f"study-{hashlib.sha256(asked + _code()).hexdigest()[:32]}"
+    request = encode((tuple(paths), options))
+    return f"study-{hashlib.sha256(request + _code()).hexdigest()[:32]}"
 
 
 def recall(key: str, name: str) -> Study | None:
-    """Give the study that was kept under a key, ``None`` if there is none or it cannot be read."""
+    """Return the study that was kept under a key, ``None`` if there is none or it cannot be read."""
     blob = cache.load_blob(key, name)
     if blob is None:
         return None
@@ -38,7 +38,7 @@ def recall(key: str, name: str) -> Study | None:
         return None
 
 
-def keep(key: str, name: str, study: Study) -> None:
+def remember(key: str, name: str, study: Study) -> None:
     """Keep a study under a key."""
     cache.save_blob(key, name, encode(study))
 

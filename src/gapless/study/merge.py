@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from gapless.accounting import total
+from gapless.accounting import sum_row_accounts
 from gapless.model.account import Account
 from gapless.model.study import Leaf, Site, Straggler
 from gapless.model.tables import (
@@ -24,72 +24,72 @@ _Row = TypeVar("_Row")
 _Number = TypeVar("_Number", int, float)
 
 
-def merge_tables(parts: Sequence[Tables]) -> Tables:
+def merge_tables(rank_tables: Sequence[Tables]) -> Tables:
     """Add up the tables of several ranks, each sorted again."""
     return Tables(
-        operators=_merged(
-            (part.operators for part in parts),
+        operators=_merge_rows(
+            (tables.operators for tables in rank_tables),
             lambda row: (row.name, row.shapes),
-            _operators,
+            _add_operators,
             lambda row: (-row.host_self_ns, row.name, row.shapes or ""),
         ),
-        kernels=_merged(
-            (part.kernels for part in parts),
+        kernels=_merge_rows(
+            (tables.kernels for tables in rank_tables),
             lambda row: (row.name, row.geometry),
-            _kernels,
+            _add_kernels,
             lambda row: (-row.device_ns, row.name),
         ),
-        copies=_merged(
-            (part.copies for part in parts),
+        copies=_merge_rows(
+            (tables.copies for tables in rank_tables),
             lambda row: (row.direction, row.memory),
-            _copies,
+            _add_copies,
             lambda row: (-row.device_ns, row.direction),
         ),
-        collectives=_merged(
-            (part.collectives for part in parts),
+        collectives=_merge_rows(
+            (tables.collectives for tables in rank_tables),
             lambda row: (row.name, row.dtype, row.group_size, row.bytes),
-            _collectives,
+            _add_collectives,
             lambda row: (-row.device_ns, row.name),
         ),
-        ranges=_merged(
-            (part.ranges for part in parts),
+        ranges=_merge_rows(
+            (tables.ranges for tables in rank_tables),
             lambda row: row.name,
-            _ranges,
+            _add_ranges,
             lambda row: (-row.host_ns, row.name),
         ),
-        memory=_merged(
-            (part.memory for part in parts),
+        memory=_merge_rows(
+            (tables.memory for tables in rank_tables),
             lambda row: row.device,
-            _memory,
+            _join_memory,
             lambda row: (-(row.peak_allocated or 0), row.device),
         ),
-        lines=_merged(
-            (part.lines for part in parts),
+        lines=_merge_rows(
+            (tables.lines for tables in rank_tables),
             lambda row: (row.file, row.line, row.function),
-            _lines,
+            _add_lines,
             lambda row: (-row.idle_ns, -row.host_self_ns, row.file),
         ),
     )
 
 
-def merge_accounts(parts: Sequence[Account]) -> Account:
+def merge_accounts(accounts: Sequence[Account]) -> Account:
     """Put the rows of several ranks into one account."""
-    below: dict[str, Counter[str]] = {}
-    for part in parts:
-        for group, leaves in part.parts.items():
-            below.setdefault(group, Counter()).update(leaves)
-    return total(
-        [row for part in parts for row in part.rows],
-        [row for part in parts for row in part.left_out],
-        {group: dict(leaves) for group, leaves in below.items()},
+    leaves_by_group: dict[str, Counter[str]] = {}
+    for account in accounts:
+        for group, leaves in account.parts.items():
+            leaves_by_group.setdefault(group, Counter()).update(leaves)
+    return sum_row_accounts(
+        [row for account in accounts for row in account.rows],
+        [row for account in accounts for row in account.left_out],
+        {group: dict(leaves) for group, leaves in leaves_by_group.items()},
     )
 
 
 def merge_leaves(leaves: Sequence[Leaf], pieces: int) -> Leaf | None:
-    """Give the longest pieces of all ranks; the median of several ranks is left open."""
+    """Return the longest pieces of all ranks; the median of several ranks is left open."""
     if not leaves:
         return None
-    longest = sorted((piece for leaf in leaves for piece in leaf.longest), key=lambda p: -p.ns)
+    longest = sorted((piece for leaf in leaves for piece in leaf.longest), key=lambda piece: -piece.ns)
     return Leaf(
         prefix=leaves[0].prefix,
         count=sum(leaf.count for leaf in leaves),
@@ -102,138 +102,138 @@ def merge_leaves(leaves: Sequence[Leaf], pieces: int) -> Leaf | None:
 def merge_stragglers(stragglers: Iterable[Straggler]) -> tuple[Straggler, ...]:
     """Add up how long each rank was waited for, the longest first."""
     ns, waits = Counter[int](), Counter[int]()
-    for one in stragglers:
-        ns[one.rank] += one.ns
-        waits[one.rank] += one.waits
+    for straggler in stragglers:
+        ns[straggler.rank] += straggler.ns
+        waits[straggler.rank] += straggler.waits
     return tuple(Straggler(rank, time, waits[rank]) for rank, time in ns.most_common())
 
 
-def merge_sites(parts: Sequence[Sequence[Site]]) -> tuple[Site, ...]:
+def merge_sites(rank_sites: Sequence[Sequence[Site]]) -> tuple[Site, ...]:
     """Add up what functions caused on several ranks, most time first."""
-    return _merged(
-        parts,
+    return _merge_rows(
+        rank_sites,
         lambda row: (row.name, row.file, row.line, row.function),
-        lambda one, other: replace(one, ns=one.ns + other.ns, calls=one.calls + other.calls),
+        lambda site, addend: replace(site, ns=site.ns + addend.ns, calls=site.calls + addend.calls),
         lambda row: (-row.ns, row.name, row.file),
     )
 
 
-def merge_work(parts: Sequence[Sequence[Work]]) -> tuple[Work, ...]:
+def merge_work(rank_work: Sequence[Sequence[Work]]) -> tuple[Work, ...]:
     """Add up what operators of several ranks computed and moved, most time first."""
-    return _merged(
-        parts,
-        lambda row: (row.operator, row.inputs, row.dtype, row.leaf, *_kind(row)),
-        lambda one, other: replace(
-            one,
-            calls=one.calls + other.calls,
-            launches=one.launches + other.launches,
-            ns=one.ns + other.ns,
-            host_ns=one.host_ns + other.host_ns,
-            flops=_sum(one.flops, other.flops),
-            bytes=_sum(one.bytes, other.bytes),
+    return _merge_rows(
+        rank_work,
+        lambda row: (row.operator, row.inputs, row.dtype, row.leaf, *_direction_key(row)),
+        lambda work, addend: replace(
+            work,
+            calls=work.calls + addend.calls,
+            launches=work.launches + addend.launches,
+            ns=work.ns + addend.ns,
+            host_ns=work.host_ns + addend.host_ns,
+            flops=_add_known(work.flops, addend.flops),
+            bytes=_add_known(work.bytes, addend.bytes),
         ),
         lambda row: (-row.ns, row.operator, row.inputs or "", row.leaf),
     )
 
 
-def _kind(row: Work) -> tuple[bool | None, bool, bool]:
+def _direction_key(row: Work) -> tuple[bool | None, bool, bool]:
     return row.channels_first, row.backward, row.again
 
 
-def _merged(
+def _merge_rows(
     tables: Iterable[Sequence[_Row]],
     key: Callable[[_Row], Hashable],
     add: Callable[[_Row, _Row], _Row],
     order: Callable[[_Row], tuple[object, ...]],
 ) -> tuple[_Row, ...]:
-    found: dict[Hashable, _Row] = {}
+    merged_rows: dict[Hashable, _Row] = {}
     for table in tables:
         for row in table:
-            name = key(row)
-            found[name] = add(found[name], row) if name in found else row
-    return tuple(sorted(found.values(), key=order))
+            row_key = key(row)
+            merged_rows[row_key] = add(merged_rows[row_key], row) if row_key in merged_rows else row
+    return tuple(sorted(merged_rows.values(), key=order))
 
 
-def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
-    return None if one is None or other is None else one + other
+def _add_known(a: _Number | None, b: _Number | None) -> _Number | None:
+    return None if a is None or b is None else a + b
 
 
-def _operators(one: Operator, other: Operator) -> Operator:
+def _add_operators(operator: Operator, addend: Operator) -> Operator:
     return replace(
-        one,
-        calls=one.calls + other.calls,
-        host_self_ns=one.host_self_ns + other.host_self_ns,
-        host_total_ns=one.host_total_ns + other.host_total_ns,
-        device_self_ns=_sum(one.device_self_ns, other.device_self_ns),
-        device_total_ns=_sum(one.device_total_ns, other.device_total_ns),
+        operator,
+        calls=operator.calls + addend.calls,
+        host_self_ns=operator.host_self_ns + addend.host_self_ns,
+        host_total_ns=operator.host_total_ns + addend.host_total_ns,
+        device_self_ns=_add_known(operator.device_self_ns, addend.device_self_ns),
+        device_total_ns=_add_known(operator.device_total_ns, addend.device_total_ns),
     )
 
 
-def _kernels(one: Kernel, other: Kernel) -> Kernel:
+def _add_kernels(kernel: Kernel, addend: Kernel) -> Kernel:
     """Add two ranks' kernels; leaf and operator are those of the one with more time."""
-    longer = one if one.device_ns >= other.device_ns else other
-    calls, ns = one.calls + other.calls, one.device_ns + other.device_ns
+    longer = kernel if kernel.device_ns >= addend.device_ns else addend
+    calls, ns = kernel.calls + addend.calls, kernel.device_ns + addend.device_ns
     return replace(longer, calls=calls, device_ns=ns, mean_ns=ns / calls)
 
 
-def _copies(one: Copy, other: Copy) -> Copy:
-    size, ns = _sum(one.bytes, other.bytes), one.device_ns + other.device_ns
+def _add_copies(copy: Copy, addend: Copy) -> Copy:
+    size, ns = _add_known(copy.bytes, addend.bytes), copy.device_ns + addend.device_ns
     return replace(
-        one,
-        calls=one.calls + other.calls,
+        copy,
+        calls=copy.calls + addend.calls,
         bytes=size,
         device_ns=ns,
         bytes_per_s=None if size is None else size / ns * 1e9,
     )
 
 
-def _collectives(one: CollectiveRow, other: CollectiveRow) -> CollectiveRow:
-    ns = one.device_ns + other.device_ns
-    rates = (one.bus_bytes_per_s, other.bus_bytes_per_s)
-    bus = None
+def _add_collectives(collective: CollectiveRow, addend: CollectiveRow) -> CollectiveRow:
+    ns = collective.device_ns + addend.device_ns
+    rates = (collective.bus_bytes_per_s, addend.bus_bytes_per_s)
+    bus_rate = None
     if rates[0] is not None and rates[1] is not None:
-        bus = (rates[0] * one.device_ns + rates[1] * other.device_ns) / ns
+        bus_rate = (rates[0] * collective.device_ns + rates[1] * addend.device_ns) / ns
     return replace(
-        one,
-        calls=one.calls + other.calls,
+        collective,
+        calls=collective.calls + addend.calls,
         device_ns=ns,
-        bus_bytes_per_s=bus,
-        exposed_ns=one.exposed_ns + other.exposed_ns,
-        hidden_ns=one.hidden_ns + other.hidden_ns,
+        bus_bytes_per_s=bus_rate,
+        exposed_ns=collective.exposed_ns + addend.exposed_ns,
+        hidden_ns=collective.hidden_ns + addend.hidden_ns,
     )
 
 
-def _ranges(one: Range, other: Range) -> Range:
+def _add_ranges(span: Range, addend: Range) -> Range:
     return replace(
-        one,
-        calls=one.calls + other.calls,
-        host_ns=one.host_ns + other.host_ns,
-        device_ns=_sum(one.device_ns, other.device_ns),
+        span,
+        calls=span.calls + addend.calls,
+        host_ns=span.host_ns + addend.host_ns,
+        device_ns=_add_known(span.device_ns, addend.device_ns),
     )
 
 
-def _memory(one: Memory, other: Memory) -> Memory:
+def _join_memory(memory: Memory, other_memory: Memory) -> Memory:
     """Take the higher of two ranks' peaks: they are different memories of the same number."""
     return replace(
-        one,
-        peak_allocated=_highest(one.peak_allocated, other.peak_allocated),
-        peak_reserved=_highest(one.peak_reserved, other.peak_reserved),
-        allocations=one.allocations + other.allocations,
-        frees=one.frees + other.frees,
-        allocated_bytes=one.allocated_bytes + other.allocated_bytes,
+        memory,
+        peak_allocated=_max_known(memory.peak_allocated, other_memory.peak_allocated),
+        peak_reserved=_max_known(memory.peak_reserved, other_memory.peak_reserved),
+        allocations=memory.allocations + other_memory.allocations,
+        frees=memory.frees + other_memory.frees,
+        allocated_bytes=memory.allocated_bytes + other_memory.allocated_bytes,
     )
 
 
-def _highest(one: int | None, other: int | None) -> int | None:
-    return max((value for value in (one, other) if value is not None), default=None)
+def _max_known(a: int | None, b: int | None) -> int | None:
+    return max((value for value in (a, b) if value is not None), default=None)
 
 
-def _lines(one: Line, other: Line) -> Line:
+def _add_lines(line: Line, addend: Line) -> Line:
     return replace(
-        one,
-        calls=one.calls + other.calls,
-        host_self_ns=one.host_self_ns + other.host_self_ns,
-        host_total_ns=one.host_total_ns + other.host_total_ns,
-        device_total_ns=_sum(one.device_total_ns, other.device_total_ns),
-        idle_ns=one.idle_ns + other.idle_ns,
+        line,
+        calls=line.calls + addend.calls,
+        host_self_ns=line.host_self_ns + addend.host_self_ns,
+        host_total_ns=line.host_total_ns + addend.host_total_ns,
+        device_total_ns=_add_known(line.device_total_ns, addend.device_total_ns),
+        idle_ns=line.idle_ns + addend.idle_ns,
     )

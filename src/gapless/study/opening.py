@@ -16,37 +16,37 @@ from gapless.model.recording import Recording
 from gapless.model.study import Study
 from gapless.store import cache
 from gapless.study import memo
-from gapless.study.options import Options, Say
+from gapless.study.options import Options, Progress
 
 
 def open_study(
-    paths: Sequence[str | os.PathLike[str]], options: Options | None = None, say: Say | None = None
+    paths: Sequence[str | os.PathLike[str]], options: Options | None = None, progress: Progress | None = None
 ) -> Study:
     """Read the traces below some paths and give the study of them: one rank or many.
 
     The folder of a recorded run gives the study of the run.
     Raises ``GaplessError`` where there is nothing to read, or none of it can be read.
     """
-    asked, tell = options or Options(), say or _nothing
+    study_options, report_progress = options or Options(), progress or _ignore_progress
     names = [os.fspath(path) for path in paths]
     if not names:
         raise NotFoundError("no path is given; name a file, a folder or a pattern")
     if len(names) == 1 and _may_be_run(Path(names[0])):
-        return open_run(names[0], asked, tell)
+        return open_run(names[0], study_options, report_progress)
     if len(names) > 1 or not is_stream(names[0]):
-        tell("looking for traces")
-        return _opened(find(names), asked, tell)
+        report_progress("looking for traces")
+        return _open_files(find(names), study_options, report_progress)
     with _stream(names[0]) as stream, spool(stream) as file:
         try:
-            study = _opened(find([str(file)]), asked, tell)
+            study = _open_files(find([str(file)]), study_options, report_progress)
         except GaplessError as error:  # which names the file that will be gone
-            shown = "standard input" if names[0] == STANDARD_INPUT else names[0]
-            raise type(error)(str(error).replace(str(file), shown)) from error
+            shown_name = "standard input" if names[0] == STANDARD_INPUT else names[0]
+            raise type(error)(str(error).replace(str(file), shown_name)) from error
     return replace(study, run=replace(study.run, paths=(names[0],)))
 
 
 def open_run(
-    folder: str | os.PathLike[str], options: Options | None = None, say: Say | None = None
+    folder: str | os.PathLike[str], options: Options | None = None, progress: Progress | None = None
 ) -> Study:
     """Read the folder of a recorded run, also of one that goes on, and give its study.
 
@@ -54,22 +54,22 @@ def open_run(
     """
     from gapless.store.recordings import load
 
-    tell = say or _nothing
-    tell("reading the run")
-    return study_recording(load(folder), options, tell)
+    report_progress = progress or _ignore_progress
+    report_progress("reading the run")
+    return study_recording(load(folder), options, report_progress)
 
 
 def study_recording(
-    recording: Recording, options: Options | None = None, say: Say | None = None
+    recording: Recording, options: Options | None = None, progress: Progress | None = None
 ) -> Study:
-    """Give the study of a recorded run: its light marks joined with its windows."""
-    from gapless.study.recorded.making import make_recorded
+    """Return the study of a recorded run: its light marks joined with its windows."""
+    from gapless.study.recorded.making import make_run_study
 
-    return make_recorded(recording, options or Options(), say or _nothing)
+    return make_run_study(recording, options or Options(), progress or _ignore_progress)
 
 
 def _may_be_run(folder: Path) -> bool:
-    """Tell whether a path is the folder of a run: it has a manifest, or logs."""
+    """Return whether a path is the folder of a run: it has a manifest, or logs."""
     try:
         return (folder / "run.json").is_file() or any((folder / "logs").glob("*.log"))
     except OSError:
@@ -81,10 +81,10 @@ def _stream(name: str) -> Generator[BinaryIO]:
     if name != STANDARD_INPUT:
         with _pipe(name) as pipe:
             yield pipe
-    elif (given := sys.stdin) is None:  # pyright: ignore[reportUnnecessaryComparison]
+    elif (stdin := sys.stdin) is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise UsageError("standard input is closed; name a file")
     else:
-        yield given.buffer
+        yield stdin.buffer
 
 
 def _pipe(name: str) -> BinaryIO:
@@ -94,27 +94,27 @@ def _pipe(name: str) -> BinaryIO:
         raise NotFoundError(f"{name}: {error.strerror or error}") from error
 
 
-def _opened(files: Sequence[Path], asked: Options, tell: Say) -> Study:
-    if not asked.cache:
-        return _made(files, asked, tell)
+def _open_files(files: Sequence[Path], options: Options, report_progress: Progress) -> Study:
+    if not options.cache:
+        return _make_uncached(files, options, report_progress)
     try:
         with ThreadPoolExecutor() as pool:
-            key = memo.content_key(list(pool.map(cache.key, files)))
+            key = memo.content_key(list(pool.map(cache.content_key, files)))
     except NotFoundError:  # one that cannot be read: of many it is left out, and said to be
-        return _made(files, asked, tell)
-    name = memo.blob_name(list(map(str, files)), asked)
+        return _make_uncached(files, options, report_progress)
+    name = memo.blob_name(list(map(str, files)), options)
     study = memo.recall(key, name)
     if study is None:
-        study = _made(files, asked, tell)
-        memo.keep(key, name, study)
+        study = _make_uncached(files, options, report_progress)
+        memo.remember(key, name, study)
     return study
 
 
-def _made(files: Sequence[Path], asked: Options, tell: Say) -> Study:
+def _make_uncached(files: Sequence[Path], options: Options, report_progress: Progress) -> Study:
     from gapless.study.making import make_study  # not needed where the cache has the study
 
-    return make_study(files, asked, tell)
+    return make_study(files, options, report_progress)
 
 
-def _nothing(words: str) -> None:
+def _ignore_progress(words: str) -> None:
     """Show no progress."""

@@ -9,7 +9,7 @@ from gapless.errors import UsageError
 from gapless.model.leaf import LEAVES
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
-Say = Callable[[str], None]  # progress, a few words at a time
+Progress = Callable[[str], None]  # progress, a few words at a time
 
 
 @dataclass(frozen=True)
@@ -19,30 +19,30 @@ class Selection:
     intervals: tuple[tuple[int, int | None], ...]
 
     def __contains__(self, number: int) -> bool:
-        """Tell whether a number is selected."""
+        """Return whether a number is selected."""
         return any(
             low <= number and (high is None or number <= high) for low, high in self.intervals
         )
 
 
-def selection(text: str, what: str) -> Selection:
+def parse_selection(text: str, option_name: str) -> Selection:
     """Read "5", "3-7", "3-" or several with commas. Raises ``UsageError`` that names ``what``."""
-    return Selection(tuple(_interval(part.strip(), text, what) for part in text.split(",")))
+    return Selection(tuple(_parse_interval(range_text.strip(), text, option_name) for range_text in text.split(",")))
 
 
-def _interval(part: str, text: str, what: str) -> tuple[int, int | None]:
-    low, dash, high = part.partition("-")
+def _parse_interval(range_text: str, text: str, option_name: str) -> tuple[int, int | None]:
+    low, dash, high = range_text.partition("-")
     numbers = [low] + ([high] if high else [])
     if not all(_NUMBER.fullmatch(number) for number in numbers):
         raise UsageError(
-            f"{what} {text!r} is no selection; write a number or a range: 5, 3-7, 3-, 0,2,8-9"
+            f"{option_name} {text!r} is no selection; write a number or a range: 5, 3-7, 3-, 0,2,8-9"
         )
-    last = int(high) if high else (None if dash else int(low))
-    if last is not None and last < int(low):
+    last_number = int(high) if high else (None if dash else int(low))
+    if last_number is not None and last_number < int(low):
         raise UsageError(
-            f"{what} {text!r} runs backwards; write the smaller number first: {high}-{low}"
+            f"{option_name} {text!r} runs backwards; write the smaller number first: {high}-{low}"
         )
-    return int(low), last
+    return int(low), last_number
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be followed. Raises ``UsageError``."""
-        for text, what in ((self.rank, "rank"), (self.steps, "steps")):
+        for text, option_name in ((self.rank, "rank"), (self.steps, "steps")):
             if text is not None:
-                selection(text, what)
+                parse_selection(text, option_name)
         if self.pieces < 1:
             raise UsageError(f"{self.pieces} pieces are none; ask for one at least")
         if self.price is not None and not self.price >= 0:
@@ -73,19 +73,19 @@ class Options:
 
     @property
     def concludes(self) -> bool:
-        """Tell whether causes are looked for: not in a selection of steps, nor in one leaf."""
+        """Return whether causes are looked for: not in a selection of steps, nor in one leaf."""
         return self.diagnose and self.steps is None and self.leaf is None
 
     def ranks(self) -> Selection | None:
-        """Give the selected ranks, ``None`` for all."""
-        return None if self.rank is None else selection(self.rank, "rank")
+        """Return the selected ranks, ``None`` for all."""
+        return None if self.rank is None else parse_selection(self.rank, "rank")
 
     def numbers(self) -> Selection | None:
-        """Give the selected steps, ``None`` for all that are usually counted."""
-        return None if self.steps is None else selection(self.steps, "steps")
+        """Return the selected steps, ``None`` for all that are usually counted."""
+        return None if self.steps is None else parse_selection(self.steps, "steps")
 
 
 def leaves_below(prefix: str) -> tuple[str, ...]:
-    """Give the leaves at or below a prefix of whole words."""
+    """Return the leaves at or below a prefix of whole words."""
     prefix = prefix.rstrip(".*")
     return tuple(leaf for leaf in LEAVES if leaf == prefix or leaf.startswith(f"{prefix}."))

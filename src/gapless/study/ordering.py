@@ -7,51 +7,51 @@ fix stands first, if it is sure to give half of what the rewriting is sure to gi
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gapless.model.change import Change, Drop, Feed, Hosted
+from gapless.model.change import Change, Drop, LoaderChange, HostChange
 from gapless.model.finding import Finding
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.study.stakes import remedies_of, value_of
 
-_HALF: Final = 0.5
+_MIN_FIX_SHARE: Final = 0.5
 _WAITS: Final = ("idle.", "comm.")
 
 
-def in_order(findings: Iterable[Finding], seen: Seen) -> tuple[Finding, ...]:
-    """Give causes, the most valuable first."""
-    ordered = sorted(findings, key=_rank)
-    mended = [one for one in ordered if any(remedies_of(seen, one.loss.helps))]
-    found: list[Finding] = []
-    for one in ordered:
-        if one not in mended:
-            found += [fix for fix in mended if fix not in found and _comes_before(fix, one)]
-        if one not in found:
-            found.append(one)
-    return tuple(found)
+def order_findings(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
+    """Return causes, the most valuable first."""
+    ranked_findings = sorted(findings, key=_sort_key)
+    fixable = [finding for finding in ranked_findings if any(remedies_of(evidence, finding.detection.helps))]
+    final_order: list[Finding] = []
+    for finding in ranked_findings:
+        if finding not in fixable:
+            final_order += [candidate for candidate in fixable if candidate not in final_order and _comes_before(candidate, finding)]
+        if finding not in final_order:
+            final_order.append(finding)
+    return tuple(final_order)
 
 
-def _rank(one: Finding) -> tuple[float, float, str]:
-    speedup = one.predicted.speedup
-    most = one.predicted.at_most
-    known = speedup or most
-    return (-value_of(one), -(0.0 if known is None else known.mid), one.loss.code)
+def _sort_key(finding: Finding) -> tuple[float, float, str]:
+    speedup = finding.prediction.speedup
+    max_speedup = finding.prediction.at_most
+    estimate = speedup or max_speedup
+    return (-value_of(finding), -(0.0 if estimate is None else estimate.mid), finding.detection.code)
 
 
-def _comes_before(fix: Finding, wish: Finding) -> bool:
-    """Tell whether a cause that a fix exists for stands before one without any."""
-    enough = value_of(fix) - 1 >= _HALF * (value_of(wish) - 1)
-    return enough and bool(set(_about(fix.loss.changes)) & set(_about(wish.loss.changes)))
+def _comes_before(fixable: Finding, unfixable: Finding) -> bool:
+    """Return whether a cause that a fix exists for stands before one without any."""
+    is_enough = value_of(fixable) - 1 >= _MIN_FIX_SHARE * (value_of(unfixable) - 1)
+    return is_enough and bool(set(_waits_about(fixable.detection.changes)) & set(_waits_about(unfixable.detection.changes)))
 
 
-def _about(changes: Iterable[Change]) -> Iterator[object]:
-    """Give the waits that changes are about: loaders by number, leaves by name.
+def _waits_about(changes: Iterable[Change]) -> Iterator[object]:
+    """Return the waits that changes are about: loaders by number, leaves by name.
 
     Two causes of computing share a leaf, and no wait: each computes something else.
     """
-    for one in changes:
-        match one:
-            case Feed(loader=loader):
+    for change in changes:
+        match change:
+            case LoaderChange(loader=loader):
                 yield loader
-            case Drop(leaves=leaves) | Hosted(leaves=leaves):
+            case Drop(leaves=leaves) | HostChange(leaves=leaves):
                 yield from (leaf for leaf in leaves if leaf.startswith(_WAITS))
             case _:
                 pass

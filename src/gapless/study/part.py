@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from gapless.accounting.clock import Seen
+from gapless.accounting.clock import ClockRanges
 from gapless.model.account import Account
 from gapless.model.study import Leaf, Site, Straggler
 from gapless.model.tables import Tables
@@ -16,7 +16,7 @@ SYNCS_TO_NOTE: Final = (
 
 
 @dataclass(frozen=True)
-class Evidence:
+class CaptureFacts:
     """What one rank's trace has and lacks: the stuff of the health lines."""
 
     path: str
@@ -48,22 +48,22 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Part:
+class CaptureSummary:
     """One rank's summary."""
 
-    evidence: Evidence
+    facts: CaptureFacts
     account: Account
     tables: Tables
     leaf: Leaf | None
     stragglers: tuple[Straggler, ...]
     backlog_ns: int | None = None  # Study.backlog_ns, of this capture
-    ours: Seen | None = None  # of a window of ours
+    own_ranges: ClockRanges | None = None  # of a window of ours
     sites: tuple[Site, ...] = ()
     work: tuple[Work, ...] = ()
 
 
 @dataclass(frozen=True)
-class Missing:
+class UnreadableFile:
     """A rank that could not be read, and why."""
 
     path: str

@@ -11,127 +11,127 @@ from typing import Final
 
 from gapless.catalogue import between
 from gapless.model.account import Account
-from gapless.model.change import NO_LOADER, Change, Delay, Feed, Hosted, Predicted
-from gapless.model.finding import Rehearsal
-from gapless.model.interval import Interval
-from gapless.model.rhythm import Unlike
-from gapless.model.seen import Seen
+from gapless.model.change import NO_LOADER, Change, Delay, LoaderChange, HostChange, Prediction
+from gapless.model.finding import ReplayFidelity
+from gapless.model.interval import Estimate
+from gapless.model.rhythm import UnlikeSteps
+from gapless.model.seen import Evidence
 from gapless.model.study import Study
 from gapless.replay.copies import rates_of
-from gapless.replay.feeding import crowded, feed
+from gapless.replay.feeding import refuse_crowding, predict_loader
 from gapless.replay.nodes import Refusal
-from gapless.replay.predict import Extra, predict
-from gapless.replay.retimed import told
-from gapless.replay.scene import Scene, scene
-from gapless.replay.service import Inputs
+from gapless.replay.predict import PredictionInputs, predict
+from gapless.replay.retimed import predict_account
+from gapless.replay.scene import Scene, make_scene
+from gapless.replay.service import LoaderInputs
 from gapless.study import thread
-from gapless.study.anchoring import ahead_of, drift_of, unprofiled_ns, waited_for
-from gapless.study.joint import Joint, is_joint
-from gapless.study.replaying import Player, Silent
-from gapless.study.rereading import Capture, Window, chosen, reread
+from gapless.study.anchoring import ahead_of, drift_of, unprofiled_ns, most_waited_loader
+from gapless.study.joint import JointSimulator, is_joint
+from gapless.study.replaying import Simulator, RefusingSimulator
+from gapless.study.rereading import StudiedCapture, ReplayWindow, choose_captures, reread_captures
 
-_WAITED: Final = 0.05  # of a step, for workers: from there on they may be what limits it
-_HIDES: Final = 0.005  # of a step: what the thread spends more is waited less from there on
-_UNPARTED: Final = "step"  # the leaf of what no window holds
-_LEAST: Final = 0.02  # of a gain that is looked at once more, with the loader
+_MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: from there on they may be what limits it
+_MIN_HIDDEN_SHARE: Final = 0.005  # of a step: what the thread spends more is waited less from there on
+_UNSPLIT: Final = "step"  # the leaf of what no window holds
+_MIN_GAIN: Final = 0.02  # of a gain that is looked at once more, with the loader
 
 
 @dataclass(frozen=True)
-class Loaders:
+class LoaderSimulator:
     """Plays loaders by their queues; all else is left to what plays the windows."""
 
-    inputs: tuple[Inputs, ...]
-    windows: Player
+    inputs: tuple[LoaderInputs, ...]
+    windows: Simulator
 
     @property
-    def rehearsal(self) -> Rehearsal | None:
-        """Give how well the unchanged windows are played."""
-        return self.windows.rehearsal
+    def fidelity(self) -> ReplayFidelity | None:
+        """Return how well the unchanged windows are played."""
+        return self.windows.fidelity
 
-    def play(self, changes: Sequence[Change]) -> Predicted:
+    def play(self, changes: Sequence[Change]) -> Prediction:
         """Predict what changes together give of an un-profiled step, or say why that is not."""
-        feeds = [one for one in changes if isinstance(one, Feed)]
-        numbers = {one.loader for one in feeds}
-        if numbers == {NO_LOADER}:
-            return Predicted(None, "feed", refused="no replay tells what so many threads do")
-        known = [one for one in self.inputs if one.loader.id in numbers]
-        why = next(filter(None, (crowded(one, feeds) for one in known)), None)
-        if why is not None:
-            return Predicted(None, "feed", refused=why)
-        if len(feeds) < len(changes) or not known:
+        loader_changes = [change for change in changes if isinstance(change, LoaderChange)]
+        loader_ids = {change.loader for change in loader_changes}
+        if loader_ids == {NO_LOADER}:
+            return Prediction(None, "feed", refused="no replay tells what so many threads do")
+        matching_inputs = [loader_inputs for loader_inputs in self.inputs if loader_inputs.loader.id in loader_ids]
+        refusal = next(filter(None, (refuse_crowding(loader_inputs, loader_changes) for loader_inputs in matching_inputs)), None)
+        if refusal is not None:
+            return Prediction(None, "feed", refused=refusal)
+        if len(loader_changes) < len(changes) or not matching_inputs:
             return self.windows.play(changes)
-        if len(numbers) > 1:
-            return Predicted(None, "feed", refused="several loaders are not replayed together")
-        found = feed(known[0], feeds)
-        alone = all(one.intra_op_threads is None for one in feeds)
-        return self.windows.capped(found) if isinstance(self.windows, Joint) and alone else found
+        if len(loader_ids) > 1:
+            return Prediction(None, "feed", refused="several loaders are not replayed together")
+        prediction = predict_loader(matching_inputs[0], loader_changes)
+        loaders_only = all(change.intra_op_threads is None for change in loader_changes)
+        return self.windows.cap_by_data_wait(prediction) if isinstance(self.windows, JointSimulator) and loaders_only else prediction
 
     def account(self, changes: Sequence[Change]) -> Account | None:
-        """Give the account of a window with changes made within it; ``None``: none is played."""
+        """Return the account of a window with changes made within it; ``None``: none is played."""
         return self.windows.account(changes)
 
 
 @dataclass(frozen=True)
-class Windows:
+class WindowSimulator:
     """Plays windows, with the loader's queue where it matters."""
 
     scenes: tuple[Scene, ...]
-    extra: Extra
-    waited: int | None  # the loader whose workers are waited for
-    rehearsal: Rehearsal | None
-    hides: int | None = None  # the loader whose workers are waited for at all
-    unlike: Unlike | None = None  # steps that no window holds
+    extra: PredictionInputs
+    waited_loader: int | None  # the loader whose workers are waited for
+    fidelity: ReplayFidelity | None
+    hiding_loader: int | None = None  # the loader whose workers are waited for at all
+    atypical: UnlikeSteps | None = None  # steps that no window holds
 
-    def play(self, changes: Sequence[Change]) -> Predicted:
+    def play(self, changes: Sequence[Change]) -> Prediction:
         """Predict what changes together give of an un-profiled step, or say why that is not."""
-        found = self._played(changes)
-        if self.unlike is None or found.speedup is None:
-            return found
-        return replace(found, speedup=spread(found.speedup, self.unlike))
+        prediction = self._predict_windows(changes)
+        if self.atypical is None or prediction.speedup is None:
+            return prediction
+        return replace(prediction, speedup=extend_to_all_steps(prediction.speedup, self.atypical))
 
-    def _played(self, changes: Sequence[Change]) -> Predicted:
-        hides = self.hides if any(isinstance(one, Delay) for one in changes) else None
-        if hides is not None and hides in self.extra.loaders:
-            return predict(self.scenes, (*changes, Feed(hides)), self.extra)
-        found = predict(self.scenes, changes, self.extra)
-        fed = any(isinstance(one, Feed) for one in changes)
-        if fed or self.waited is None or self.waited not in self.extra.loaders:
-            return found
-        if found.speedup is None or found.speedup.low - 1 < _LEAST:
-            return found  # what may be waited for instead makes it less, never more
-        return predict(self.scenes, (*changes, Feed(self.waited)), self.extra)
+    def _predict_windows(self, changes: Sequence[Change]) -> Prediction:
+        hiding_loader = self.hiding_loader if any(isinstance(change, Delay) for change in changes) else None
+        if hiding_loader is not None and hiding_loader in self.extra.loaders:
+            return predict(self.scenes, (*changes, LoaderChange(hiding_loader)), self.extra)
+        prediction = predict(self.scenes, changes, self.extra)
+        has_loader = any(isinstance(change, LoaderChange) for change in changes)
+        if has_loader or self.waited_loader is None or self.waited_loader not in self.extra.loaders:
+            return prediction
+        if prediction.speedup is None or prediction.speedup.low - 1 < _MIN_GAIN:
+            return prediction  # what may be waited for instead makes it less, never more
+        return predict(self.scenes, (*changes, LoaderChange(self.waited_loader)), self.extra)
 
     def account(self, changes: Sequence[Change]) -> Account | None:
-        """Give the account of the longest window with changes made within it.
+        """Return the account of the longest window with changes made within it.
 
         Changes of a loader whose queue is played are left out: no trace tells of its waits.
         """
-        known = self.extra.loaders
-        rest = [one for one in changes if not (isinstance(one, Feed) and one.loader in known)]
-        if not rest:
+        known_loaders = self.extra.loaders
+        inner_changes = [change for change in changes if not (isinstance(change, LoaderChange) and change.loader in known_loaders)]
+        if not inner_changes:
             return None
-        longest = max(self.scenes, key=lambda one: len(one.graph.counted))
-        return told(longest, rest, self.extra.rates)
+        longest_scene = max(self.scenes, key=lambda scene: len(scene.graph.counted_steps))
+        return predict_account(longest_scene, inner_changes, self.extra.rates)
 
 
 @dataclass(frozen=True)
-class Alone:
+class AccountSimulator:
     """Plays the one thread of a training without a device, where its windows cannot be replayed."""
 
-    seen: Seen
-    rehearsal: Rehearsal | None
+    evidence: Evidence
+    fidelity: ReplayFidelity | None
 
-    def play(self, changes: Sequence[Change]) -> Predicted:
+    def play(self, changes: Sequence[Change]) -> Prediction:
         """Predict what changes together give of an un-profiled step, or say why that is not."""
-        return thread.price(self.seen, changes)
+        return thread.predict_thread(self.evidence, changes)
 
     def account(self, changes: Sequence[Change]) -> Account | None:
-        """Give none."""
+        """Return none."""
         del changes  # nothing is played as a trace
 
 
 @dataclass(frozen=True)
-class OneThread:
+class HostSimulator:
     """Plays a training without a device: by its account what the account knows better, or windows.
 
     What the thread does between operators is told of un-profiled steps, of which a replay knows as
@@ -139,143 +139,143 @@ class OneThread:
     window holds them in other numbers.
     """
 
-    alone: Alone
-    windows: Windows
+    by_account: AccountSimulator
+    windows: WindowSimulator
     weighed: bool
 
     @property
-    def rehearsal(self) -> Rehearsal | None:
-        """Give how well the unchanged windows are played."""
-        return self.windows.rehearsal
+    def fidelity(self) -> ReplayFidelity | None:
+        """Return how well the unchanged windows are played."""
+        return self.windows.fidelity
 
-    def play(self, changes: Sequence[Change]) -> Predicted:
+    def play(self, changes: Sequence[Change]) -> Prediction:
         """Predict what changes together give of an un-profiled step, or say why that is not."""
         if self.weighed or all(map(_is_between, changes)):
-            found = self.alone.play(changes)
-            if found.speedup is not None:
-                return found
+            prediction = self.by_account.play(changes)
+            if prediction.speedup is not None:
+                return prediction
         return self.windows.play(changes)
 
     def account(self, changes: Sequence[Change]) -> Account | None:
-        """Give the account of a window with changes made within it; ``None``: none is played."""
+        """Return the account of a window with changes made within it; ``None``: none is played."""
         return self.windows.account(changes)
 
 
-def player_of(
-    captures: Sequence[Capture],
-    seen: Seen,
-    loaders: tuple[Inputs, ...] = (),
+def build_simulator(
+    captures: Sequence[StudiedCapture],
+    evidence: Evidence,
+    loaders: tuple[LoaderInputs, ...] = (),
     *,
     cached: bool = True,
-) -> Player:
-    """Give what plays the what-ifs of a run; of a foreign trace no loader is known."""
-    some = chosen(captures)
-    if isinstance(some, str):
-        return Loaders(loaders, _without(seen, _nothing(some) if captures else None, some))
-    made = [_scene(one, seen.study) for one in reread(some, cached=cached)]
-    scenes = tuple(one for one in made if isinstance(one, Scene))
-    refusals = [one.reason for one in made if isinstance(one, Refusal)]
+) -> Simulator:
+    """Return what plays the what-ifs of a run; of a foreign trace no loader is known."""
+    selected_captures = choose_captures(captures)
+    if isinstance(selected_captures, str):
+        return LoaderSimulator(loaders, _fallback_simulator(evidence, _empty_fidelity(selected_captures) if captures else None, selected_captures))
+    replays = [_build_scene(window, evidence.study) for window in reread_captures(selected_captures, cached=cached)]
+    scenes = tuple(replay for replay in replays if isinstance(replay, Scene))
+    reasons = [replay.reason for replay in replays if isinstance(replay, Refusal)]
     if not scenes:
-        why = refusals[0] if refusals else "no window can be read again"
-        return Loaders(loaders, _without(seen, replace(_rehearsed(made), refused=why), why))
-    rates = rates_of(seen.constants, _capability(seen))
-    extra = Extra(rates, {one.loader.id: one for one in loaders})
-    windows = Windows(
+        why = reasons[0] if reasons else "no window can be read again"
+        return LoaderSimulator(loaders, _fallback_simulator(evidence, replace(_measure_fidelity(replays), refused=why), why))
+    rates = rates_of(evidence.constants, _capability(evidence))
+    extra = PredictionInputs(rates, {loader_inputs.loader.id: loader_inputs for loader_inputs in loaders})
+    windows = WindowSimulator(
         scenes=scenes,
         extra=extra,
-        waited=_waited(seen.study, _WAITED),
-        rehearsal=_rehearsed(made),
-        hides=_waited(seen.study, _HIDES),
-        unlike=_unlike(seen),
+        waited_loader=_most_waited_id(evidence.study, _MIN_WAIT_SHARE),
+        fidelity=_measure_fidelity(replays),
+        hiding_loader=_most_waited_id(evidence.study, _MIN_HIDDEN_SHARE),
+        atypical=_atypical_steps(evidence),
     )
-    if seen.has_device or not seen.study.account.steps:
-        return Loaders(loaders, windows)
-    one = OneThread(Alone(seen, windows.rehearsal), windows, weighed=_is_weighed(seen))
-    return Loaders(loaders, one)
+    if evidence.has_device or not evidence.study.account.steps:
+        return LoaderSimulator(loaders, windows)
+    host_simulator = HostSimulator(AccountSimulator(evidence, windows.fidelity), windows, weighed=_is_weighed(evidence))
+    return LoaderSimulator(loaders, host_simulator)
 
 
-def spread(speedup: Interval, unlike: Unlike) -> Interval:
-    """Give what steps as windows have them gain, of all steps: also of those that no window holds.
+def extend_to_all_steps(speedup: Estimate, atypical: UnlikeSteps) -> Estimate:
+    """Return what steps as windows have them gain, of all steps: also of those that no window holds.
 
     Likely each of these saves as much time as any other; at the least nothing, at the most as large
     a part of itself.
     """
-    held = 1 - unlike.time
-    likely = min(1.0, held / max(held, 1 - unlike.steps))
-    ends = ((speedup.low, held), (speedup.mid, likely), (speedup.high, 1.0))
-    return Interval(*(1 / (1 - part * (1 - 1 / gain)) if gain > 1 else gain for gain, part in ends))
+    held_share = 1 - atypical.time
+    likely_share = min(1.0, held_share / max(held_share, 1 - atypical.steps))
+    ends = ((speedup.low, held_share), (speedup.mid, likely_share), (speedup.high, 1.0))
+    return Estimate(*(1 / (1 - share * (1 - 1 / gain)) if gain > 1 else gain for gain, share in ends))
 
 
 def _is_between(change: Change) -> bool:
-    """Tell whether a change is of what the thread does between operators alone."""
-    return isinstance(change, Hosted) and set(change.leaves) <= set(between.OWN)
+    """Return whether a change is of what the thread does between operators alone."""
+    return isinstance(change, HostChange) and set(change.leaves) <= set(between.PYTHON_LEAVES)
 
 
-def _unlike(seen: Seen) -> Unlike | None:
-    """Give the steps that no window holds, and their share of all time, waits included."""
-    recorded = seen.study.recorded
-    made = None if recorded is None else recorded.account
-    if made is None or made.unlike is None:
+def _atypical_steps(evidence: Evidence) -> UnlikeSteps | None:
+    """Return the steps that no window holds, and their share of all time, waits included."""
+    recorded = evidence.study.recorded
+    step_account = None if recorded is None else recorded.account
+    if step_account is None or step_account.unlike is None:
         return None
-    return replace(made.unlike, time=seen.share(_UNPARTED))
+    return replace(step_account.unlike, time=evidence.share(_UNSPLIT))
 
 
-def _is_weighed(seen: Seen) -> bool:
-    recorded = seen.study.recorded
-    known = None if recorded is None else recorded.account
-    return known is not None and known.weighed
+def _is_weighed(evidence: Evidence) -> bool:
+    recorded = evidence.study.recorded
+    step_account = None if recorded is None else recorded.account
+    return step_account is not None and step_account.weighed
 
 
-def _scene(window: Window, study: Study) -> Scene | Refusal:
+def _build_scene(window: ReplayWindow, study: Study) -> Scene | Refusal:
     plain, ahead, drift = unprofiled_ns(study), ahead_of(study), drift_of(study)
-    return scene(window.joined, window.ledger, plain, ahead=ahead, drift=drift)
+    return make_scene(window.joined, window.ledger, plain, plain_steps=ahead, drift=drift)
 
 
-def _waited(study: Study, least: float) -> int | None:
-    found = waited_for(study, least)
-    return None if found is None else found.id
+def _most_waited_id(study: Study, min_share: float) -> int | None:
+    use = most_waited_loader(study, min_share)
+    return None if use is None else use.id
 
 
-def _nothing(why: str | None = None) -> Rehearsal:
-    return Rehearsal(0, None, None, None, None, why)
+def _empty_fidelity(why: str | None = None) -> ReplayFidelity:
+    return ReplayFidelity(0, None, None, None, None, why)
 
 
-def _without(seen: Seen, rehearsal: Rehearsal | None, why: str) -> Player:
-    """Give what stands for windows that cannot be replayed."""
-    one_thread = bool(seen.study.account.steps) and not seen.has_device
-    if is_joint(seen):
-        return Joint(seen, why, hosts=one_thread)
-    return Alone(seen, rehearsal) if one_thread else Silent(why, rehearsal)
+def _fallback_simulator(evidence: Evidence, fidelity: ReplayFidelity | None, why: str) -> Simulator:
+    """Return what stands for windows that cannot be replayed."""
+    one_thread = bool(evidence.study.account.steps) and not evidence.has_device
+    if is_joint(evidence):
+        return JointSimulator(evidence, why, hosts=one_thread)
+    return AccountSimulator(evidence, fidelity) if one_thread else RefusingSimulator(why, fidelity)
 
 
-def _capability(seen: Seen) -> tuple[int, int] | None:
-    return None if seen.facts is None else seen.facts.machine.capability
+def _capability(evidence: Evidence) -> tuple[int, int] | None:
+    return None if evidence.facts is None else evidence.facts.machine.capability
 
 
-def _rehearsed(made: Sequence[Scene | Refusal]) -> Rehearsal:
+def _measure_fidelity(replays: Sequence[Scene | Refusal]) -> ReplayFidelity:
     """Say how well the unchanged windows are played: of several the worst.
 
     Those that are not played for what plain steps were say how far off they are if none is played.
     """
-    scenes = [one for one in made if isinstance(one, Scene)]
-    refusals = [one for one in made if isinstance(one, Refusal)]
+    scenes = [replay for replay in replays if isinstance(replay, Scene)]
+    refusals = [replay for replay in replays if isinstance(replay, Refusal)]
     if not scenes:
         return replace(
-            _nothing(),
-            imputed=_worst(one.imputed for one in refusals),
-            unprofiled=_worst(one.unprofiled for one in refusals),
+            _empty_fidelity(),
+            imputed_error=_worst_error(refusal.imputed_error for refusal in refusals),
+            unprofiled_error=_worst_error(refusal.unprofiled_error for refusal in refusals),
         )
-    notes = dict.fromkeys(note for one in scenes for note in one.alpha.notes)
-    left = dict.fromkeys(f"a window is left out: {one.reason}" for one in refusals)
-    return Rehearsal(
+    notes = dict.fromkeys(note for scene in scenes for note in scene.alpha.notes)
+    left_out = dict.fromkeys(f"a window is left out: {refusal.reason}" for refusal in refusals)
+    return ReplayFidelity(
         windows=len(scenes),
-        imputed=_worst(one.identity.error for one in scenes),
-        unprofiled=_worst(one.alpha.error for one in scenes if one.anchored),
+        imputed=_worst_error(scene.identity.error for scene in scenes),
+        unprofiled=_worst_error(scene.alpha.error for scene in scenes if scene.anchored),
         alpha_ns=scenes[0].alpha.mid if scenes[0].anchored else None,
-        unexplained=max(one.identity.unexplained for one in scenes),
-        notes=(*left, *notes),
+        unexplained=max(scene.identity.unexplained for scene in scenes),
+        notes=(*left_out, *notes),
     )
 
 
-def _worst(errors: Iterable[float | None]) -> float | None:
-    return max((one for one in errors if one is not None), key=abs, default=None)
+def _worst_error(errors: Iterable[float | None]) -> float | None:
+    return max((error for error in errors if error is not None), key=abs, default=None)

@@ -13,21 +13,21 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from gapless.model.change import Change, Drop, Hosted, Predicted
-from gapless.model.finding import Finding, Loss
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.change import Change, Drop, HostChange, Prediction
+from gapless.model.finding import Finding, Detection
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.replay.calibration import calibrate
-from gapless.study.bounding import bound
+from gapless.study.bounding import bound_by_account
 from gapless.study.ceilings import Ceilings
-from gapless.study.joint import marked
-from gapless.study.loader_marks import with_marks
-from gapless.study.replaying import Player
+from gapless.study.joint import marked_share
+from gapless.study.loader_marks import apply_marks
+from gapless.study.replaying import Simulator
 
-Outside = Drop | Hosted  # changes that may be of what lies outside windows
+OutsideChange = Drop | HostChange  # changes that may be of what lies outside windows
 LEAST_GAIN: Final = 0.02
-STEPS_TO_KNOW: Final = 50  # un-profiled ones: below, the noise is not known
-OUTSIDE: Final = (  # leaves that run rows give
+MIN_NOISE_STEPS: Final = 50  # un-profiled ones: below, the noise is not known
+OUTSIDE_LEAVES: Final = (  # leaves that run rows give
     "idle.io_main.checkpoint",
     "idle.io_main.logging",
     "idle.io_main.eval",
@@ -35,160 +35,160 @@ OUTSIDE: Final = (  # leaves that run rows give
     "idle.gc",
     "idle.data.start-up",
 )
-UNDONE: Final = "idle.device.wait"
-_AGAIN: Final = 2.0  # [G] at most: others may take as much within kernels, where no wait shows it
-_SEEN: Final = Interval(0.85, 1.0, 1.1)  # of what was seen to go outside windows, so much does
-_TOO_MUCH: Final = 0.98  # of a step: what would leave less is no prediction
+UNDONE_LEAF: Final = "idle.device.wait"
+_MAX_UNDONE_FACTOR: Final = 2.0  # [G] at most: others may take as much within kernels, where no wait shows it
+_MARKED_FACTOR: Final = Estimate(0.85, 1.0, 1.1)  # of what was seen to go outside windows, so much does
+_MAX_STEP_SHARE: Final = 0.98  # of a step: what would leave less is no prediction
 
 
 @dataclass(frozen=True)
 class Prices:
     """What prices are made of: the run, its replay, the ceilings that were measured."""
 
-    seen: Seen
-    player: Player
+    evidence: Evidence
+    simulator: Simulator
     ceilings: Ceilings
 
     @property
     def noise(self) -> float:
-        """Give how much the usual step of the run is uncertain, as a share; 0: not known."""
-        recorded = self.seen.study.recorded
+        """Return how much the usual step of the run is uncertain, as a share; 0: not known."""
+        recorded = self.evidence.study.recorded
         steps = recorded.steps if recorded is not None else None
         return 0.0 if steps is None or steps.noise is None else steps.noise
 
     @property
     def provisional(self) -> bool:
-        """Tell whether the run is too short to know its noise."""
-        recorded = self.seen.study.recorded
+        """Return whether the run is too short to know its noise."""
+        recorded = self.evidence.study.recorded
         if recorded is None:
-            return (self.seen.study.account.steps or 0) < STEPS_TO_KNOW
-        return recorded.steps is None or recorded.steps.regular < STEPS_TO_KNOW
+            return (self.evidence.study.account.steps or 0) < MIN_NOISE_STEPS
+        return recorded.steps is None or recorded.steps.regular < MIN_NOISE_STEPS
 
 
-def finding(prices: Prices, loss: Loss) -> Finding:
+def price_detection(prices: Prices, detection: Detection) -> Finding:
     """Price a loss."""
-    predicted = price(prices, loss.changes)
-    step, speedup = prices.seen.step_ns, predicted.speedup
+    prediction = price_changes(prices, detection.changes)
+    step, speedup = prices.evidence.step_ns, prediction.speedup
     cost = None if step is None or speedup is None else round(step * (1 - 1 / speedup.mid))
-    return Finding(loss, predicted, cost)
+    return Finding(detection, prediction, cost)
 
 
-def worth_naming(predicted: Predicted) -> bool:
-    """Tell whether the least that is gained is worth a line.
+def is_worth_naming(prediction: Prediction) -> bool:
+    """Return whether the least that is gained is worth a line.
 
     How much steps vary is no bar: it widens what is predicted where that rests on it. Trials prove
     what is worth more than their own noise.
     """
-    return predicted.speedup is not None and predicted.speedup.low - 1 >= LEAST_GAIN
+    return prediction.speedup is not None and prediction.speedup.low - 1 >= LEAST_GAIN
 
 
-def price(prices: Prices, changes: Sequence[Change]) -> Predicted:
+def price_changes(prices: Prices, changes: Sequence[Change]) -> Prediction:
     """Predict what some changes together give of an un-profiled step, or say why that is not."""
     if not changes:
-        return refused("no replay tells what its remedies give")
-    if prices.seen.step_ns is None:
-        return refused("there are no steps")
-    found = prices.ceilings.bound(calibrate(_predicted(prices, changes)))
-    return bound(prices.seen, changes, found)
+        return refuse("no replay tells what its remedies give")
+    if prices.evidence.step_ns is None:
+        return refuse("there are no steps")
+    prediction = prices.ceilings.bound(calibrate(_predict_changes(prices, changes)))
+    return bound_by_account(prices.evidence, changes, prediction)
 
 
-def _predicted(prices: Prices, changes: Sequence[Change]) -> Predicted:
-    outside, rest = parted(prices.seen, changes)
-    gone = _gone(prices.seen, outside)
-    if not rest:
-        return _alone(gone)
-    inner = with_marks(prices.seen, rest, prices.player.play(rest))
-    if inner.speedup is None or not outside:
+def _predict_changes(prices: Prices, changes: Sequence[Change]) -> Prediction:
+    outside_changes, inner_changes = split_outside(prices.evidence, changes)
+    removed_share = _removed_share(prices.evidence, outside_changes)
+    if not inner_changes:
+        return _price_outside(removed_share)
+    inner = apply_marks(prices.evidence, inner_changes, prices.simulator.play(inner_changes))
+    if inner.speedup is None or not outside_changes:
         return inner
-    return replace(inner, speedup=_joined(inner.speedup, prices.seen, gone))
+    return replace(inner, speedup=_combine_gains(inner.speedup, prices.evidence, removed_share))
 
 
-def refused(why: str, family: str = "host") -> Predicted:
-    """Give that nothing is predicted, and why."""
-    return Predicted(None, family, refused=why)
+def refuse(why: str, family: str = "host") -> Prediction:
+    """Return that nothing is predicted, and why."""
+    return Prediction(None, family, refused=why)
 
 
-def parted(seen: Seen, changes: Sequence[Change]) -> tuple[list[Outside], list[Change]]:
+def split_outside(evidence: Evidence, changes: Sequence[Change]) -> tuple[list[OutsideChange], list[Change]]:
     """Part what lies outside windows from the rest; a change of both leaves becomes two."""
-    if not _has_run_rows(seen):
+    if not _has_run_rows(evidence):
         return [], list(changes)
-    outside, rest = list[Outside](), list[Change]()
-    for one in changes:
-        mine = _outside(one) if isinstance(one, Drop | Hosted) else ()
-        if not isinstance(one, Drop | Hosted) or not mine:
-            rest.append(one)
+    outside_changes, inner_changes = list[OutsideChange](), list[Change]()
+    for change in changes:
+        outside_leaves = _outside_leaves(change) if isinstance(change, Drop | HostChange) else ()
+        if not isinstance(change, Drop | HostChange) or not outside_leaves:
+            inner_changes.append(change)
             continue
-        outside.append(structs.replace(one, leaves=mine))
-        others = tuple(leaf for leaf in one.leaves if leaf not in mine)
-        rest += [structs.replace(one, leaves=others)] if others else []
-    return outside, rest
+        outside_changes.append(structs.replace(change, leaves=outside_leaves))
+        inner_leaves = tuple(leaf for leaf in change.leaves if leaf not in outside_leaves)
+        inner_changes += [structs.replace(change, leaves=inner_leaves)] if inner_leaves else []
+    return outside_changes, inner_changes
 
 
-def _outside(change: Outside) -> tuple[str, ...]:
-    """Give the prefixes of a change below which there are such leaves alone."""
+def _outside_leaves(change: OutsideChange) -> tuple[str, ...]:
+    """Return the prefixes of a change below which there are such leaves alone."""
     return tuple(
         leaf
         for leaf in change.leaves
-        if leaf.startswith((*OUTSIDE, UNDONE)) or (leaf.rstrip(".") == "idle.io_main")
+        if leaf.startswith((*OUTSIDE_LEAVES, UNDONE_LEAF)) or (leaf.rstrip(".") == "idle.io_main")
     )
 
 
-def remaining(seen: Seen, changes: Sequence[Outside]) -> dict[str, float]:
-    """Give the share of the step that each leaf outside of windows has, less what goes of it."""
-    undone = (UNDONE,) if any(UNDONE in one.leaves for one in changes) else ()
-    leaves = (*OUTSIDE, *undone) if _has_run_rows(seen) else ()
-    return {leaf: seen.share(leaf) * _kept(leaf, changes, "mid") for leaf in leaves}
+def remaining_shares(evidence: Evidence, changes: Sequence[OutsideChange]) -> dict[str, float]:
+    """Return the share of the step that each leaf outside of windows has, less what goes of it."""
+    undone = (UNDONE_LEAF,) if any(UNDONE_LEAF in change.leaves for change in changes) else ()
+    leaves = (*OUTSIDE_LEAVES, *undone) if _has_run_rows(evidence) else ()
+    return {leaf: evidence.share(leaf) * _kept_share(leaf, changes, "mid") for leaf in leaves}
 
 
-def _kept(leaf: str, changes: Sequence[Outside], end: Literal["low", "mid", "high"]) -> float:
-    """Give the part of a leaf that stays; one that two changes name goes once."""
+def _kept_share(leaf: str, changes: Sequence[OutsideChange], end: Literal["low", "mid", "high"]) -> float:
+    """Return the part of a leaf that stays; one that two changes name goes once."""
     return prod(
-        one.keep if isinstance(one, Drop) else getattr(one.factor, end)
-        for one in changes
-        if leaf.startswith(one.leaves)
+        change.keep if isinstance(change, Drop) else getattr(change.factor, end)
+        for change in changes
+        if leaf.startswith(change.leaves)
     )
 
 
-def _gone(seen: Seen, changes: Sequence[Outside]) -> Interval:
-    """Give the share of the step that goes; of several ranks that of the step they make together.
+def _removed_share(evidence: Evidence, changes: Sequence[OutsideChange]) -> Estimate:
+    """Return the share of the step that goes; of several ranks that of the step they make together.
 
     What the runs' marks show to go outside of windows goes all but exactly.
     """
     low, mid, high = 0.0, 0.0, 0.0
-    for leaf in remaining(seen, changes):
-        share = seen.share(leaf)
-        together = marked(seen, leaf) or Interval(share, share, share)
-        spread = _spreads(seen).get(leaf, 0.0)
-        most = _AGAIN if leaf == UNDONE else _SEEN.high
-        below, above = hypot(1 - _SEEN.low, spread), hypot(most - 1, spread)
-        low += (1 - _kept(leaf, changes, "high")) * together.low * max(0.0, 1 - below)
-        mid += (1 - _kept(leaf, changes, "mid")) * together.mid * _SEEN.mid
-        high += (1 - _kept(leaf, changes, "low")) * together.high * (1 + above)
-    return Interval(low, mid, high)
+    for leaf in remaining_shares(evidence, changes):
+        share = evidence.share(leaf)
+        joint_share = marked_share(evidence, leaf) or Estimate(share, share, share)
+        spread = _spreads(evidence).get(leaf, 0.0)
+        max_factor = _MAX_UNDONE_FACTOR if leaf == UNDONE_LEAF else _MARKED_FACTOR.high
+        below, above = hypot(1 - _MARKED_FACTOR.low, spread), hypot(max_factor - 1, spread)
+        low += (1 - _kept_share(leaf, changes, "high")) * joint_share.low * max(0.0, 1 - below)
+        mid += (1 - _kept_share(leaf, changes, "mid")) * joint_share.mid * _MARKED_FACTOR.mid
+        high += (1 - _kept_share(leaf, changes, "low")) * joint_share.high * (1 + above)
+    return Estimate(low, mid, high)
 
 
-def _spreads(seen: Seen) -> Mapping[str, float]:
-    steps = None if seen.study.recorded is None else seen.study.recorded.steps
+def _spreads(evidence: Evidence) -> Mapping[str, float]:
+    steps = None if evidence.study.recorded is None else evidence.study.recorded.steps
     return {} if steps is None else steps.spreads
 
 
-def _has_run_rows(seen: Seen) -> bool:
-    recorded = seen.study.recorded
+def _has_run_rows(evidence: Evidence) -> bool:
+    recorded = evidence.study.recorded
     return recorded is not None and recorded.account is not None
 
 
-def _alone(gone: Interval) -> Predicted:
-    left = Interval(*(1 - min(share, _TOO_MUCH) for share in (gone.low, gone.mid, gone.high)))
-    return Predicted(Interval(1 / left.low, 1 / left.mid, 1 / left.high), "tail")
+def _price_outside(removed_share: Estimate) -> Prediction:
+    remaining_share = Estimate(*(1 - min(share, _MAX_STEP_SHARE) for share in (removed_share.low, removed_share.mid, removed_share.high)))
+    return Prediction(Estimate(1 / remaining_share.low, 1 / remaining_share.mid, 1 / remaining_share.high), "tail")
 
 
-def _joined(inner: Interval, seen: Seen, gone: Interval) -> Interval:
+def _combine_gains(inner: Estimate, evidence: Evidence, removed_share: Estimate) -> Estimate:
     """Join what goes outside windows with what the steps within them gain.
 
     The gain within is of the step without what lies outside.
     """
-    beside = min(_TOO_MUCH, sum(seen.share(leaf) for leaf in OUTSIDE))
-    bounds = zip((inner.low, inner.mid, inner.high), (gone.low, gone.mid, gone.high), strict=True)
-    return Interval(
-        *(1 / max(1 - _TOO_MUCH, (1 - beside) / gain + beside - off) for gain, off in bounds)
+    outside_share = min(_MAX_STEP_SHARE, sum(evidence.share(leaf) for leaf in OUTSIDE_LEAVES))
+    bounds = zip((inner.low, inner.mid, inner.high), (removed_share.low, removed_share.mid, removed_share.high), strict=True)
+    return Estimate(
+        *(1 / max(1 - _MAX_STEP_SHARE, (1 - outside_share) / gain + outside_share - removed_part) for gain, removed_part in bounds)
     )

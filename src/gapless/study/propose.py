@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.catalogue import listing
-from gapless.catalogue.assumed import after
-from gapless.catalogue.declare import is_nothing
+from gapless.catalogue.assumed import assume_edits
+from gapless.catalogue.declare import changes_nothing
 from gapless.catalogue.effects import EFFECTS, Effect
-from gapless.model.change import Change, Predicted
+from gapless.model.change import Change, Prediction
 from gapless.model.edit import Applicability, Proposal
 from gapless.model.facts import Facts
 from gapless.model.finding import Diagnosis, Finding
-from gapless.model.interval import Interval
-from gapless.study.after import outcome
-from gapless.study.price import LEAST_GAIN, Prices, price, worth_naming
+from gapless.model.interval import Estimate
+from gapless.study.after import predict_outcome
+from gapless.study.price import LEAST_GAIN, Prices, price_changes, is_worth_naming
 
 TRY_IT: Final = "what it gives is not known before it is tried"
-_MOST: Final = 6  # proposals that are predicted together with those before
-_DONE: Final = (Applicability.SAME, Applicability.EQUIVALENT)
+_MAX_COMBINED: Final = 6  # proposals that are predicted together with those before
+_UNASKED: Final = (Applicability.IDENTICAL, Applicability.EQUIVALENT)
 Effects = Mapping[str, Effect]
 
 
@@ -33,118 +33,118 @@ class Offer:
     proposal: Proposal
     text: str  # "more-workers=8"
     changes: tuple[Change, ...] | None
-    predicted: Predicted
+    prediction: Prediction
 
 
-def propose(
+def propose_fixes(
     prices: Prices, diagnosis: Diagnosis, effects: Effects = EFFECTS
 ) -> tuple[Proposal, ...]:
-    """Give what would help against the findings, the most valuable first; refusals last."""
-    facts = prices.seen.facts
-    if facts is None or prices.seen.foreign:
+    """Return what would help against the findings, the most valuable first; refusals last."""
+    facts = prices.evidence.facts
+    if facts is None or prices.evidence.is_trace_only:
         return ()
-    every = list(_distinct(_offers(prices, effects, facts, _helping(_of(diagnosis)))))
-    able = [one for one in every if one.proposal.refused is None]
-    refusals = [one.proposal for one in every if one.proposal.refused is not None]
-    able.sort(key=_order)
-    best = _best_of_each(able)
-    best[:1] = [_accounted(prices, one) for one in best[:1]]
-    return (*_stacked(prices, effects, best), *refusals)
+    offers = list(_merge_alike(_make_offers(prices, effects, facts, _group_codes(_causes_to_help(diagnosis)))))
+    available = [offer for offer in offers if offer.proposal.refused is None]
+    refusals = [offer.proposal for offer in offers if offer.proposal.refused is not None]
+    available.sort(key=_sort_key)
+    best_offers = _best_of_each(available)
+    best_offers[:1] = [_add_outcome(prices, offer) for offer in best_offers[:1]]
+    return (*_stack_offers(prices, effects, best_offers), *refusals)
 
 
-def _of(diagnosis: Diagnosis) -> tuple[Finding, ...]:
-    """Give the causes to help against: the sure ones, then the likely ones."""
-    likely = tuple(one.finding for one in diagnosis.to_try if one.odds is not None)
+def _causes_to_help(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+    """Return the causes to help against: the sure ones, then the likely ones."""
+    likely = tuple(candidate.finding for candidate in diagnosis.to_try if candidate.odds is not None)
     return (*diagnosis.findings, *likely)
 
 
-def foretold(
+def predict_together(
     prices: Prices, proposals: Sequence[Proposal], effects: Effects = EFFECTS
-) -> Predicted:
+) -> Prediction:
     """Predict what some proposals give together, or say why that is not."""
     changes: list[Change] = []
-    for one in proposals:
-        effect = _effect(prices, one, effects)
-        if effect is None:
-            return Predicted(None, "host", refused=f"{one.fix}: {TRY_IT}")
-        changes += effect
-    return price(prices, changes)
+    for proposal in proposals:
+        effect_changes = _predict_effect(prices, proposal, effects)
+        if effect_changes is None:
+            return Prediction(None, "host", refused=f"{proposal.fix}: {TRY_IT}")
+        changes += effect_changes
+    return price_changes(prices, changes)
 
 
-def _helping(findings: Iterable[Finding]) -> dict[str, tuple[str, ...]]:
-    """Give the fixes that help, the best of the most valuable finding first, and against what."""
-    found: dict[str, tuple[str, ...]] = {}
-    for one in findings:
-        for text in one.loss.helps:
-            found[text] = tuple(dict.fromkeys((*found.get(text, ()), one.loss.code)))
-    return found
+def _group_codes(findings: Iterable[Finding]) -> dict[str, tuple[str, ...]]:
+    """Return the fixes that help, the best of the most valuable finding first, and against what."""
+    codes_by_fix: dict[str, tuple[str, ...]] = {}
+    for finding in findings:
+        for text in finding.detection.helps:
+            codes_by_fix[text] = tuple(dict.fromkeys((*codes_by_fix.get(text, ()), finding.detection.code)))
+    return codes_by_fix
 
 
-def _offers(
-    prices: Prices, effects: Effects, facts: Facts, helping: Mapping[str, tuple[str, ...]]
+def _make_offers(
+    prices: Prices, effects: Effects, facts: Facts, codes_by_fix: Mapping[str, tuple[str, ...]]
 ) -> Iterable[Offer]:
-    for text, codes in helping.items():
-        for one in listing.propose(text, facts):
-            if not is_nothing(one):
-                yield _offer(prices, effects, text, replace(one, remedies=codes))
+    for text, codes in codes_by_fix.items():
+        for proposal in listing.propose_named(text, facts):
+            if not changes_nothing(proposal):
+                yield _make_offer(prices, effects, text, replace(proposal, remedies=codes))
 
 
-def _offer(prices: Prices, effects: Effects, text: str, proposal: Proposal) -> Offer:
+def _make_offer(prices: Prices, effects: Effects, text: str, proposal: Proposal) -> Offer:
     if proposal.refused is not None:
-        return Offer(proposal, text, None, Predicted(None, "host", refused=proposal.refused))
-    changes = _effect(prices, proposal, effects)
-    predicted = (
-        Predicted(None, "host", refused=TRY_IT) if changes is None else price(prices, changes)
+        return Offer(proposal, text, None, Prediction(None, "host", refused=proposal.refused))
+    changes = _predict_effect(prices, proposal, effects)
+    prediction = (
+        Prediction(None, "host", refused=TRY_IT) if changes is None else price_changes(prices, changes)
     )
-    told = replace(
+    priced_proposal = replace(
         proposal,
-        speedup=predicted.speedup,
-        calibrated=predicted.calibrated,
-        unpredicted=predicted.refused,
+        speedup=prediction.speedup,
+        calibrated=prediction.calibrated,
+        unpredicted=prediction.refused,
     )
-    return Offer(told, text, changes, predicted)
+    return Offer(priced_proposal, text, changes, prediction)
 
 
-def _effect(prices: Prices, proposal: Proposal, effects: Effects) -> tuple[Change, ...] | None:
+def _predict_effect(prices: Prices, proposal: Proposal, effects: Effects) -> tuple[Change, ...] | None:
     effect = effects.get(proposal.fix)
-    return None if effect is None else effect(prices.seen, proposal)
+    return None if effect is None else effect(prices.evidence, proposal)
 
 
-def _distinct(offers: Iterable[Offer]) -> Iterable[Offer]:
+def _merge_alike(offers: Iterable[Offer]) -> Iterable[Offer]:
     """Leave out offers of the same edits, or refused for the same reason; codes are joined."""
-    kept: dict[object, Offer] = {}
-    for one in offers:
-        key = repr(one.proposal.edits) if one.proposal.edits else one.proposal.refused
-        known = kept.get(key)
-        if known is None:
-            kept[key] = one
+    offers_by_key: dict[object, Offer] = {}
+    for offer in offers:
+        key = repr(offer.proposal.edits) if offer.proposal.edits else offer.proposal.refused
+        earlier = offers_by_key.get(key)
+        if earlier is None:
+            offers_by_key[key] = offer
             continue
-        codes = tuple(dict.fromkeys((*known.proposal.remedies, *one.proposal.remedies)))
-        kept[key] = replace(known, proposal=replace(known.proposal, remedies=codes))
-    return kept.values()
+        codes = tuple(dict.fromkeys((*earlier.proposal.remedies, *offer.proposal.remedies)))
+        offers_by_key[key] = replace(earlier, proposal=replace(earlier.proposal, remedies=codes))
+    return offers_by_key.values()
 
 
 def _best_of_each(offers: Iterable[Offer]) -> list[Offer]:
     """Leave out what is another value of a fix that comes before."""
-    kept: dict[object, Offer] = {}
-    for one in offers:
-        kept.setdefault((one.proposal.fix, one.proposal.where), one)
-    return list(kept.values())
+    offers_by_fix: dict[object, Offer] = {}
+    for offer in offers:
+        offers_by_fix.setdefault((offer.proposal.fix, offer.proposal.location), offer)
+    return list(offers_by_fix.values())
 
 
-def _accounted(prices: Prices, one: Offer) -> Offer:
+def _add_outcome(prices: Prices, offer: Offer) -> Offer:
     """Say where a step would go with an offer taken (up to 0.3 s: of the first alone)."""
-    found = None if one.changes is None else outcome(prices, one.changes, one.predicted)
-    return replace(one, proposal=replace(one.proposal, outcome=found))
+    expected_outcome = None if offer.changes is None else predict_outcome(prices, offer.changes, offer.prediction)
+    return replace(offer, proposal=replace(offer.proposal, outcome=expected_outcome))
 
 
-def _order(one: Offer) -> tuple[bool, bool, float]:
+def _sort_key(offer: Offer) -> tuple[bool, bool, float]:
     """Order by what may be done, then by the low end of the gain; not predicted: last of its kind.
 
     What is done without asking comes first: it is what ``gapless try`` begins with.
     """
-    speedup = one.predicted.speedup
-    return (not _is_usual(one.proposal), speedup is None, -(speedup.low if speedup else 0.0))
+    speedup = offer.prediction.speedup
+    return (not _is_usual(offer.proposal), speedup is None, -(speedup.low if speedup else 0.0))
 
 
 @dataclass(frozen=True)
@@ -154,66 +154,66 @@ class _Base:
     fixes: tuple[str, ...]
     changes: tuple[Change, ...]
     facts: Facts
-    speedup: Interval
+    speedup: Estimate
 
 
-def _stacked(prices: Prices, effects: Effects, offers: Sequence[Offer]) -> list[Proposal]:
+def _stack_offers(prices: Prices, effects: Effects, offers: Sequence[Offer]) -> list[Proposal]:
     """Predict each offer also together with those before it that are worth it."""
-    found: list[Proposal] = []
+    proposals: list[Proposal] = []
     base: _Base | None = None
-    for at, one in enumerate(offers):
+    for index, offer in enumerate(offers):
         if base is None:
-            found.append(one.proposal)
-            base = _begun(prices, one)
+            proposals.append(offer.proposal)
+            base = _first_base(prices, offer)
             continue
-        joint = _on_top(prices, effects, base, one) if at < _MOST else None
-        found.append(one.proposal if joint is None else _told(one.proposal, base, joint))
-        if joint is not None and _adds(base, joint) and _is_usual(one.proposal):
-            base = joint
-    return found
+        combined_base = _combine_with(prices, effects, base, offer) if index < _MAX_COMBINED else None
+        proposals.append(offer.proposal if combined_base is None else _add_combined(offer.proposal, base, combined_base))
+        if combined_base is not None and _adds_gain(base, combined_base) and _is_usual(offer.proposal):
+            base = combined_base
+    return proposals
 
 
-def _begun(prices: Prices, one: Offer) -> _Base | None:
-    facts, speedup = prices.seen.facts, one.predicted.speedup
-    if facts is None or speedup is None or one.changes is None or not _is_usual(one.proposal):
+def _first_base(prices: Prices, offer: Offer) -> _Base | None:
+    facts, speedup = prices.evidence.facts, offer.prediction.speedup
+    if facts is None or speedup is None or offer.changes is None or not _is_usual(offer.proposal):
         return None
-    if not worth_naming(one.predicted):
+    if not is_worth_naming(offer.prediction):
         return None
-    return _Base((one.proposal.fix,), one.changes, after(facts, one.proposal.edits), speedup)
+    return _Base((offer.proposal.fix,), offer.changes, assume_edits(facts, offer.proposal.edits), speedup)
 
 
-def _on_top(prices: Prices, effects: Effects, base: _Base, one: Offer) -> _Base | None:
+def _combine_with(prices: Prices, effects: Effects, base: _Base, offer: Offer) -> _Base | None:
     """Predict an offer with others done; ``None``: there is no prediction.
 
     It is proposed anew, for a run in which the others are done; where nothing is left of it, what
     they give is all.
     """
-    anew = [
+    renewed_proposals = [
         proposal
-        for proposal in listing.propose(one.text, base.facts)
-        if proposal.edits and proposal.refused is None and proposal.where == one.proposal.where
+        for proposal in listing.propose_named(offer.text, base.facts)
+        if proposal.edits and proposal.refused is None and proposal.location == offer.proposal.location
     ]
-    changes = _effect(prices, anew[0], effects) if anew else ()
-    if changes is None or one.changes is None:
+    changes = _predict_effect(prices, renewed_proposals[0], effects) if renewed_proposals else ()
+    if changes is None or offer.changes is None:
         return None
-    if not anew:
+    if not renewed_proposals:
         return base
-    both = (*base.changes, *changes)
-    speedup = price(prices, both).speedup
+    all_changes = (*base.changes, *changes)
+    speedup = price_changes(prices, all_changes).speedup
     if speedup is None:
         return None
-    facts = after(base.facts, anew[0].edits)
-    return _Base((*base.fixes, one.proposal.fix), both, facts, speedup)
+    facts = assume_edits(base.facts, renewed_proposals[0].edits)
+    return _Base((*base.fixes, offer.proposal.fix), all_changes, facts, speedup)
 
 
-def _told(proposal: Proposal, base: _Base, joint: _Base) -> Proposal:
-    return replace(proposal, after=base.fixes, together=joint.speedup)
+def _add_combined(proposal: Proposal, base: _Base, combined_base: _Base) -> Proposal:
+    return replace(proposal, after=base.fixes, together=combined_base.speedup)
 
 
-def _adds(base: _Base, joint: _Base) -> bool:
-    """Tell whether more is worth naming than the others give: both ends share what is not known."""
-    return joint.speedup.low / base.speedup.low - 1 >= LEAST_GAIN
+def _adds_gain(base: _Base, combined_base: _Base) -> bool:
+    """Return whether more is worth naming than the others give: both ends share what is not known."""
+    return combined_base.speedup.low / base.speedup.low - 1 >= LEAST_GAIN
 
 
 def _is_usual(proposal: Proposal) -> bool:
-    return proposal.applicability in _DONE
+    return proposal.applicability in _UNASKED

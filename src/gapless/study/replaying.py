@@ -5,39 +5,39 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gapless.model.account import Account
-from gapless.model.change import Change, Predicted
-from gapless.model.finding import Rehearsal
+from gapless.model.change import Change, Prediction
+from gapless.model.finding import ReplayFidelity
 
 
-class Player(Protocol):
+class Simulator(Protocol):
     """Plays what-ifs of one run: its windows, its loaders' queue, or both together."""
 
     @property
-    def rehearsal(self) -> Rehearsal | None:
-        """Give how well the unchanged windows are played; ``None`` where there are none."""
+    def fidelity(self) -> ReplayFidelity | None:
+        """Return how well the unchanged windows are played; ``None`` where there are none."""
         ...
 
-    def play(self, changes: Sequence[Change]) -> Predicted:
+    def play(self, changes: Sequence[Change]) -> Prediction:
         """Predict what changes together give of an un-profiled step, or say why that is not."""
         ...
 
     def account(self, changes: Sequence[Change]) -> Account | None:
-        """Give the account of a window with changes made within it; ``None``: none is played."""
+        """Return the account of a window with changes made within it; ``None``: none is played."""
         ...
 
 
 @dataclass(frozen=True)
-class Silent:
+class RefusingSimulator:
     """Plays nothing, and says why."""
 
     why: str
-    rehearsal: Rehearsal | None = None
+    fidelity: ReplayFidelity | None = None
 
-    def play(self, changes: Sequence[Change]) -> Predicted:
-        """Give the reason why nothing is predicted."""
+    def play(self, changes: Sequence[Change]) -> Prediction:
+        """Return the reason why nothing is predicted."""
         del changes  # whatever they are
-        return Predicted(None, "host", refused=self.why)
+        return Prediction(None, "host", refused=self.why)
 
     def account(self, changes: Sequence[Change]) -> Account | None:
-        """Give none."""
+        """Return none."""
         del changes  # whatever they are

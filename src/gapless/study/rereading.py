@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gapless.accounting import Joined, join, partition
+from gapless.accounting import JoinedTrace, join_trace, partition
 from gapless.errors import GaplessError
 from gapless.model.ledger import Ledger
 from gapless.model.trace import Trace
 from gapless.store import cache
-from gapless.study.part import Part
-from gapless.study.tasks import capture_of
+from gapless.study.part import CaptureSummary
+from gapless.study.tasks import load_trace
 
-MOST_EVENTS: Final = 300_000  # of all windows that are replayed
-_MOST_WINDOWS: Final = 3
-_FEWEST_STEPS: Final = 1  # whether it is played truly, its identity tells, and the un-profiled step
+MAX_EVENTS: Final = 300_000  # of all windows that are replayed
+_MAX_WINDOWS: Final = 3
+_MIN_STEPS: Final = 1  # whether it is played truly, its identity tells, and the un-profiled step
 
 
 @dataclass(frozen=True)
-class Capture:
+class StudiedCapture:
     """A capture that was studied, and can be read again."""
 
     path: str
@@ -34,57 +34,57 @@ class Capture:
 
 
 @dataclass(frozen=True)
-class Window:
+class ReplayWindow:
     """A window with all that a graph is built of."""
 
     trace: Trace
-    joined: Joined
+    joined: JoinedTrace
     ledger: Ledger
 
 
-def captures(parts: Sequence[Part]) -> tuple[Capture, ...]:
-    """Give what was studied of some captures that have steps."""
+def captures(summaries: Sequence[CaptureSummary]) -> tuple[StudiedCapture, ...]:
+    """Return what was studied of some captures that have steps."""
     return tuple(
-        Capture(
-            one.evidence.path,
-            one.evidence.rank,
-            one.evidence.events,
-            len(one.account.rows),
-            one.evidence.world,
+        StudiedCapture(
+            summary.facts.path,
+            summary.facts.rank,
+            summary.facts.events,
+            len(summary.account.rows),
+            summary.facts.world,
         )
-        for one in parts
-        if one.account.steps is not None
+        for summary in summaries
+        if summary.account.steps is not None
     )
 
 
-def chosen(every: Sequence[Capture]) -> tuple[Capture, ...] | str:
+def choose_captures(candidates: Sequence[StudiedCapture]) -> tuple[StudiedCapture, ...] | str:
     """Choose the captures to replay, or say why there are none."""
-    if not every:
+    if not candidates:
         return "there is no window with steps"
-    if len({one.rank for one in every}) > 1 or any((one.world or 1) > 1 for one in every):
+    if len({capture.rank for capture in candidates}) > 1 or any((capture.world or 1) > 1 for capture in candidates):
         return "several ranks: how one waits for another is not replayed"
-    fit = [one for one in every if one.events <= MOST_EVENTS]
-    if not fit:
-        least = min(one.events for one in every)
-        return f"a window of {least:,} events is longer than what is replayed ({MOST_EVENTS:,})"
-    useful = [one for one in fit if one.steps >= _FEWEST_STEPS]
-    if not useful:
+    fitting_captures = [capture for capture in candidates if capture.events <= MAX_EVENTS]
+    if not fitting_captures:
+        min_events = min(capture.events for capture in candidates)
+        return f"a window of {min_events:,} events is longer than what is replayed ({MAX_EVENTS:,})"
+    stepped_captures = [capture for capture in fitting_captures if capture.steps >= _MIN_STEPS]
+    if not stepped_captures:
         return "no window has a whole step"
-    found: list[Capture] = []
-    for one in sorted(useful, key=lambda one: -one.steps)[:_MOST_WINDOWS]:
-        if sum(each.events for each in found) + one.events <= MOST_EVENTS:
-            found.append(one)
-    return tuple(found)
+    selected_captures: list[StudiedCapture] = []
+    for capture in sorted(stepped_captures, key=lambda candidate: -candidate.steps)[:_MAX_WINDOWS]:
+        if sum(member.events for member in selected_captures) + capture.events <= MAX_EVENTS:
+            selected_captures.append(capture)
+    return tuple(selected_captures)
 
 
-def reread(some: Sequence[Capture], *, cached: bool) -> tuple[Window, ...]:
+def reread_captures(studied_captures: Sequence[StudiedCapture], *, cached: bool) -> tuple[ReplayWindow, ...]:
     """Read captures again; one that is gone meanwhile is left out."""
-    found: list[Window] = []
-    for one in some:
+    windows: list[ReplayWindow] = []
+    for capture in studied_captures:
         try:
-            trace = capture_of(one.path, cache.key(one.path) if cached else None)
+            trace = load_trace(capture.path, cache.content_key(capture.path) if cached else None)
         except GaplessError:
             continue
-        joined = join(trace)
-        found.append(Window(trace, joined, partition(trace, joined=joined)))
-    return tuple(found)
+        joined = join_trace(trace)
+        windows.append(ReplayWindow(trace, joined, partition(trace, joined_trace=joined)))
+    return tuple(windows)

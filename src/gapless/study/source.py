@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from gapless.accounting.nesting import innermost
+from gapless.accounting.nesting import find_innermost
 from gapless.model import category
 from gapless.model.trace import Int64, Trace
 
@@ -15,7 +15,7 @@ _FUNCTION: Final = re.compile(
     r"^(?P<file>[^(].*)\((?P<line>\d{1,9})\): (?P<function>.+)$", re.DOTALL
 )
 WRAPPER: Final = "<gapless:importlib_bootstrap>"  # what calls a function of torch's, in its place
-_OWN: Final = re.compile(  # what records, in the user's process
+_RECORDER: Final = re.compile(  # what records, in the user's process
     r"(^|[/\\])gapless[/\\](payload[/\\]|wire\.py$)|^<gapless:"
 )
 _LIBRARY: Final = re.compile(r"^<|site-packages[/\\]|dist-packages[/\\]|[/\\]lib[/\\]python\d")
@@ -30,20 +30,20 @@ class Stacks:
     """The Python functions that have a line of source."""
 
     frames: Int64  # events
-    places: dict[int, tuple[str, int, str]]  # name → file, line, function
-    own: frozenset[
+    locations: dict[int, tuple[str, int, str]]  # name → file, line, function
+    user_names: frozenset[
         int
     ]  # names of functions that are neither of the standard nor of a known library
 
-    def around(self, trace: Trace, rows: Int64) -> Int64:
-        """Give for each event the position in ``frames`` of the innermost function around it, −1.
+    def frames_around(self, trace: Trace, rows: Int64) -> Int64:
+        """Return for each event the position in ``frames`` of the innermost function around it, −1.
 
         The user's own functions come first: the innermost of them, and only else the innermost of
         all.
         """
-        mine = np.isin(trace.events.name[self.frames], list(self.own))
-        first = _around(trace, np.flatnonzero(mine), self.frames, rows)
-        return np.where(first >= 0, first, _around(trace, np.arange(len(mine)), self.frames, rows))
+        is_user = np.isin(trace.events.name[self.frames], list(self.user_names))
+        user_frames = _innermost_frames(trace, np.flatnonzero(is_user), self.frames, rows)
+        return np.where(user_frames >= 0, user_frames, _innermost_frames(trace, np.arange(len(is_user)), self.frames, rows))
 
 
 def stacks(trace: Trace) -> Stacks:
@@ -51,24 +51,24 @@ def stacks(trace: Trace) -> Stacks:
     events = trace.events
     rows = np.flatnonzero(events.category == category.PYTHON_FUNCTION)
     rows = rows[events.end[rows] > events.start[rows]]
-    places: dict[int, tuple[str, int, str]] = {}
+    locations: dict[int, tuple[str, int, str]] = {}
     distinct: list[int] = np.unique(events.name[rows]).tolist()
     for name in distinct:
-        found = _FUNCTION.match(trace.names[name])
-        if found:
-            places[name] = (found["file"], int(found["line"]), found["function"])
-    named = np.isin(events.name[rows], list(places))
-    own = frozenset(name for name, (file, _, _) in places.items() if not is_library(file))
-    return Stacks(rows[named], places, own)
+        match = _FUNCTION.match(trace.names[name])
+        if match:
+            locations[name] = (match["file"], int(match["line"]), match["function"])
+    has_location = np.isin(events.name[rows], list(locations))
+    user_names = frozenset(name for name, (file, _, _) in locations.items() if not is_library(file))
+    return Stacks(rows[has_location], locations, user_names)
 
 
 def is_recorder(file: str) -> bool:
-    """Tell whether a file is of gapless's own recorder."""
-    return bool(_OWN.search(file))
+    """Return whether a file is of gapless's own recorder."""
+    return bool(_RECORDER.search(file))
 
 
 def is_library(file: str) -> bool:
-    """Tell whether a file is of the standard library or of a package that users do not edit."""
+    """Return whether a file is of the standard library or of a package that users do not edit."""
     head = re.split(r"[/\\]", file)[0].removesuffix(".py")
     return (
         is_recorder(file)
@@ -78,7 +78,7 @@ def is_library(file: str) -> bool:
     )
 
 
-def package(file: str) -> str | None:
+def package_of(file: str) -> str | None:
     """Name the package or standard module that a file is of; None: it is a user's."""
     parts = re.split(r"[/\\]", file)
     if is_recorder(file):
@@ -88,20 +88,20 @@ def package(file: str) -> str | None:
             return parts[len(parts) - parts[::-1].index(folder)].removesuffix(".py")
     if not is_library(file) or file.startswith("<"):
         return None
-    heads = [one for one in parts if re.fullmatch(r"python\d[\d.]*", one)]
+    heads = [part_name for part_name in parts if re.fullmatch(r"python\d[\d.]*", part_name)]
     head = parts[parts.index(heads[-1]) + 1] if heads and parts[-1] != heads[-1] else parts[0]
     return head.removesuffix(".py")
 
 
-def _around(trace: Trace, able: Int64, frames: Int64, rows: Int64) -> Int64:
+def _innermost_frames(trace: Trace, candidates: Int64, frames: Int64, rows: Int64) -> Int64:
     events = trace.events
-    found = np.full(len(rows), -1, np.int64)
-    track = events.track[frames[able]]
-    for one in np.unique(track).tolist():
-        here = np.flatnonzero(events.track[rows] == one)
-        mine = able[track == one]
-        inner = innermost(
-            events.start[frames[mine]], events.end[frames[mine]], events.start[rows[here]]
+    positions = np.full(len(rows), -1, np.int64)
+    tracks = events.track[frames[candidates]]
+    for track in np.unique(tracks).tolist():
+        track_rows = np.flatnonzero(events.track[rows] == track)
+        track_frames = candidates[tracks == track]
+        inner = find_innermost(
+            events.start[frames[track_frames]], events.end[frames[track_frames]], events.start[rows[track_rows]]
         )
-        found[here] = np.where(inner >= 0, mine[inner], -1)
-    return found
+        positions[track_rows] = np.where(inner >= 0, track_frames[inner], -1)
+    return positions

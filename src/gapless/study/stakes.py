@@ -14,139 +14,139 @@ from statistics import NormalDist
 from typing import Final
 
 from gapless.catalogue import listing
-from gapless.catalogue.declare import is_nothing
+from gapless.catalogue.declare import changes_nothing
 from gapless.model.edit import Applicability
-from gapless.model.finding import Finding, Loss, Remedy, ToTry
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
-from gapless.study.charged import charged
+from gapless.model.finding import Finding, Detection, Remedy, TrialCandidate
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
+from gapless.study.charged import charge_changes
 from gapless.study.price import LEAST_GAIN, Prices
 
-ASKED: Final = 0.5  # of a step: from there on it is worth a trial that a person has to allow
-NAMED: Final = 0.25  # of a step: a cause that so much is charged to is named without a price
-LIKELY: Final = 0.75  # three to one: a trial that asks for nothing costs minutes
-RATHER: Final = 0.6  # three to two: likewise, where half of the step is at stake
-_VAGUE: Final = 1.15  # the middle of a price from which on a cause is named though it is not sure
+MIN_ASKED_SHARE: Final = 0.5  # of a step: from there on it is worth a trial that a person has to allow
+MIN_NAMED_SHARE: Final = 0.25  # of a step: a cause that so much is charged to is named without a price
+MIN_ODDS: Final = 0.75  # three to one: a trial that asks for nothing costs minutes
+MIN_LARGE_ODDS: Final = 0.6  # three to two: likewise, where half of the step is at stake
+_MIN_VAGUE_SPEEDUP: Final = 1.15  # the middle of a price from which on a cause is named though it is not sure
 # Of what was at stake, so much went in five of six measured trainings (benchmarks/stakes.py).
 SURELY_GONE: Final = 0.25
-_MOST: Final = 0.98  # of a step: what would leave less is no bound
-_OTHERS: Final = ("throttled-device", "shared-device", "taken-processors")  # done to the machine
+_MAX_STAKE: Final = 0.98  # of a step: what would leave less is no bound
+_MACHINE_CAUSES: Final = ("throttled-device", "shared-device", "taken-processors")  # done to the machine
 _TAIL: Final = NormalDist().inv_cdf(0.95)  # where the ends of an interval of nine tenths lie
-_DONE: Final = (Applicability.SAME, Applicability.EQUIVALENT)
+_UNASKED: Final = (Applicability.IDENTICAL, Applicability.EQUIVALENT)
 
 
-def by_account(prices: Prices, found: Finding) -> Finding | None:
+def name_by_account(prices: Prices, finding: Finding) -> Finding | None:
     """Name a cause by what the account charges to it; ``None``: too little, or it has a price.
 
     What others do to the machine is no cause of the user's. A price that says that little is gained
     stands, and so does what is known at most.
     """
-    loss, predicted = found.loss, found.predicted
-    bounded = predicted.at_most is not None or loss.unsure is not None
-    if loss.name in _OTHERS or bounded or not _is_open(predicted.speedup):
+    detection, prediction = finding.detection, finding.prediction
+    is_bounded = prediction.at_most is not None or detection.unsure is not None
+    if detection.name in _MACHINE_CAUSES or is_bounded or not _is_open(prediction.speedup):
         return None
-    share = charged(prices.seen, loss.changes).own
-    remedies = tuple(remedies_of(prices.seen, loss.helps))
-    if share < (ASKED if _asks(prices.seen, loss, remedies) else NAMED):
+    share = charge_changes(prices.evidence, detection.changes).own_share
+    remedies = tuple(remedies_of(prices.evidence, detection.helps))
+    if share < (MIN_ASKED_SHARE if _asks_leave(prices.evidence, detection, remedies) else MIN_NAMED_SHARE):
         return None
-    return replace(found, share=share, remedies=remedies)
+    return replace(finding, share=share, remedies=remedies)
 
 
-def _is_open(speedup: Interval | None) -> bool:
-    """Tell whether a cause has no price, or one whose middle is far above what its low end is."""
+def _is_open(speedup: Estimate | None) -> bool:
+    """Return whether a cause has no price, or one whose middle is far above what its low end is."""
     if speedup is None:
         return True
-    return speedup.mid >= _VAGUE and odds_of(speedup, LEAST_GAIN) >= LIKELY
+    return speedup.mid >= _MIN_VAGUE_SPEEDUP and odds_of(speedup, LEAST_GAIN) >= MIN_ODDS
 
 
-def _asks(seen: Seen, loss: Loss, remedies: Sequence[Remedy]) -> bool:
-    """Tell whether all that helps against a cause asks for a person's leave, or nothing helps."""
-    if loss.to_try:
+def _asks_leave(evidence: Evidence, detection: Detection, remedies: Sequence[Remedy]) -> bool:
+    """Return whether all that helps against a cause asks for a person's leave, or nothing helps."""
+    if detection.to_try:
         return True
-    if seen.foreign:
-        return not loss.helps and loss.no_remedy is None
+    if evidence.is_trace_only:
+        return not detection.helps and detection.no_remedy is None
     if not remedies:
-        return loss.no_remedy is None
-    return not any(one.applicability in _DONE for one in remedies)
+        return detection.no_remedy is None
+    return not any(remedy.applicability in _UNASKED for remedy in remedies)
 
 
-def value_of(found: Finding) -> float:
-    """Give what a cause is worth at least, as a speed-up, to order causes by.
+def value_of(finding: Finding) -> float:
+    """Return what a cause is worth at least, as a speed-up, to order causes by.
 
     Of one that is named by its share: what goes of a stake of that size as a rule. Where remedies
     have to be tried, most of them gave nothing (``trying``): such causes stand behind the others.
     """
-    speedup, loss = found.predicted.speedup, found.loss
-    if loss.to_try:
+    speedup, detection = finding.prediction.speedup, finding.detection
+    if detection.to_try:
         return 1.0
     low = 0.0 if speedup is None else speedup.low
-    if found.share is None:
+    if finding.share is None:
         return low
-    return max(low, 1 / (1 - SURELY_GONE * min(found.share, _MOST)))
+    return max(low, 1 / (1 - SURELY_GONE * min(finding.share, _MAX_STAKE)))
 
 
-def worth_trying(prices: Prices, found: Iterable[Finding]) -> tuple[ToTry, ...]:
-    """Give the causes that are worth a trial: likely ones first, then those with most at stake."""
-    every = [one for each in found if (one := _to_try(prices, each)) is not None]
-    return tuple(sorted(every, key=_order))
+def choose_trials(prices: Prices, findings: Iterable[Finding]) -> tuple[TrialCandidate, ...]:
+    """Return the causes that are worth a trial: likely ones first, then those with most at stake."""
+    candidates = [candidate for finding in findings if (candidate := _assess_trial(prices, finding)) is not None]
+    return tuple(sorted(candidates, key=_sort_key))
 
 
-def _order(one: ToTry) -> tuple[float, float, str]:
+def _sort_key(candidate: TrialCandidate) -> tuple[float, float, str]:
     """Order by the middle of the gain; what has no price comes behind, by what is at stake."""
-    speedup = one.finding.predicted.speedup
-    return (0.0 if speedup is None else -speedup.mid, -one.share, one.finding.loss.code)
+    speedup = candidate.finding.prediction.speedup
+    return (0.0 if speedup is None else -speedup.mid, -candidate.share, candidate.finding.detection.code)
 
 
-def _to_try(prices: Prices, found: Finding) -> ToTry | None:
-    """Give what is to be tried against a cause; ``None``: little is at stake, or it is unlikely.
+def _assess_trial(prices: Prices, finding: Finding) -> TrialCandidate | None:
+    """Return what is to be tried against a cause; ``None``: little is at stake, or it is unlikely.
 
     What is known at most of a cause has been judged by that.
     """
-    predicted, loss = found.predicted, found.loss
-    if predicted.speedup is not None:
-        return _likely(prices, found, predicted.speedup)
-    if predicted.at_most is not None:
+    prediction, detection = finding.prediction, finding.detection
+    if prediction.speedup is not None:
+        return _assess_likely(prices, finding, prediction.speedup)
+    if prediction.at_most is not None:
         return None
-    share = charged(prices.seen, loss.changes).own
+    share = charge_changes(prices.evidence, detection.changes).own_share
     remedies = [
-        one
-        for one in remedies_of(prices.seen, loss.helps)
-        if share >= (LEAST_GAIN if one.applicability in _DONE and not loss.to_try else ASKED)
+        remedy
+        for remedy in remedies_of(prices.evidence, detection.helps)
+        if share >= (LEAST_GAIN if remedy.applicability in _UNASKED and not detection.to_try else MIN_ASKED_SHARE)
     ]
-    return ToTry(found, share, tuple(remedies)) if remedies else None
+    return TrialCandidate(finding, share, tuple(remedies)) if remedies else None
 
 
-def _likely(prices: Prices, found: Finding, speedup: Interval) -> ToTry | None:
-    """Give a cause that is likely to be worth naming, and that something helps against unasked."""
+def _assess_likely(prices: Prices, finding: Finding, speedup: Estimate) -> TrialCandidate | None:
+    """Return a cause that is likely to be worth naming, and that something helps against unasked."""
     odds = odds_of(speedup, LEAST_GAIN)
-    share = charged(prices.seen, found.loss.changes).own
+    share = charge_changes(prices.evidence, finding.detection.changes).own_share
     remedies = [
-        one for one in remedies_of(prices.seen, found.loss.helps) if one.applicability in _DONE
+        remedy for remedy in remedies_of(prices.evidence, finding.detection.helps) if remedy.applicability in _UNASKED
     ]
-    if odds < (RATHER if share >= ASKED else LIKELY) or not remedies:
+    if odds < (MIN_LARGE_ODDS if share >= MIN_ASKED_SHARE else MIN_ODDS) or not remedies:
         return None
-    return ToTry(found, share, tuple(remedies), odds)
+    return TrialCandidate(finding, share, tuple(remedies), odds)
 
 
-def odds_of(speedup: Interval, least: float) -> float:
-    """Give how likely a gain is to be worth ``least`` (a share): 0 to 1.
+def odds_of(speedup: Estimate, min_gain: float) -> float:
+    """Return how likely a gain is to be worth ``least`` (a share): 0 to 1.
 
     Of a log-normal below the middle of the prediction, as wide as its low end says.
     """
-    above = log(speedup.mid / (1 + least))
+    above = log(speedup.mid / (1 + min_gain))
     spread = log(speedup.mid / speedup.low) / _TAIL
     if spread <= 0:
         return 1.0 if above >= 0 else 0.0
     return NormalDist().cdf(above / spread)
 
 
-def remedies_of(seen: Seen, helps: Sequence[str]) -> Iterator[Remedy]:
-    """Give the fixes that would change something here, and are not refused."""
-    facts = seen.facts
-    if facts is None or seen.foreign:
+def remedies_of(evidence: Evidence, helps: Sequence[str]) -> Iterator[Remedy]:
+    """Return the fixes that would change something here, and are not refused."""
+    facts = evidence.facts
+    if facts is None or evidence.is_trace_only:
         return
     for text in helps:
-        for one in listing.propose(text, facts):
-            if one.refused is None and not is_nothing(one):
-                yield Remedy(text, one.fix, one.edits, one.applicability)
+        for proposal in listing.propose_named(text, facts):
+            if proposal.refused is None and not changes_nothing(proposal):
+                yield Remedy(text, proposal.fix, proposal.edits, proposal.applicability)
                 break

@@ -6,13 +6,13 @@ Phase two takes it from the cache, with what the others gave, to its summary.
 
 from dataclasses import dataclass, replace
 
-from gapless.accounting import NO_ARRIVALS, Arrivals, Collectives, collectives, join, partition
+from gapless.accounting import NO_ARRIVALS, Arrivals, Collectives, gather_collectives, join_trace, partition
 from gapless.formats import read
 from gapless.model.trace import Trace
 from gapless.store import cache
-from gapless.study.capture import summarise
+from gapless.study.capture import summarise_capture
 from gapless.study.options import Options
-from gapless.study.part import Part
+from gapless.study.part import CaptureSummary
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Answer:
     """The result of a task, or the sentence that says why there is none."""
 
     head: Head | None = None
-    part: Part | None = None
+    summary: CaptureSummary | None = None
     refused: str | None = None
 
 
-def capture_of(path: str, key: str | None, processes: int | None = None) -> Trace:
-    """Give the trace in a file, from the cache if it has the key. Raises ``GaplessError``."""
+def load_trace(path: str, key: str | None, processes: int | None = None) -> Trace:
+    """Return the trace in a file, from the cache if it has the key. Raises ``GaplessError``."""
     if key is None:
         return read(path, processes=processes)
     trace = cache.load(key)
@@ -57,14 +57,14 @@ def capture_of(path: str, key: str | None, processes: int | None = None) -> Trac
     return trace
 
 
-def perform(task: Task) -> Answer:
+def perform_task(task: Task) -> Answer:
     """Do what a task asks. Raises ``GaplessError``."""
-    key = task.key or cache.key(task.path)
-    trace = capture_of(task.path, key, processes=1)
+    key = task.key or cache.content_key(task.path)
+    trace = load_trace(task.path, key, processes=1)
     if task.options is None:
         return Answer(
-            head=Head(key, trace.rank, trace.origin_ns, collectives(trace, task.first_step))
+            head=Head(key, trace.rank, trace.origin_ns, gather_collectives(trace, task.first_step))
         )
-    joined = join(trace)
-    ledger = partition(trace, task.arrivals, joined=joined)
-    return Answer(part=summarise(joined, ledger, task.options))
+    joined = join_trace(trace)
+    ledger = partition(trace, task.arrivals, joined_trace=joined)
+    return Answer(summary=summarise_capture(joined, ledger, task.options))

@@ -13,165 +13,165 @@ from typing import Final
 
 from gapless.model.change import (
     Change,
-    Copied,
+    CopyChange,
     Delay,
     Drop,
-    Feed,
-    Hosted,
+    LoaderChange,
+    HostChange,
     Merge,
     Omit,
-    Predicted,
+    Prediction,
     Scale,
 )
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
-_HOST: Final = Interval(0.6, 1.0, 1.1)  # of time between operators, which a profiler inflates most
-_WORK: Final = Interval(0.85, 1.0, 1.1)  # of operators
-_CARRIED: Final = ("comm.", "idle.comm.")  # collectives: threads without events carry them out
-_WAITED: Final = 0.02  # of a step, for workers: from there on they may be what limits it
-_LEFT: Final = 0.02  # of a step stays at least
-_KINDS: Final = ((Scale, "kernel"), (Omit, "sync"), (Drop, "sync"), (Hosted, "host"))
-_UNKNOWN: Final[Mapping[type, str]] = {
+_HOST: Final = Estimate(0.6, 1.0, 1.1)  # of time between operators, which a profiler inflates most
+_WORK: Final = Estimate(0.85, 1.0, 1.1)  # of operators
+_COLLECTIVES: Final = ("comm.", "idle.comm.")  # collectives: threads without events carry them out
+_MIN_WAIT_SHARE: Final = 0.02  # of a step, for workers: from there on they may be what limits it
+_MIN_REMAINING: Final = 0.02  # of a step stays at least
+_KINDS: Final = ((Scale, "kernel"), (Omit, "sync"), (Drop, "sync"), (HostChange, "host"))
+_REFUSALS: Final[Mapping[type, str]] = {
     Merge: "what few large operators take instead of many small ones is not known: try it",
-    Copied: "there is no device to copy to",
-    Feed: "its loader was not recorded",
+    CopyChange: "there is no device to copy to",
+    LoaderChange: "its loader was not recorded",
 }
-_INSTEAD: Final = "workers are waited for: what the thread saves may be waited for instead"
+_WAIT_NOTE: Final = "workers are waited for: what the thread saves may be waited for instead"
 
 
-def price(seen: Seen, changes: Sequence[Change]) -> Predicted:
+def predict_thread(evidence: Evidence, changes: Sequence[Change]) -> Prediction:
     """Predict what changes together give of a step of one thread, or say why that is not."""
-    gone = _added(_of_leaves(seen, changes), _omitted(seen, changes))
-    for one in changes:
-        found = _gone(seen, one)
-        if isinstance(found, str):
-            return Predicted(None, _family(changes), refused=found)
-        gone = _added(gone, found)
-    speedup = Interval(*(1 / max(_LEFT, 1 - part) for part in (gone.low, gone.mid, gone.high)))
-    if _fed(seen):
-        speedup = Interval(min(1.0, speedup.low), speedup.mid, speedup.high)
-        return Predicted(speedup, _family(changes), notes=(_INSTEAD,))
-    return Predicted(speedup, _family(changes))
+    removed_share = _add_estimates(_removed_by_leaves(evidence, changes), _omitted_share(evidence, changes))
+    for change in changes:
+        share_or_reason = _removed_elsewhere(evidence, change)
+        if isinstance(share_or_reason, str):
+            return Prediction(None, _family(changes), refused=share_or_reason)
+        removed_share = _add_estimates(removed_share, share_or_reason)
+    speedup = Estimate(*(1 / max(_MIN_REMAINING, 1 - share) for share in (removed_share.low, removed_share.mid, removed_share.high)))
+    if _waits_for_workers(evidence):
+        speedup = Estimate(min(1.0, speedup.low), speedup.mid, speedup.high)
+        return Prediction(speedup, _family(changes), notes=(_WAIT_NOTE,))
+    return Prediction(speedup, _family(changes))
 
 
 def _family(changes: Iterable[Change]) -> str:
     """Name the kind of a prediction: that of the change which is least known."""
-    every = tuple(changes)
+    all_changes = tuple(changes)
     return next(
-        (family for kind, family in _KINDS if any(isinstance(one, kind) for one in every)), "host"
+        (family for kind, family in _KINDS if any(isinstance(change, kind) for change in all_changes)), "host"
     )
 
 
-def _fed(seen: Seen) -> bool:
-    """Tell whether workers are waited for, so that they may be what limits the step."""
-    uses = seen.study.recorded.loaders if seen.study.recorded is not None else ()
+def _waits_for_workers(evidence: Evidence) -> bool:
+    """Return whether workers are waited for, so that they may be what limits the step."""
+    uses = evidence.study.recorded.loaders if evidence.study.recorded is not None else ()
     return any(
-        (one.share or 0.0) >= _WAITED and one.workers is not None and one.workers.processes > 0
-        for one in uses
+        (use.share or 0.0) >= _MIN_WAIT_SHARE and use.workers is not None and use.workers.processes > 0
+        for use in uses
     )
 
 
-def _of_leaves(seen: Seen, changes: Sequence[Change]) -> Interval:
-    """Give the share of the step that goes of its leaves.
+def _removed_by_leaves(evidence: Evidence, changes: Sequence[Change]) -> Estimate:
+    """Return the share of the step that goes of its leaves.
 
     Of one that several changes name each takes off what the others leave: it goes no more than once
     """
-    gone = Interval(0.0, 0.0, 0.0)
-    for leaf in seen.account.leaves:
-        taken = [part for one in changes if (part := _taken(one, leaf)) is not None]
-        kept = (prod(1 - part for part in ends) for ends in zip(*map(astuple, taken), strict=True))
-        if taken:
-            gone = _added(gone, _part(Interval(*(1 - one for one in kept)), _share(seen, leaf)))
-    return gone
+    removed_share = Estimate(0.0, 0.0, 0.0)
+    for leaf in evidence.account.leaves:
+        removals = [removal for change in changes if (removal := _removed_of_leaf(change, leaf)) is not None]
+        kept_shares = (prod(1 - share for share in ends) for ends in zip(*map(astuple, removals), strict=True))
+        if removals:
+            removed_share = _add_estimates(removed_share, _scale_estimate(Estimate(*(1 - share for share in kept_shares)), _leaf_share(evidence, leaf)))
+    return removed_share
 
 
-def _taken(change: Change, leaf: str) -> Interval | None:
-    """Give the share of a leaf that a change takes off; ``None``: it does not name it."""
-    if not isinstance(change, Drop | Hosted | Scale) or not leaf.startswith(change.leaves or "-"):
+def _removed_of_leaf(change: Change, leaf: str) -> Estimate | None:
+    """Return the share of a leaf that a change takes off; ``None``: it does not name it."""
+    if not isinstance(change, Drop | HostChange | Scale) or not leaf.startswith(change.leaves or "-"):
         return None
     match change:
         case Drop(leaves=leaves, keep=keep):
-            return _part(_of(leaves), 1 - keep)
-        case Hosted(leaves=leaves, factor=factor):
-            return _scaled(_of(leaves), 1.0, factor)
+            return _scale_estimate(_profiler_factor(leaves), 1 - keep)
+        case HostChange(leaves=leaves, factor=factor):
+            return _removed_share(_profiler_factor(leaves), 1.0, factor)
         case Scale(factor=factor):
-            return _scaled(_WORK, 1.0, factor)
+            return _removed_share(_WORK, 1.0, factor)
 
 
-def _gone(seen: Seen, change: Change) -> Interval | str:
-    """Give the share of the step that a change takes off beside leaves, or why it is not known."""
+def _removed_elsewhere(evidence: Evidence, change: Change) -> Estimate | str:
+    """Return the share of the step that a change takes off beside leaves, or why it is not known."""
     match change:
-        case Drop() | Hosted() | Omit():
-            return Interval(0.0, 0.0, 0.0)
+        case Drop() | HostChange() | Omit():
+            return Estimate(0.0, 0.0, 0.0)
         case Scale(names=names, factor=factor):
-            return _scaled(_WORK, _named(seen, names), factor)
+            return _removed_share(_WORK, _operator_share(evidence, names), factor)
         case Delay(ns=ns):
-            return _delayed(seen, ns)
-        case Merge() | Copied() | Feed():
-            return _UNKNOWN[type(change)]
+            return _delay_share(evidence, ns)
+        case Merge() | CopyChange() | LoaderChange():
+            return _REFUSALS[type(change)]
 
 
-def _delayed(seen: Seen, ns: int) -> Interval | str:
-    """Give what a delay takes off: less than nothing; where workers are waited for, maybe all."""
-    if not seen.step_ns:
+def _delay_share(evidence: Evidence, ns: int) -> Estimate | str:
+    """Return what a delay takes off: less than nothing; where workers are waited for, maybe all."""
+    if not evidence.step_ns:
         return "there are no steps"
-    share = -ns / seen.step_ns
-    return Interval(share, share, 0.0 if _fed(seen) else share)
+    share = -ns / evidence.step_ns
+    return Estimate(share, share, 0.0 if _waits_for_workers(evidence) else share)
 
 
-def _of(leaves: Sequence[str]) -> Interval:
-    """Give how much of some leaves a profiler made: next to nothing of what others carry out."""
-    return _WORK if leaves and all(leaf.startswith(_CARRIED) for leaf in leaves) else _HOST
+def _profiler_factor(leaves: Sequence[str]) -> Estimate:
+    """Return how much of some leaves a profiler made: next to nothing of what others carry out."""
+    return _WORK if leaves and all(leaf.startswith(_COLLECTIVES) for leaf in leaves) else _HOST
 
 
-def _share(seen: Seen, leaf: str) -> float:
-    account, step = seen.account, seen.step_ns
+def _leaf_share(evidence: Evidence, leaf: str) -> float:
+    account, step = evidence.account, evidence.step_ns
     return account.leaves[leaf] / account.steps / step if account.steps and step else 0.0
 
 
-def _added(one: Interval, other: Interval) -> Interval:
-    return Interval(one.low + other.low, one.mid + other.mid, one.high + other.high)
+def _add_estimates(a: Estimate, b: Estimate) -> Estimate:
+    return Estimate(a.low + b.low, a.mid + b.mid, a.high + b.high)
 
 
-def _part(of: Interval, share: float) -> Interval:
-    return Interval(of.low * share, of.mid * share, of.high * share)
+def _scale_estimate(estimate: Estimate, share: float) -> Estimate:
+    return Estimate(estimate.low * share, estimate.mid * share, estimate.high * share)
 
 
-def _scaled(of: Interval, share: float, factor: Interval) -> Interval:
-    """Give what goes of a share that takes ``factor`` of its time: least where that is highest."""
-    return Interval(
-        share * (1 - factor.high) * (of.low if factor.high < 1 else 1.0),
+def _removed_share(profiler_factor: Estimate, share: float, factor: Estimate) -> Estimate:
+    """Return what goes of a share that takes ``factor`` of its time: least where that is highest."""
+    return Estimate(
+        share * (1 - factor.high) * (profiler_factor.low if factor.high < 1 else 1.0),
         share * (1 - factor.mid),
-        share * (1 - factor.low) * of.high,
+        share * (1 - factor.low) * profiler_factor.high,
     )
 
 
-def _named(seen: Seen, names: Sequence[str]) -> float:
-    """Give the share of the step in operators of some names, without what they call."""
-    rows, wall = seen.study.tables.operators, seen.study.account.wall_ns
-    found = [one.host_self_ns for one in rows if _is_one_of(one.name, names)]
-    return min(1.0, sum(found) / wall) if wall else 0.0
+def _operator_share(evidence: Evidence, names: Sequence[str]) -> float:
+    """Return the share of the step in operators of some names, without what they call."""
+    rows, wall_ns = evidence.study.tables.operators, evidence.study.account.wall_ns
+    self_times_ns = [operator.host_self_ns for operator in rows if _matches_any(operator.name, names)]
+    return min(1.0, sum(self_times_ns) / wall_ns) if wall_ns else 0.0
 
 
-def _omitted(seen: Seen, changes: Sequence[Change]) -> Interval:
-    """Give the share of the step that goes with calls, and what they call.
+def _omitted_share(evidence: Evidence, changes: Sequence[Change]) -> Estimate:
+    """Return the share of the step that goes with calls, and what they call.
 
     One may lie within another, of the same change or of others, and goes once: at least as much as
     the largest, or as all take by themselves, at most their sum.
     """
-    every = [one for one in changes if isinstance(one, Omit)]
-    own = most = total = 0.0
-    for row in seen.study.tables.operators:
-        gone = max((1 - one.keep for one in every if _is_one_of(row.name, one.names)), default=0.0)
-        own += row.host_self_ns * gone
-        most, total = max(most, row.host_total_ns * gone), total + row.host_total_ns * gone
-    wall = seen.study.account.wall_ns
-    if not wall:
-        return Interval(0.0, 0.0, 0.0)
-    least = min(1.0, max(own, most) / wall)
-    return Interval(_HOST.low * least, least, min(1.0, max(least, total / wall)))
+    omissions = [change for change in changes if isinstance(change, Omit)]
+    own_ns = max_ns = total_ns = 0.0
+    for row in evidence.study.tables.operators:
+        omitted_share = max((1 - omission.keep for omission in omissions if _matches_any(row.name, omission.names)), default=0.0)
+        own_ns += row.host_self_ns * omitted_share
+        max_ns, total_ns = max(max_ns, row.host_total_ns * omitted_share), total_ns + row.host_total_ns * omitted_share
+    wall_ns = evidence.study.account.wall_ns
+    if not wall_ns:
+        return Estimate(0.0, 0.0, 0.0)
+    min_share = min(1.0, max(own_ns, max_ns) / wall_ns)
+    return Estimate(_HOST.low * min_share, min_share, min(1.0, max(min_share, total_ns / wall_ns)))
 
 
-def _is_one_of(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, one) for one in patterns)
+def _matches_any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

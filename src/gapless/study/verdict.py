@@ -11,21 +11,21 @@ from typing import Final
 from gapless.catalogue import between, listing, ranked, sampled
 from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.loading import percent
-from gapless.catalogue.occasional import experience
-from gapless.catalogue.outlook import outlook as near_limit
-from gapless.model.change import Change, Copied, Drop, Feed, Hosted, Merge, Omit, Scale
-from gapless.model.edit import Where
-from gapless.model.finding import Finding, Verdict
+from gapless.catalogue.occasional import find_environment
+from gapless.catalogue.outlook import describe_outlook as near_limit
+from gapless.model.change import Change, CopyChange, Drop, LoaderChange, HostChange, Merge, Omit, Scale
+from gapless.model.edit import Location
+from gapless.model.finding import Finding, StepVerdict
 from gapless.model.leaf import group_of
-from gapless.model.seen import Seen
-from gapless.study.aside import as_a_whole, left_aside, seldom
-from gapless.study.doing import DOING, MOSTLY, fed, largest, of_kind, stood, who
+from gapless.model.seen import Evidence
+from gapless.study.aside import describe_unwindowed, describe_rare, rare_leaves
+from gapless.study.doing import LEAF_PHRASES, MOSTLY, describe_data_wait, largest_leaf, describe_kind, describe_samples, name_waiter
 from gapless.study.locate import line_of_leaf
 
 COMPUTE: Final = "compute"
-_BOUND: Final = 0.75  # of a step: from there on computing is what a step is made of
-_LARGE: Final = 0.2  # of a step: what takes so much beside computing is named first all the same
-_NEXT: Final = 0.05  # of a step: what takes less is not mentioned beside it
+_MIN_BOUND_SHARE: Final = 0.75  # of a step: from there on computing is what a step is made of
+_MIN_LARGE_SHARE: Final = 0.2  # of a step: what takes so much beside computing is named first all the same
+_MIN_SAID_SHARE: Final = 0.05  # of a step: what takes less is not mentioned beside it
 _WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.graph")
 _ABLATIONS: Final = {
     "data": ("cached-batch", "cached-batch-on-device"),
@@ -33,8 +33,8 @@ _ABLATIONS: Final = {
     "io": ("no-logging", "no-checkpoint", "no-evaluation"),
 }
 _UNDONE: Final = "idle.device.wait"
-_OURS: Final = "observer"  # the group of this recorder and its windows
-_LATE: Final[Mapping[str, str]] = {
+_PROFILER_GROUP: Final = "observer"  # the group of this recorder and its windows
+_RARE_PHRASES: Final[Mapping[str, str]] = {
     "idle.gc": "goes to Python's garbage collector",
     "idle.compile": "goes to the compiler",
     "idle.alloc.host": "goes to allocating memory of the host",
@@ -46,75 +46,75 @@ _LATE: Final[Mapping[str, str]] = {
 }
 
 
-def verdict_of(seen: Seen, findings: Sequence[Finding]) -> Verdict | None:
+def verdict_of(evidence: Evidence, findings: Sequence[Finding]) -> StepVerdict | None:
     """Say what takes most of a step beside computing; ``None`` without steps.
 
     ``findings``: the causes that are named or likely, to tell whether one is about it.
     """
-    if not seen.step_ns or not seen.account.wall_ns:
+    if not evidence.step_ns or not evidence.account.wall_ns:
         return None
-    aside = seldom(seen)
-    wall = seen.account.wall_ns - sum(aside.values())
+    rare_ns = rare_leaves(evidence)
+    wall_ns = evidence.account.wall_ns - sum(rare_ns.values())
     lumps = Counter[str]()
-    for leaf, ns in aside.items():
+    for leaf, ns in rare_ns.items():
         lumps[group_of(leaf)] += ns
-    shares = {name: (ns - lumps[name]) / wall for name, ns in seen.account.groups.items()}
-    if seen.study.recorded is not None:  # of short steps of a check it may be half: no cause there
-        shares.pop(_OURS, None)
-    return _verdict(seen, findings, shares, left_aside(seen, aside))
+    shares = {name: (ns - lumps[name]) / wall_ns for name, ns in evidence.account.groups.items()}
+    if evidence.study.recorded is not None:  # of short steps of a check it may be half: no cause there
+        shares.pop(_PROFILER_GROUP, None)
+    return _compose_verdict(evidence, findings, shares, describe_rare(evidence, rare_ns))
 
 
-def _verdict(
-    seen: Seen, findings: Sequence[Finding], shares: Mapping[str, float], aside: str
-) -> Verdict:
+def _compose_verdict(
+    evidence: Evidence, findings: Sequence[Finding], shares: Mapping[str, float], rare_text: str
+) -> StepVerdict:
     computing = shares.get(COMPUTE, 0.0)
-    others = {name: share for name, share in shares.items() if name != COMPUTE}
-    everywhere = {name: _everywhere(seen, name, share) for name, share in others.items()}
-    owner = max(others, key=lambda name: everywhere[name], default=COMPUTE)
-    if owner == COMPUTE or (computing >= _BOUND and others[owner] < _LARGE):
-        named = any(COMPUTE in about(one.loss.changes) for one in findings)
-        sentence = _computes(seen, computing, owner, others) + aside
-        return Verdict(sentence, COMPUTE, computing, named)
-    share = others[owner]
-    rest = f"; {_shown(computing)} is computing" if computing >= _NEXT else ""
-    named = any(owner in about(one.loss.changes) for one in findings)
-    sentence = f"{_shown(share)} of each step {_words(seen, owner)}{rest}{aside}"
-    return Verdict(sentence, owner, share, named, _ceilings(seen, owner))
+    other_shares = {name: share for name, share in shares.items() if name != COMPUTE}
+    common_shares = {name: _common_share(evidence, name, share) for name, share in other_shares.items()}
+    owner = max(other_shares, key=lambda name: common_shares[name], default=COMPUTE)
+    if owner == COMPUTE or (computing >= _MIN_BOUND_SHARE and other_shares[owner] < _MIN_LARGE_SHARE):
+        is_named = any(COMPUTE in affected_groups(finding.detection.changes) for finding in findings)
+        sentence = _describe_compute(evidence, computing, owner, other_shares) + rare_text
+        return StepVerdict(sentence, COMPUTE, computing, is_named)
+    share = other_shares[owner]
+    computing_text = f"; {_format_share(computing)} is computing" if computing >= _MIN_SAID_SHARE else ""
+    is_named = any(owner in affected_groups(finding.detection.changes) for finding in findings)
+    sentence = f"{_format_share(share)} of each step {_describe_owner(evidence, owner)}{computing_text}{rare_text}"
+    return StepVerdict(sentence, owner, share, is_named, _useful_ceilings(evidence, owner))
 
 
-def _everywhere(seen: Seen, owner: str, share: float) -> float:
-    """Give as much of a share as all ranks have.
+def _common_share(evidence: Evidence, owner: str, share: float) -> float:
+    """Return as much of a share as all ranks have.
 
     What one of several ranks does more of, the others wait for: it is the same time, seen twice.
     """
-    leaves = seen.account.parts.get(owner, {})
+    leaves = evidence.account.parts.get(owner, {})
     if owner == "communication" or not leaves:
         return share
-    whole = seen.per_step(*leaves)
-    return share * ranked.least(seen, *leaves) / whole if whole else share
+    owner_ns = evidence.per_step(*leaves)
+    return share * ranked.min_rank_ns(evidence, *leaves) / owner_ns if owner_ns else share
 
 
-def about(changes: Iterable[Change]) -> frozenset[str]:
-    """Give the groups of the account that some changes are about."""
+def affected_groups(changes: Iterable[Change]) -> frozenset[str]:
+    """Return the groups of the account that some changes are about."""
     return frozenset[str]().union(*map(_groups, changes))
 
 
 def _groups(change: Change) -> frozenset[str]:
     match change:
-        case Feed(intra_op_threads=threads, num_workers=workers):
-            both = threads is not None and workers is None
-            found = {"data", COMPUTE} if both else {"data"}
-        case Copied():
-            found = {"copy"}
-        case Drop(leaves=leaves) | Hosted(leaves=leaves):
-            found = set(filter(None, map(_group, leaves)))
+        case LoaderChange(intra_op_threads=threads, num_workers=workers):
+            threads_only = threads is not None and workers is None
+            groups = {"data", COMPUTE} if threads_only else {"data"}
+        case CopyChange():
+            groups = {"copy"}
+        case Drop(leaves=leaves) | HostChange(leaves=leaves):
+            groups = set(filter(None, map(_group, leaves)))
         case Scale(leaves=leaves):
-            found = {COMPUTE, *filter(None, map(_group, leaves))}
+            groups = {COMPUTE, *filter(None, map(_group, leaves))}
         case Omit() | Merge():
-            found = {"host", "sync", "runtime", COMPUTE, "unknown", "step"}
+            groups = {"host", "sync", "runtime", COMPUTE, "unknown", "step"}
         case _:
-            found = set[str]()
-    return frozenset(found)
+            groups = set[str]()
+    return frozenset(groups)
 
 
 def _group(prefix: str) -> str | None:
@@ -124,100 +124,100 @@ def _group(prefix: str) -> str | None:
         return None
 
 
-def _shown(share: float) -> str:
+def _format_share(share: float) -> str:
     return percent(min(1.0, share))
 
 
 # ── What is not computing ───────────────────────────────────────────────────────────────────────
 
 
-def _words(seen: Seen, owner: str) -> str:
+def _describe_owner(evidence: Evidence, owner: str) -> str:
     """Say what a step does while it does not compute."""
-    if owner == "unknown" and largest(seen, owner) == _UNDONE:
-        return f"{who(seen)} leaves work undone that is ready for it, as where others compute on it"
-    words = _SAYS.get(owner)
+    if owner == "unknown" and largest_leaf(evidence, owner) == _UNDONE:
+        return f"{name_waiter(evidence)} leaves work undone that is ready for it, as where others compute on it"
+    words = _DESCRIBE.get(owner)
     if words is None:
-        return f"is not explained: nothing was recorded of what {who(seen)} did"
-    return words(seen)
+        return f"is not explained: nothing was recorded of what {name_waiter(evidence)} did"
+    return words(evidence)
 
 
-def _waits_for_host(seen: Seen) -> str:
-    if not seen.on_device:
-        return f"{who(seen)} spends outside operators{_doing(seen, 'host')}"
-    return f"{who(seen)} waits for the training thread{_doing(seen, 'host')}"
+def _describe_host(evidence: Evidence) -> str:
+    if not evidence.on_device:
+        return f"{name_waiter(evidence)} spends outside operators{_host_phrase(evidence, 'host')}"
+    return f"{name_waiter(evidence)} waits for the training thread{_host_phrase(evidence, 'host')}"
 
 
-def _synchronises(seen: Seen) -> str:
+def _describe_sync(evidence: Evidence) -> str:
     return (
-        f"{who(seen)} has nothing to do, since the training thread waited for it instead of "
-        f"launching more (synchronisation{_at(seen, ('idle.sync',))})"
+        f"{name_waiter(evidence)} has nothing to do, since the training thread waited for it instead of "
+        f"launching more (synchronisation{_line_of_leaves(evidence, ('idle.sync',))})"
     )
 
 
-def _goes(seen: Seen, owner: str) -> str:
+def _describe_rare(evidence: Evidence, owner: str) -> str:
     """Say what seldom work of the training thread takes most."""
-    leaf = largest(seen, owner) or ""
-    if leaf == EVALUATION and (package := experience(seen)) is not None:
-        return f"goes to collecting experience ({package}), the model in eval mode{stood(seen)}"
-    words = next((text for name, text in _LATE.items() if leaf.startswith(name)), "")
-    return f"{words or 'goes to what is done once in a while'}{_at(seen, (leaf,))}"
+    leaf = largest_leaf(evidence, owner) or ""
+    if leaf == EVALUATION and (package := find_environment(evidence)) is not None:
+        return f"goes to collecting experience ({package}), the model in eval mode{describe_samples(evidence)}"
+    words = next((text for name, text in _RARE_PHRASES.items() if leaf.startswith(name)), "")
+    return f"{words or 'goes to what is done once in a while'}{_line_of_leaves(evidence, (leaf,))}"
 
 
-def _doing(seen: Seen, owner: str) -> str:
+def _host_phrase(evidence: Evidence, owner: str) -> str:
     """Say what the training thread does meanwhile, and at which line."""
-    leaf = largest(seen, owner)
-    if leaf is None or leaf not in DOING:
+    leaf = largest_leaf(evidence, owner)
+    if leaf is None or leaf not in LEAF_PHRASES:
         return ""
-    place = _of_python(seen, leaf) if leaf in between.OWN else _at(seen, (leaf,))
-    if not seen.on_device:
-        return f", mostly {DOING[leaf]}{place}"
-    return f", which is mostly {DOING[leaf]}{place}"
+    line_ref = _line_of_python(evidence, leaf) if leaf in between.PYTHON_LEAVES else _line_of_leaves(evidence, (leaf,))
+    if not evidence.on_device:
+        return f", mostly {LEAF_PHRASES[leaf]}{line_ref}"
+    return f", which is mostly {LEAF_PHRASES[leaf]}{line_ref}"
 
 
-def _of_python(seen: Seen, leaf: str) -> str:
+def _line_of_python(evidence: Evidence, leaf: str) -> str:
     """Say where the thread's own code is: as it was sampled, else as windows charge it.
 
     A loop is one function, of all that it does: windows know no line in it, and what was sampled
     most often in it are torch's operators.
     """
-    if not sampled.everything_ns(seen):
-        return _at(seen, (leaf,))
-    return _named(sampled.where(sampled.explaining(seen, seen.per_step(*between.OWN))))
+    if not sampled.sum_sampled_ns(evidence):
+        return _line_of_leaves(evidence, (leaf,))
+    return _format_line(sampled.code_location(sampled.find_explaining_code(evidence, evidence.per_step(*between.PYTHON_LEAVES))))
 
 
-def _at(seen: Seen, leaves: tuple[str, ...]) -> str:
-    return _named(line_of_leaf(seen, leaves))
+def _line_of_leaves(evidence: Evidence, leaves: tuple[str, ...]) -> str:
+    return _format_line(line_of_leaf(evidence, leaves))
 
 
-def _named(where: Where | None) -> str:
-    if where is None:
+def _format_line(location: Location | None) -> str:
+    if location is None:
         return ""
-    name = where.file.replace("\\", "/").rpartition("/")[2]
-    return f" ({name}:{where.line})"
+    name = location.file.replace("\\", "/").rpartition("/")[2]
+    return f" ({name}:{location.line})"
 
 
-def _communicates(seen: Seen) -> str:
-    waits = seen.share(*ranked.WAITS)
-    if waits >= MOSTLY * seen.share("comm.", "idle.comm."):
-        last = [one.rank for one in seen.study.stragglers[:1]]
-        whom = f"rank {last[0]}, the last to come" if last else "the last to come"
-        return f"ranks wait in collectives for {whom}"
+def _describe_ranks(evidence: Evidence) -> str:
+    wait_share = evidence.share(*ranked.RANK_WAITS)
+    if wait_share >= MOSTLY * evidence.share("comm.", "idle.comm."):
+        last_ranks = [straggler.rank for straggler in evidence.study.stragglers[:1]]
+        waited_for = f"rank {last_ranks[0]}, the last to come" if last_ranks else "the last to come"
+        return f"ranks wait in collectives for {waited_for}"
     return "goes to communication that no computing hides"
 
 
-_SAYS: Final[Mapping[str, Callable[[Seen], str]]] = {
-    "data": fed,
-    "host": _waits_for_host,
-    "sync": _synchronises,
-    "copy": lambda seen: f"{who(seen)} waits for copies between host and device",
-    "communication": _communicates,
-    "runtime": lambda seen: _goes(seen, "runtime"),
-    "io": lambda seen: _goes(seen, "io"),
+_DESCRIBE: Final[Mapping[str, Callable[[Evidence], str]]] = {
+    "data": describe_data_wait,
+    "host": _describe_host,
+    "sync": _describe_sync,
+    "copy": lambda evidence: f"{name_waiter(evidence)} waits for copies between host and device",
+    "communication": _describe_ranks,
+    "runtime": lambda evidence: _describe_rare(evidence, "runtime"),
+    "io": lambda evidence: _describe_rare(evidence, "io"),
     "observer": lambda _: "goes to a profiler, and not to the training",
-    "step": as_a_whole,
+    "step": describe_unwindowed,
 }
 
-_BRIEFLY: Final[Mapping[str, str]] = {
+_SHORT_PHRASES: Final[Mapping[str, str]] = {
     "data": "is waiting for data",
     "host": "is spent outside operators",
     "sync": "is synchronisation",
@@ -232,24 +232,24 @@ _BRIEFLY: Final[Mapping[str, str]] = {
 # ── Computing ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _computes(seen: Seen, share: float, owner: str, others: Mapping[str, float]) -> str:
+def _describe_compute(evidence: Evidence, share: float, owner: str, other_shares: Mapping[str, float]) -> str:
     """Say that a step computes, what most of that is, what else there is, what bounds it."""
-    leaf = largest(seen, COMPUTE)
-    mostly = "" if leaf is None or leaf not in DOING else f", mostly {of_kind(seen, leaf)}"
-    parts = [f"{_shown(share)} of each step is computing{mostly}"]
-    if others.get(owner, 0.0) >= _NEXT:
-        words = _BRIEFLY.get(owner, "is not explained")
-        if owner == "host" and seen.on_device:
+    leaf = largest_leaf(evidence, COMPUTE)
+    mostly = "" if leaf is None or leaf not in LEAF_PHRASES else f", mostly {describe_kind(evidence, leaf)}"
+    phrases = [f"{_format_share(share)} of each step is computing{mostly}"]
+    if other_shares.get(owner, 0.0) >= _MIN_SAID_SHARE:
+        words = _SHORT_PHRASES.get(owner, "is not explained")
+        if owner == "host" and evidence.on_device:
             words = "is waiting for the training thread"
-        parts.append(f"{_shown(others[owner])} {words}")
-    if (close := near_limit(seen)) is not None:
-        parts.append(close)
-    return "; ".join(parts)
+        phrases.append(f"{_format_share(other_shares[owner])} {words}")
+    if (limit_text := near_limit(evidence)) is not None:
+        phrases.append(limit_text)
+    return "; ".join(phrases)
 
 
-def _ceilings(seen: Seen, owner: str) -> tuple[str, ...]:
-    """Give the ablations that would tell what an owner of time is worth at the most."""
-    if seen.facts is None or seen.foreign:
+def _useful_ceilings(evidence: Evidence, owner: str) -> tuple[str, ...]:
+    """Return the ablations that would tell what an owner of time is worth at the most."""
+    if evidence.facts is None or evidence.is_trace_only:
         return ()
-    able = {one.fix for one in listing.ceilings(seen.facts)}
-    return tuple(name for name in _ABLATIONS.get(owner, ()) if name in able)
+    available = {ceiling.fix for ceiling in listing.propose_ceilings(evidence.facts)}
+    return tuple(name for name in _ABLATIONS.get(owner, ()) if name in available)

@@ -11,7 +11,7 @@ from typing import IO
 
 from gapless.errors import GaplessError
 from gapless.study.codec import decode, encode
-from gapless.study.tasks import Answer, Task, perform
+from gapless.study.tasks import Answer, Task, perform_task
 
 _LENGTH = 8  # bytes before each frame
 
@@ -35,7 +35,7 @@ def receive(pipe: IO[bytes]) -> bytes | None:
 def answer(data: bytes) -> bytes:
     """Perform an encoded task and encode what comes of it."""
     try:
-        return encode(perform(decode(data, Task)))
+        return encode(perform_task(decode(data, Task)))
     except GaplessError as error:
         return encode(Answer(refused=str(error)))
 

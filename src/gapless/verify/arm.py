@@ -12,22 +12,22 @@ from typing import Any, Final
 
 from gapless.errors import GaplessError
 from gapless.launch import apart, sandbox
-from gapless.launch.environment import Settings
-from gapless.launch.order import Order as Launched
+from gapless.launch.environment import RecorderSettings
+from gapless.launch.order import RunSpec as Launched
 from gapless.model.account import Account
-from gapless.model.edit import as_json
+from gapless.model.edit import edit_to_json
 from gapless.model.recording import Recording
 from gapless.model.trial import Arm
 from gapless.store.recordings import load
 from gapless.study import Options, study_recording
 from gapless.verify import cold
-from gapless.verify.wanted import OUT_OF_MEMORY, Order, Ran, RunArm
+from gapless.verify.wanted import OUT_OF_MEMORY, ArmSpec, ArmRun, RunArm
 
 NO_STEPS: Final = "no steps"
 OUTPUT: Final = "output.txt"  # of an arm, in its run folder
-_TAIL: Final = 64 << 10  # bytes of the output that are looked at
-_WORDS: Final = 300  # letters of a reason
-_NO_MEMORY: Final = re.compile(
+_TAIL_BYTES: Final = 64 << 10  # bytes of the output that are looked at
+_MAX_REASON_LENGTH: Final = 300  # letters of a reason
+_OUT_OF_MEMORY_TEXT: Final = re.compile(
     r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
     r"|^MemoryError|can't allocate memory|Cannot allocate memory",
     re.MULTILINE,
@@ -44,7 +44,7 @@ class ArmPlan:
 
     command: tuple[str, ...]
     out: Path  # the folder that gets a run folder for each
-    private: Path | None = None  # the folder of which each arm sees a view of its own
+    private_folder: Path | None = None  # the folder of which each arm sees a view of its own
     variables: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     deadline_s: float = 900.0  # from the start of the process
     seed: int = 0
@@ -54,67 +54,67 @@ class ArmPlan:
     cold: tuple[Path, ...] = ()  # files that are out of memory when an arm begins
 
 
-def run(plan: ArmPlan, order: Order) -> tuple[Arm, Recording | None]:
+def run(plan: ArmPlan, spec: ArmSpec) -> tuple[Arm, Recording | None]:
     """Run an arm; give what came of it, and what it recorded (``None``: nothing).
 
     What its steps took is for ``verify.steady`` to say. Raises ``OSError`` where it cannot begin.
     """
     plan.out.mkdir(parents=True, exist_ok=True)
-    output = plan.out / f"{order.order}-{order.side}.txt"
-    private = nullcontext() if plan.private is None else sandbox.view(plan.private)
+    output = plan.out / f"{spec.index}-{spec.side}.txt"
+    private = nullcontext() if plan.private_folder is None else sandbox.open_view(plan.private_folder)
     with private as view:
         prefix = () if view is None else sandbox.prefix(view)
         cold.drop(plan.cold)
-        busy, spent, killed = _busy_ns(), time.process_time_ns(), _memory_kills()
-        begun = time.monotonic_ns()
-        launched = replace(
-            _apart(plan, order, output, prefix), scratch=() if view is None else (view.place,)
+        busy_before_ns, cpu_before_ns, kills_before = _busy_ns(), time.process_time_ns(), _count_memory_kills()
+        start_ns = time.monotonic_ns()
+        isolated = replace(
+            _isolate(plan, spec, output, prefix), scratch=() if view is None else (view.layers,)
         )
-        ended = apart.run(launched)
-        wall = time.monotonic_ns() - begun
-        ours = time.process_time_ns() - spent
-    told = output.read_bytes()[-_TAIL:].decode(errors="replace")
+        outcome = apart.run(isolated)
+        wall_ns = time.monotonic_ns() - start_ns
+        own_cpu_ns = time.process_time_ns() - cpu_before_ns
+    output_text = output.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
     with suppress(OSError):
-        output.replace(ended.folder / OUTPUT)
-    recording = _load(ended.folder)
-    others = _foreign(busy, wall, None if ended.cpu_ns is None else ended.cpu_ns + ours)
-    failed = _failed(ended, told, recording, plan.deadline_s, _memory_kills() > killed)
-    return _arm(order, ended, failed, others), recording
+        output.replace(outcome.folder / OUTPUT)
+    recording = _load(outcome.folder)
+    foreign = _foreign_share(busy_before_ns, wall_ns, None if outcome.cpu_ns is None else outcome.cpu_ns + own_cpu_ns)
+    failure = _find_failure(outcome, output_text, recording, plan.deadline_s, _count_memory_kills() > kills_before)
+    return _describe_arm(spec, outcome, failure, foreign), recording
 
 
-def runner(plan: ArmPlan) -> RunArm:
-    """Give what runs the arms of a trial, one order after the other."""
+def make_runner(plan: ArmPlan) -> RunArm:
+    """Return what runs the arms of a trial, one order after the other."""
 
-    def run_arm(order: Order) -> Ran:
-        arm, recording = run(plan, order)
-        wanted = order.window and arm.failed is None and recording is not None
-        account = _account(recording) if wanted and recording is not None else None
-        return Ran(recording, arm.code, arm.failed, account, arm.foreign)
+    def run_arm(spec: ArmSpec) -> ArmRun:
+        arm, recording = run(plan, spec)
+        has_account = spec.takes_window and arm.failed is None and recording is not None
+        account = _read_account(recording) if has_account and recording is not None else None
+        return ArmRun(recording, arm.code, arm.failed, account, arm.foreign)
 
     return run_arm
 
 
-def _apart(plan: ArmPlan, order: Order, output: Path, prefix: tuple[str, ...]) -> apart.Apart:
+def _isolate(plan: ArmPlan, spec: ArmSpec, output: Path, prefix: tuple[str, ...]) -> apart.IsolatedRun:
     trial: dict[str, Any] = {
-        "stop": order.stop,
-        "seconds": order.seconds,
+        "stop": spec.stop_step,
+        "seconds": spec.seconds,
         "seed": plan.seed,
         "losses": plan.losses,
         "batches": plan.batches,
         "close": plan.close,
-        "window": order.window,
+        "window": spec.takes_window,
     }
-    settings = Settings(windows=order.window, edits=tuple(map(as_json, order.edits)), trial=trial)
-    launched = Launched(plan.command, plan.out, settings)
-    return apart.Apart(launched, output, plan.deadline_s, prefix, plan.variables)
+    settings = RecorderSettings(windows=spec.takes_window, edits=tuple(map(edit_to_json, spec.edits)), trial=trial)
+    run_spec = Launched(plan.command, plan.out, settings)
+    return apart.IsolatedRun(run_spec, output, plan.deadline_s, prefix, plan.variables)
 
 
-def _arm(order: Order, ended: apart.Ended, failed: str | None, foreign: float | None) -> Arm:
+def _describe_arm(spec: ArmSpec, outcome: apart.IsolatedOutcome, failure: str | None, foreign: float | None) -> Arm:
     return Arm(
-        side=order.side,
-        order=order.order,
-        folder=str(ended.folder),
-        code=ended.code,
+        side=spec.side,
+        order=spec.index,
+        folder=str(outcome.folder),
+        code=outcome.code,
         steps=0,
         step_ns=None,
         first_batch_ns=None,
@@ -122,7 +122,7 @@ def _arm(order: Order, ended: apart.Ended, failed: str | None, foreign: float | 
         turn_ns=None,
         exit_ns=None,
         foreign=foreign,
-        failed=failed,
+        failed=failure,
     )
 
 
@@ -133,75 +133,75 @@ def _load(folder: Path) -> Recording | None:
         return None
 
 
-def _account(recording: Recording) -> Account | None:
-    """Give the account of an arm's steps, parted further by its window."""
+def _read_account(recording: Recording) -> Account | None:
+    """Return the account of an arm's steps, parted further by its window."""
     try:
-        found = study_recording(recording, Options(diagnose=False), lambda _: None).recorded
+        recorded = study_recording(recording, Options(diagnose=False), lambda _: None).recorded
     except GaplessError:
         return None
-    joined = None if found is None or not found.windows else found.account
-    return None if joined is None else joined.account
+    windowed = None if recorded is None or not recorded.windows else recorded.account
+    return None if windowed is None else windowed.account
 
 
 # ── Why an arm does not count ───────────────────────────────────────────────────────────────────
 
 
-def _failed(
-    ended: apart.Ended,
-    told: str,
+def _find_failure(
+    outcome: apart.IsolatedOutcome,
+    output_text: str,
     recording: Recording | None,
     deadline_s: float,
-    killed: bool,  # noqa: FBT001 - a process was, for want of memory
+    was_killed: bool,  # noqa: FBT001 - a process was, for want of memory
 ) -> str | None:
     """Say why an arm does not count; ``None``: it does."""
-    if not ended.planned:
-        if ended.late:
+    if not outcome.planned:
+        if outcome.timed_out:
             return f"it was not done after {deadline_s:.0f} s"
-        if ended.code:
-            return _reason(told, ended.code, killed)
-    if recording is None or not any(one.role == "training" for one in recording.processes):
+        if outcome.code:
+            return _explain_end(output_text, outcome.code, was_killed)
+    if recording is None or not any(process.role == "training" for process in recording.processes):
         return NO_STEPS
-    for one in (each for process in recording.processes for each in process.unseen):
-        if one.what.partition(" ")[0] == "edit":  # and its number
-            return f"an edit could not be made: {one.why}"[:_WORDS]
+    for gap in (gap for process in recording.processes for gap in process.unobserved):
+        if gap.what.partition(" ")[0] == "edit":  # and its number
+            return f"an edit could not be made: {gap.why}"[:_MAX_REASON_LENGTH]
     return None
 
 
-def _reason(told: str, code: int, killed: bool) -> str:  # noqa: FBT001
-    if _NO_MEMORY.search(told) or (killed and (code in _KILLED or _WORKER_KILLED in told)):
+def _explain_end(output_text: str, code: int, was_killed: bool) -> str:  # noqa: FBT001
+    if _OUT_OF_MEMORY_TEXT.search(output_text) or (was_killed and (code in _KILLED or _WORKER_KILLED in output_text)):
         return OUT_OF_MEMORY
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    lines = [line.strip() for line in output_text.splitlines() if line.strip()]
     if code < 0:
         return f"ended by signal {-code}"
-    return lines[-1][:_WORDS] if lines else f"it ended with exit code {code}"
+    return lines[-1][:_MAX_REASON_LENGTH] if lines else f"it ended with exit code {code}"
 
 
-def _memory_kills() -> int:
-    """Give how many processes the kernel has ended for want of memory, here and in our group."""
-    found = 0
+def _count_memory_kills() -> int:
+    """Return how many processes the kernel has ended for want of memory, here and in our group."""
+    count = 0
     for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events"):
         with suppress(OSError, ValueError, IndexError):
             words = Path(path).read_text(encoding="ascii").split()
-            found += int(words[words.index("oom_kill") + 1])
-    return found
+            count += int(words[words.index("oom_kill") + 1])
+    return count
 
 
 # ── Processors that others took ─────────────────────────────────────────────────────────────────
 
 
 def _busy_ns() -> int | None:
-    """Give for how long the processors that arms may use were busy since the machine started."""
+    """Return for how long the processors that arms may use were busy since the machine started."""
     with suppress(OSError, ValueError, IndexError):
-        mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        allowed_names = {f"cpu{number}" for number in os.sched_getaffinity(0)}
         rows = (row.split() for row in Path("/proc/stat").read_text().splitlines())
-        busy = [sum(int(row[1 + at]) for at in _BUSY) for row in rows if row and row[0] in mine]
-        return sum(busy) * _TICK_NS if len(busy) == len(mine) else None
+        busy = [sum(int(row[1 + column]) for column in _BUSY) for row in rows if row and row[0] in allowed_names]
+        return sum(busy) * _TICK_NS if len(busy) == len(allowed_names) else None
     return None
 
 
-def _foreign(before: int | None, wall: int, ours: int | None) -> float | None:
-    """Give the share of these processors that was neither idle nor ours since ``before``."""
-    now = _busy_ns()
-    if before is None or now is None or ours is None:
+def _foreign_share(before_ns: int | None, wall_ns: int, own_cpu_ns: int | None) -> float | None:
+    """Return the share of these processors that was neither idle nor ours since ``before``."""
+    now_ns = _busy_ns()
+    if before_ns is None or now_ns is None or own_cpu_ns is None:
         return None
-    return max(0.0, (now - before - ours) / (wall * len(os.sched_getaffinity(0))))
+    return max(0.0, (now_ns - before_ns - own_cpu_ns) / (wall_ns * len(os.sched_getaffinity(0))))

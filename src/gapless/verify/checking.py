@@ -9,145 +9,145 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gapless.model.change import Change, Delay, Feed
+from gapless.model.change import Change, Delay, LoaderChange
 from gapless.model.edit import Applicability, Wrap
 from gapless.model.facts import Facts, Loader
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
-from gapless.model.trial import Agreement, Check, Cost
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
+from gapless.model.trial import Agreement, Check, DelayCost
 from gapless.replay.calibration import EXPECTED
 from gapless.study.ceilings import Ceilings
-from gapless.study.price import Prices, price
+from gapless.study.price import Prices, price_changes
 from gapless.verify.wanted import Candidate
 
 SLOPE: Final = 0.15  # of the delay, by which measured and predicted may differ
-_PROVEN: Final = 2.0  # times the A/A noise: less is not proven of any effect
+_NOISE_FACTOR: Final = 2.0  # times the A/A noise: less is not proven of any effect
 LOADER, THREAD = "the loader", "the training thread"
 _LOADER: Final = "torch.utils.data.DataLoader"
-_RESOLVED: Final = 0.5  # of the slope: so narrow is measured
+_RESOLUTION: Final = 0.5  # of the slope: so narrow is measured
 
 
 @dataclass(frozen=True)
-class Place:
+class DelaySite:
     """A place that a run has for a delay, and what it would change there."""
 
     name: str
     ns: int
-    most_ns: int  # that it can cost of a step
+    max_cost_ns: int  # that it can cost of a step
     family: str  # of predictions that are checked there
     change: Change
     edit: Wrap
 
 
 @dataclass(frozen=True)
-class Planned:
+class CheckPlan:
     """What is tried, and why nothing is checked elsewhere."""
 
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...]
 
 
-def planned(prices: Prices) -> Planned:
-    """Give a delay for each place of a run at which its cost is predicted."""
-    step = prices.seen.step_ns
-    if not step:
-        return Planned((), ("the run has no steps that a delay could be compared with",))
+def plan_checks(prices: Prices) -> CheckPlan:
+    """Return a delay for each place of a run at which its cost is predicted."""
+    step_ns = prices.evidence.step_ns
+    if not step_ns:
+        return CheckPlan((), ("the run has no steps that a delay could be compared with",))
     plain = replace(prices, ceilings=Ceilings())  # a check that failed may be made again
-    found, notes = list[Candidate](), list[str]()
-    for place in places(prices.seen, step):
-        predicted = price(plain, (place.change,))
-        if predicted.speedup is None:
-            notes.append(f"not checked: {place.name}: nothing is predicted: {predicted.refused}")
+    candidates, notes = list[Candidate](), list[str]()
+    for site in find_sites(prices.evidence, step_ns):
+        prediction = price_changes(plain, (site.change,))
+        if prediction.speedup is None:
+            notes.append(f"not checked: {site.name}: nothing is predicted: {prediction.refused}")
         else:
-            found.append(_candidate(place, _open(predicted.speedup, place.family), step))
-    return Planned(tuple(found), tuple(notes))
+            candidates.append(_candidate(site, _widen_hidden(prediction.speedup, site.family), step_ns))
+    return CheckPlan(tuple(candidates), tuple(notes))
 
 
-def places(seen: Seen, step_ns: float) -> Iterator[Place]:
-    """Give the places of a run: the loader that trains, if it is one; the training thread."""
-    facts = seen.facts
+def find_sites(evidence: Evidence, step_ns: float) -> Iterator[DelaySite]:
+    """Return the places of a run: the loader that trains, if it is one; the training thread."""
+    facts = evidence.facts
     if facts is None:
         return
-    every = [one for one in facts.loaders if one.trains]
-    if len(every) == 1:
-        yield _of_loader(every[0], facts, step_ns)
-    ns = _rounded(step_ns * EXPECTED["host"] / SLOPE)
+    loaders = [loader for loader in facts.loaders if loader.trains]
+    if len(loaders) == 1:
+        yield _loader_site(loaders[0], facts, step_ns)
+    ns = _round_time(step_ns * EXPECTED["host"] / SLOPE)
     edit = Wrap(_LOADER, "delay", {"place": "step", "ns": ns})
-    yield Place(THREAD, ns, ns, "host", Delay(ns), edit)
+    yield DelaySite(THREAD, ns, ns, "host", Delay(ns), edit)
 
 
-def _of_loader(loader: Loader, facts: Facts, step_ns: float) -> Place:
-    """Give a delay of each fetch: workers share it, and a step may take several batches."""
-    each = max(1.0, loader.batches / facts.world.steps) if facts.world.steps else 1.0
-    part = each / max(1, loader.num_workers)
-    ns = _rounded(step_ns * EXPECTED["feed"] / SLOPE / part)
-    where = loader.where if len(facts.loaders) > 1 else None
-    edit = Wrap(_LOADER, "delay", {"place": "fetch", "ns": ns}, where)
-    return Place(LOADER, ns, round(ns * part), "feed", Feed(loader.id, delay_ns=ns), edit)
+def _loader_site(loader: Loader, facts: Facts, step_ns: float) -> DelaySite:
+    """Return a delay of each fetch: workers share it, and a step may take several batches."""
+    step_batches = max(1.0, loader.batches / facts.world.steps) if facts.world.steps else 1.0
+    share = step_batches / max(1, loader.num_workers)
+    ns = _round_time(step_ns * EXPECTED["feed"] / SLOPE / share)
+    location = loader.location if len(facts.loaders) > 1 else None
+    edit = Wrap(_LOADER, "delay", {"place": "fetch", "ns": ns}, location)
+    return DelaySite(LOADER, ns, round(ns * share), "feed", LoaderChange(loader.id, delay_ns=ns), edit)
 
 
-def _rounded(ns: float) -> int:
-    """Give a time in two digits: people read it."""
+def _round_time(ns: float) -> int:
+    """Return a time in two digits: people read it."""
     return max(1000, int(float(f"{ns:.1e}")))
 
 
-def _open(found: Interval, family: str) -> Interval:
-    """Give the interval of a delay that is hidden altogether: not even that is known exactly."""
-    if found.mid != 1:
-        return found
-    off = EXPECTED[family]
-    return Interval(min(found.low, 1 / (1 + off)), 1.0, max(found.high, 1 / (1 - off)))
+def _widen_hidden(estimate: Estimate, family: str) -> Estimate:
+    """Return the interval of a delay that is hidden altogether: not even that is known exactly."""
+    if estimate.mid != 1:
+        return estimate
+    error = EXPECTED[family]
+    return Estimate(min(estimate.low, 1 / (1 + error)), 1.0, max(estimate.high, 1 / (1 - error)))
 
 
-def _candidate(place: Place, speedup: Interval, step_ns: float) -> Candidate:
+def _candidate(site: DelaySite, speedup: Estimate, step_ns: float) -> Candidate:
     return Candidate(
-        fixes=(f"delay-in-{place.name.removeprefix('the ').replace(' ', '-')}",),
-        summary=f"a delay of {place.ns / 1e6:.3g} ms in {place.name}",
-        edits=(place.edit,),
-        applicability=Applicability.TRIAL,
+        fixes=(f"delay-in-{site.name.removeprefix('the ').replace(' ', '-')}",),
+        summary=f"a delay of {site.ns / 1e6:.3g} ms in {site.name}",
+        edits=(site.edit,),
+        applicability=Applicability.ABLATION,
         predicted=speedup,
-        check=Check(place.name, place.ns, place.most_ns, cost(speedup, step_ns), place.family),
-        resolve=_RESOLVED * SLOPE * place.most_ns / step_ns,
+        check=Check(site.name, site.ns, site.max_cost_ns, cost(speedup, step_ns), site.family),
+        max_half_width=_RESOLUTION * SLOPE * site.max_cost_ns / step_ns,
     )
 
 
-def cost(speedup: Interval, step_ns: float) -> Cost:
-    """Give what a step takes longer, in ns: the slowest is the end of the highest cost."""
-    return Cost(*(step_ns * (1 / one - 1) for one in (speedup.high, speedup.mid, speedup.low)))
+def cost(speedup: Estimate, step_ns: float) -> DelayCost:
+    """Return what a step takes longer, in ns: the slowest is the end of the highest cost."""
+    return DelayCost(*(step_ns * (1 / ratio - 1) for ratio in (speedup.high, speedup.mid, speedup.low)))
 
 
 @dataclass(frozen=True)
-class Arms:
+class TrialConditions:
     """What arms say beside speed-ups: an unedited step, the A/A noise, whether others were busy."""
 
     step_ns: float | None
     noise: float | None
-    busy: bool
+    is_busy: bool
 
 
-def checked(check: Check, speedup: Interval | None, arms: Arms) -> Check:
-    """Give a check with what was measured.
+def complete_check(check: Check, speedup: Estimate | None, conditions: TrialConditions) -> Check:
+    """Return a check with what was measured.
 
     Where others had the processors, a delay may cost what it would not alone: that refutes nothing.
     """
-    if arms.step_ns is None or speedup is None or arms.noise is None:
+    if conditions.step_ns is None or speedup is None or conditions.noise is None:
         return check
-    measured = cost(speedup, arms.step_ns)
-    found = agreement(check, measured, _PROVEN * arms.noise * arms.step_ns)
-    if found is Agreement.BESIDE and arms.busy:
-        found = Agreement.UNDECIDED
-    return replace(check, measured=measured, agreement=found)
+    measured = cost(speedup, conditions.step_ns)
+    conclusion = agreement(check, measured, _NOISE_FACTOR * conditions.noise * conditions.step_ns)
+    if conclusion is Agreement.FAR and conditions.is_busy:
+        conclusion = Agreement.UNDECIDED
+    return replace(check, measured=measured, agreement=conclusion)
 
 
-def agreement(check: Check, measured: Cost, bar_ns: float) -> Agreement:
+def agreement(check: Check, measured: DelayCost, bar_ns: float) -> Agreement:
     """Say how a measured cost stands to the predicted one; what differs by less is not proven."""
     predicted = check.predicted
     if bar_ns >= check.most_ns or (measured.low <= 0 and measured.high >= check.most_ns):
         return Agreement.UNDECIDED
     if predicted.low <= measured.mid <= predicted.high:
         return Agreement.WITHIN
-    apart = max(measured.low - predicted.high, predicted.low - measured.high)
-    off = abs(measured.mid - predicted.mid)
-    if apart <= bar_ns or off <= SLOPE * check.most_ns:
+    gap_ns = max(measured.low - predicted.high, predicted.low - measured.high)
+    error_ns = abs(measured.mid - predicted.mid)
+    if gap_ns <= bar_ns or error_ns <= SLOPE * check.most_ns:
         return Agreement.NEAR
-    return Agreement.BESIDE
+    return Agreement.FAR

@@ -9,8 +9,8 @@ from gapless import wire
 from gapless.accounting.intervals import union
 from gapless.model.recording import Marks
 from gapless.model.trace import Int64
-from gapless.study.recorded.batches import fetched
-from gapless.study.recorded.edges import Bool, fact_of, kind_of
+from gapless.study.recorded.batches import fetch_table
+from gapless.study.recorded.edges import Bool, fact_of, loader_kind
 from gapless.study.recorded.training import Training
 
 _NO_BATCH = wire.EXHAUSTED | wire.RAISED
@@ -18,141 +18,141 @@ _SIZE = ("samples", "count")
 
 
 @dataclass(frozen=True)
-class Feed:
+class ArmLoader:
     """What the loader of a training's steps did."""
 
-    round: int  # steps that a round of workers × prefetch feeds; 1: it has no workers
+    round_steps: int  # steps that a round of workers × prefetch feeds; 1: it has no workers
     samples: float | None  # a step
     epoch: int | None  # steps
-    first_ns: int | None  # the first batch, from the iterator's start
-    turned: Int64  # for each step after the first, what an epoch turn took in it
+    first_batch_ns: int | None  # the first batch, from the iterator's start
+    turns_ns: Int64  # for each step after the first, what an epoch turn took in it
 
 
-def feed(training: Training, ends: Int64) -> Feed:
-    """Give what feeds the steps; a training without a loader has rounds of one step."""
-    none = np.zeros(max(0, len(ends) - 1), np.int64)
-    kind = _feeding(training, ends)
+def read_arm_loader(training: Training, ends: Int64) -> ArmLoader:
+    """Return what feeds the steps; a training without a loader has rounds of one step."""
+    turns_ns = np.zeros(max(0, len(ends) - 1), np.int64)
+    kind = _find_feeding_kind(training, ends)
     if kind is None:
-        return Feed(1, None, None, None, none)
-    marks, mine = training.process.marks, _of(training, kind)
-    handed = _rows(marks, mine, wire.NEXT, without=_NO_BATCH)
-    batches = max(1.0, _within(marks.end[handed], ends) / max(1, len(ends) - 1))
-    turns = _turns(marks, mine, handed)
-    at = np.searchsorted(ends, [start for start, _ in turns]) - 1
-    for place, (_, took) in zip(at.tolist(), turns, strict=True):
-        if 0 <= place < len(none):
-            none[place] += took
-    loader = int(marks.subject[handed[0]])
+        return ArmLoader(1, None, None, None, turns_ns)
+    marks, mask = training.process.marks, _mask_loader(training, kind)
+    batch_rows = _find_rows(marks, mask, wire.NEXT, without=_NO_BATCH)
+    batches = max(1.0, _count_within(marks.end[batch_rows], ends) / max(1, len(ends) - 1))
+    turns = _find_turns(marks, mask, batch_rows)
+    turn_steps = np.searchsorted(ends, [start for start, _ in turns]) - 1
+    for step, (_, took) in zip(turn_steps.tolist(), turns, strict=True):
+        if 0 <= step < len(turns_ns):
+            turns_ns[step] += took
+    loader = int(marks.subject[batch_rows[0]])
     size = _batch_size(training, loader)
-    return Feed(
-        round=_round(training, loader, batches),
+    return ArmLoader(
+        round_steps=_count_round_steps(training, loader, batches),
         samples=None if size is None else size * batches,
-        epoch=_epoch(training, loader, at, batches),
-        first_ns=_first(marks, mine, handed),
-        turned=none,
+        epoch=_count_epoch_steps(training, loader, turn_steps, batches),
+        first_batch_ns=_measure_first_batch(marks, mask, batch_rows),
+        turns_ns=turns_ns,
     )
 
 
-def told(training: Training, noun: str, number: int) -> Mapping[str, object]:
-    """Give what a fact says; nothing where it was not written."""
+def fact_values(training: Training, noun: str, number: int) -> Mapping[str, object]:
+    """Return what a fact says; nothing where it was not written."""
     fact = fact_of(training.process, noun, number)
     return fact.values if fact else {}
 
 
-def _within(times: Int64, ends: Int64) -> int:
+def _count_within(times: Int64, ends: Int64) -> int:
     return int(((times > ends[0]) & (times <= ends[-1])).sum())
 
 
-def _rows(marks: Marks, mine: Bool, kind: int, *, without: int) -> Int64:
-    return np.flatnonzero(mine & (marks.kind == kind) & ((marks.flags & without) == 0))
+def _find_rows(marks: Marks, mask: Bool, kind: int, *, without: int) -> Int64:
+    return np.flatnonzero(mask & (marks.kind == kind) & ((marks.flags & without) == 0))
 
 
-def _of(training: Training, kind: Hashable) -> Bool:
+def _mask_loader(training: Training, kind: Hashable) -> Bool:
     """Tell which marks of the stepping thread are about loaders of one line and settings."""
     marks = training.process.marks
     about = np.isin(marks.kind, (wire.NEXT, wire.ITER, wire.CLOSE))
     rows = np.flatnonzero(about & (marks.thread == training.edges.thread))
-    subjects = {one: kind_of(training.process, one) for one in set(marks.subject[rows].tolist())}
-    found = np.zeros(len(marks), bool)
-    found[rows] = [subjects[one] == kind for one in marks.subject[rows].tolist()]
-    return found
+    subjects = {subject: loader_kind(training.process, subject) for subject in set(marks.subject[rows].tolist())}
+    mask = np.zeros(len(marks), bool)
+    mask[rows] = [subjects[subject] == kind for subject in marks.subject[rows].tolist()]
+    return mask
 
 
-def _feeding(training: Training, ends: Int64) -> Hashable | None:
-    """Give the loader, with those alike, of which most steps took a batch."""
+def _find_feeding_kind(training: Training, ends: Int64) -> Hashable | None:
+    """Return the loader, with those alike, of which most steps took a batch."""
     marks = training.process.marks
-    handed = (marks.kind == wire.NEXT) & ((marks.flags & _NO_BATCH) == 0)
-    rows = np.flatnonzero(handed & (marks.thread == training.edges.thread))
-    steps: dict[Hashable, set[int]] = {}
+    has_batch = (marks.kind == wire.NEXT) & ((marks.flags & _NO_BATCH) == 0)
+    rows = np.flatnonzero(has_batch & (marks.thread == training.edges.thread))
+    steps_by_kind: dict[Hashable, set[int]] = {}
     for subject in dict.fromkeys(marks.subject[rows].tolist()):
-        at = np.searchsorted(ends, marks.end[rows[marks.subject[rows] == subject]])
-        steps.setdefault(kind_of(training.process, subject), set()).update(at.tolist())
-    return max(steps, key=lambda one: len(steps[one]), default=None)
+        indices = np.searchsorted(ends, marks.end[rows[marks.subject[rows] == subject]])
+        steps_by_kind.setdefault(loader_kind(training.process, subject), set()).update(indices.tolist())
+    return max(steps_by_kind, key=lambda kind: len(steps_by_kind[kind]), default=None)
 
 
-def _turns(marks: Marks, mine: Bool, handed: Int64) -> list[tuple[int, int]]:
-    """Give when each epoch after the first began, and what that took.
+def _find_turns(marks: Marks, mask: Bool, batch_rows: Int64) -> list[tuple[int, int]]:
+    """Return when each epoch after the first began, and what that took.
 
     The end of the one before (the call that gives no batch, the workers' end), the iterator, and
     what its first batch takes longer than batches usually do.
     """
-    begun = _rows(marks, mine, wire.ITER, without=wire.RAISED)
-    firsts = [_next(marks, handed, row) for row in begun.tolist()]
-    long = marks.end - marks.start
-    ordinary = np.setdiff1d(handed, [row for row in firsts if row is not None])
-    usual = int(np.median(long[ordinary])) if len(ordinary) else 0
-    ending = np.isin(marks.kind, (wire.ITER, wire.CLOSE)) | ((marks.flags & wire.EXHAUSTED) != 0)
-    rows = np.flatnonzero(mine & ending)
-    taken = union(marks.start[rows], marks.end[rows])
-    found = list[tuple[int, int]]()
-    for before, row, first in zip(begun[:-1], begun[1:], firsts[1:], strict=True):
-        late = 0 if first is None else max(0, int(long[first]) - usual)
-        of = (taken.start >= marks.end[before]) & (taken.end <= marks.end[row])
-        found.append((int(marks.start[row]), late + int((taken.end - taken.start)[of].sum())))
-    return found
+    iterator_rows = _find_rows(marks, mask, wire.ITER, without=wire.RAISED)
+    first_rows = [_find_next_batch(marks, batch_rows, row) for row in iterator_rows.tolist()]
+    lengths_ns = marks.end - marks.start
+    ordinary_rows = np.setdiff1d(batch_rows, [row for row in first_rows if row is not None])
+    usual_ns = int(np.median(lengths_ns[ordinary_rows])) if len(ordinary_rows) else 0
+    is_ending = np.isin(marks.kind, (wire.ITER, wire.CLOSE)) | ((marks.flags & wire.EXHAUSTED) != 0)
+    rows = np.flatnonzero(mask & is_ending)
+    ending_spans = union(marks.start[rows], marks.end[rows])
+    turns = list[tuple[int, int]]()
+    for before, row, first_row in zip(iterator_rows[:-1], iterator_rows[1:], first_rows[1:], strict=True):
+        late_ns = 0 if first_row is None else max(0, int(lengths_ns[first_row]) - usual_ns)
+        is_within = (ending_spans.start >= marks.end[before]) & (ending_spans.end <= marks.end[row])
+        turns.append((int(marks.start[row]), late_ns + int((ending_spans.end - ending_spans.start)[is_within].sum())))
+    return turns
 
 
-def _next(marks: Marks, handed: Int64, row: int) -> int | None:
-    """Give the first batch after an iterator was made."""
-    later = handed[marks.start[handed] >= marks.end[row]]
-    return int(later[np.argmin(marks.start[later])]) if len(later) else None
+def _find_next_batch(marks: Marks, batch_rows: Int64, row: int) -> int | None:
+    """Return the first batch after an iterator was made."""
+    later_rows = batch_rows[marks.start[batch_rows] >= marks.end[row]]
+    return int(later_rows[np.argmin(marks.start[later_rows])]) if len(later_rows) else None
 
 
-def _first(marks: Marks, mine: Bool, handed: Int64) -> int:
-    """Give how long the first batch took, the iterator's start included."""
-    first = int(handed[np.argmin(marks.end[handed])])
-    begun = marks.start[_rows(marks, mine, wire.ITER, without=wire.RAISED)]
-    before = begun[begun <= marks.start[first]]
-    return int(marks.end[first]) - int(before.min() if len(before) else marks.start[first])
+def _measure_first_batch(marks: Marks, mask: Bool, batch_rows: Int64) -> int:
+    """Return how long the first batch took, the iterator's start included."""
+    first_row = int(batch_rows[np.argmin(marks.end[batch_rows])])
+    starts_ns = marks.start[_find_rows(marks, mask, wire.ITER, without=wire.RAISED)]
+    before = starts_ns[starts_ns <= marks.start[first_row]]
+    return int(marks.end[first_row]) - int(before.min() if len(before) else marks.start[first_row])
 
 
-def _round(training: Training, loader: int, batches: float) -> int:
-    known = told(training, "loader", loader)
-    workers, ahead = known.get("num_workers"), known.get("prefetch_factor")
+def _count_round_steps(training: Training, loader: int, batches: float) -> int:
+    values = fact_values(training, "loader", loader)
+    workers, ahead = values.get("num_workers"), values.get("prefetch_factor")
     if not isinstance(workers, int) or not workers:
         return 1
-    many = workers * (ahead if isinstance(ahead, int) else 2)  # 2: torch's own
-    return max(1, round(many / batches))
+    n_batches = workers * (ahead if isinstance(ahead, int) else 2)  # 2: torch's own
+    return max(1, round(n_batches / batches))
 
 
-def _epoch(training: Training, loader: int, turns: Int64, batches: float) -> int | None:
-    """Give the steps of an epoch: as seen, else by the size of the data."""
+def _count_epoch_steps(training: Training, loader: int, turns: Int64, batches: float) -> int | None:
+    """Return the steps of an epoch: as seen, else by the size of the data."""
     if len(turns):
         return int(np.median(np.diff(turns, prepend=-1)))
-    known = told(training, "loader", loader)
-    length, size = known.get("length"), known.get("batch_size")
+    values = fact_values(training, "loader", loader)
+    length, size = values.get("length"), values.get("batch_size")
     if not isinstance(length, int) or not isinstance(size, int) or not size:
         return None
     return max(1, round(-(-length // size) / batches))
 
 
 def _batch_size(training: Training, loader: int) -> float | None:
-    """Give the mean batch that was fetched, else what the loader was told."""
-    made = [training.process, *(one for one in training.workers if one.loader == loader)]
-    tables = [fetched(one, loader) for one in made]
-    samples, count = (np.concatenate([one[name] for one in tables]) for name in _SIZE)
-    known = samples > 0
-    if known.any():
-        return float(samples[known].sum() / count[known].sum())
-    size = told(training, "loader", loader).get("batch_size")
+    """Return the mean batch that was fetched, else what the loader was told."""
+    processes = [training.process, *(worker for worker in training.workers if worker.loader == loader)]
+    tables = [fetch_table(process, loader) for process in processes]
+    samples, count = (np.concatenate([table[name] for table in tables]) for name in _SIZE)
+    is_known = samples > 0
+    if is_known.any():
+        return float(samples[is_known].sum() / count[is_known].sum())
+    size = fact_values(training, "loader", loader).get("batch_size")
     return float(size) if isinstance(size, int) else None

@@ -8,19 +8,19 @@ import numpy as np
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit, Skip
-from gapless.model.interval import Interval
-from gapless.model.trial import Arm, Check, Side, Trial, Verdict
+from gapless.model.interval import Estimate
+from gapless.model.trial import Arm, Check, Side, Trial, TrialVerdict
 from gapless.verify import checking, disturbance, effects, parity
 from gapless.verify.parity import Likeness
 from gapless.verify.steady import settling_ns, step_time
-from gapless.verify.taken import Standing, Taken, foreign, own_noise
+from gapless.verify.taken import Scoreboard, ArmResult, foreign_share, arm_noise
 from gapless.verify.wanted import OUT_OF_MEMORY, UNEDITED, Candidate, Job, TrialSettings
 
-_MEASURED: Final = frozenset(Verdict) - {Verdict.DOES_NOT_FIT, Verdict.REFUSED}
+_MEASURED: Final = frozenset(TrialVerdict) - {TrialVerdict.DOES_NOT_FIT, TrialVerdict.REFUSED}
 
 
 @dataclass(frozen=True)
-class Medians:
+class SideMedians:
     """The medians of a side's arms; ``None``: not observed."""
 
     step_ns: float | None
@@ -30,191 +30,191 @@ class Medians:
     exit_ns: float | None
 
 
-def judged(
-    found: Standing,
+def judge_trial(
+    scoreboard: Scoreboard,
     sides: dict[str, Candidate],
     settings: TrialSettings,
     notes: Sequence[str],
     spent_s: float,
 ) -> Trial:
-    """Give the trial that some arms make."""
-    whole = medians(found, UNEDITED)
+    """Return the trial that some arms make."""
+    unedited = medians(scoreboard, UNEDITED)
     return Trial(
         id=settings.id,
         command=settings.command,
         run=settings.run,
-        arms=tuple(_arm(found, one) for one in found.taken),
-        order="".join(one.order.side for one in found.counted),
-        sides=tuple(_side(found, name, one, settings.job) for name, one in sides.items()),
-        noise=found.noise,
-        step_ns=_whole(whole.step_ns),
-        measured=None if found.range is None else found.range.steps,
+        arms=tuple(_make_arm(scoreboard, result) for result in scoreboard.results),
+        order="".join(result.spec.side for result in scoreboard.counted_results),
+        sides=tuple(_make_side(scoreboard, name, candidate, settings.job) for name, candidate in sides.items()),
+        noise=scoreboard.noise,
+        step_ns=_round_ns(unedited.step_ns),
+        measured=None if scoreboard.steady_range is None else scoreboard.steady_range.steps,
         cache=settings.cache,
         spent_s=spent_s,
-        account=_account(found, UNEDITED),
+        account=_find_account(scoreboard, UNEDITED),
         notes=tuple(notes),
     )
 
 
-def _whole(value: float | None) -> int | None:
+def _round_ns(value: float | None) -> int | None:
     return None if value is None else round(value)
 
 
-def medians(found: Standing, side: str) -> Medians:
-    """Give the medians of the arms of a side that count."""
-    every = [(one, one.stepped) for one in found.of(side) if one.stepped is not None]
-    chosen = found.range
-    if chosen is None or not every:
-        return Medians(None, None, None, None, None)
-    steps = [step_time(found.blocks(one)) for one, _ in every]
-    return Medians(
-        step_ns=_median(steps),
+def medians(scoreboard: Scoreboard, side: str) -> SideMedians:
+    """Return the medians of the arms of a side that count."""
+    arms = [(result, result.steps) for result in scoreboard.results_of(side) if result.steps is not None]
+    steady_range = scoreboard.steady_range
+    if steady_range is None or not arms:
+        return SideMedians(None, None, None, None, None)
+    step_times_ns = [step_time(scoreboard.block_means(result)) for result, _ in arms]
+    return SideMedians(
+        step_ns=_median(step_times_ns),
         settling_ns=_median(
-            [settling_ns(one, chosen, step) for (_, one), step in zip(every, steps, strict=True)]
+            [settling_ns(arm_steps, steady_range, step_ns) for (_, arm_steps), step_ns in zip(arms, step_times_ns, strict=True)]
         ),
-        first_batch_ns=_median([one.first_batch_ns for _, one in every]),
-        turn_ns=_median([one.turn_ns for _, one in every]),
-        exit_ns=_median([one.exit_ns for _, one in every]),
+        first_batch_ns=_median([arm_steps.first_batch_ns for _, arm_steps in arms]),
+        turn_ns=_median([arm_steps.turn_ns for _, arm_steps in arms]),
+        exit_ns=_median([arm_steps.exit_ns for _, arm_steps in arms]),
     )
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    known = [one for one in values if one is not None]
-    return float(np.median(known)) if known else None
+    observed = [value for value in values if value is not None]
+    return float(np.median(observed)) if observed else None
 
 
-def _arm(found: Standing, one: Taken) -> Arm:
-    blocks = found.blocks(one) if one.counts else np.empty(0)
-    stepped, ran = one.stepped, one.ran
+def _make_arm(scoreboard: Scoreboard, result: ArmResult) -> Arm:
+    blocks = scoreboard.block_means(result) if result.is_counted else np.empty(0)
+    steps, run = result.steps, result.run
     return Arm(
-        side=one.order.side,
-        order=one.order.order,
-        folder=None if ran.recording is None else ran.recording.path,
-        code=ran.code,
-        steps=found.range.last - found.range.first if len(blocks) and found.range else 0,
+        side=result.spec.side,
+        order=result.spec.index,
+        folder=None if run.recording is None else run.recording.path,
+        code=run.code,
+        steps=scoreboard.steady_range.stop - scoreboard.steady_range.start if len(blocks) and scoreboard.steady_range else 0,
         step_ns=round(step_time(blocks)) if len(blocks) else None,
-        first_batch_ns=stepped.first_batch_ns if stepped else None,
-        start_ns=stepped.start_ns if stepped else None,
-        turn_ns=stepped.turn_ns if stepped else None,
-        exit_ns=stepped.exit_ns if stepped else None,
-        foreign=foreign(one),
-        failed=one.failed,
-        noise=own_noise(found, one) if len(blocks) else None,
+        first_batch_ns=steps.first_batch_ns if steps else None,
+        start_ns=steps.start_ns if steps else None,
+        turn_ns=steps.turn_ns if steps else None,
+        exit_ns=steps.exit_ns if steps else None,
+        foreign=foreign_share(result),
+        failed=result.why_discarded,
+        noise=arm_noise(scoreboard, result) if len(blocks) else None,
     )
 
 
-def _account(found: Standing, side: str) -> Account | None:
-    mine = [one.ran.account for one in found.taken if one.order.side == side and one.order.window]
-    return next((one for one in reversed(mine) if one is not None), None)
+def _find_account(scoreboard: Scoreboard, side: str) -> Account | None:
+    accounts = [result.run.account for result in scoreboard.results if result.spec.side == side and result.spec.takes_window]
+    return next((account for account in reversed(accounts) if account is not None), None)
 
 
-def _side(found: Standing, name: str, one: Candidate, job: Job | None) -> Side:
-    verdict, speedup = found.verdict(name, one), found.speedup(name)
-    like = _likeness(found, name, one)
-    why = _why(found, name, verdict)
-    idle = _idle(found, name, one)
-    if idle:
-        why = "; ".join(filter(None, (why, effects.told(idle))))
-    if idle and len(idle) == len(one.edits) and verdict in _MEASURED and not _is_ablation(one):
-        verdict, why = Verdict.REFUSED, f"the edit {effects.told(idle)}"
-    if like.refused is not None and verdict in _MEASURED:
-        verdict, why = Verdict.REFUSED, like.refused
-    mine = medians(found, name)
+def _make_side(scoreboard: Scoreboard, name: str, candidate: Candidate, job: Job | None) -> Side:
+    verdict, speedup = scoreboard.verdict(name, candidate), scoreboard.speedup(name)
+    likeness = _compare_training(scoreboard, name, candidate)
+    why = _explain_verdict(scoreboard, name, verdict)
+    idle_edits = _find_idle_edits(scoreboard, name, candidate)
+    if idle_edits:
+        why = "; ".join(filter(None, (why, effects.describe_idle_edits(idle_edits))))
+    if idle_edits and len(idle_edits) == len(candidate.edits) and verdict in _MEASURED and not _is_ablation(candidate):
+        verdict, why = TrialVerdict.REFUSED, f"the edit {effects.describe_idle_edits(idle_edits)}"
+    if likeness.refused is not None and verdict in _MEASURED:
+        verdict, why = TrialVerdict.REFUSED, likeness.refused
+    own_medians = medians(scoreboard, name)
     return Side(
         name=name,
-        fixes=one.fixes,
-        summary=one.summary,
-        edits=one.edits,
-        applicability=one.applicability,
+        fixes=candidate.fixes,
+        summary=candidate.summary,
+        edits=candidate.edits,
+        applicability=candidate.applicability,
         verdict=verdict,
         speedup=speedup,
-        job=whole_job(found, name, speedup, job),
-        first_batch_ns=_whole(mine.first_batch_ns),
-        turn_ns=_whole(mine.turn_ns),
-        exit_ns=_whole(mine.exit_ns),
-        step_ns=_whole(mine.step_ns),
-        parity=like.parity,
-        parity_note=like.note,
-        data=like.data,
+        job=estimate_job_gain(scoreboard, name, speedup, job),
+        first_batch_ns=_round_ns(own_medians.first_batch_ns),
+        turn_ns=_round_ns(own_medians.turn_ns),
+        exit_ns=_round_ns(own_medians.exit_ns),
+        step_ns=_round_ns(own_medians.step_ns),
+        parity=likeness.parity,
+        parity_note=likeness.note,
+        data=likeness.data,
         why=why,
-        account=_account(found, name),
-        predicted=one.predicted,
-        check=_checked(found, one, verdict, speedup),
+        account=_find_account(scoreboard, name),
+        predicted=candidate.predicted,
+        check=_complete_check(scoreboard, candidate, verdict, speedup),
     )
 
 
-def _checked(
-    found: Standing, one: Candidate, verdict: Verdict, speedup: Interval | None
+def _complete_check(
+    scoreboard: Scoreboard, candidate: Candidate, verdict: TrialVerdict, speedup: Estimate | None
 ) -> Check | None:
-    """Give the check of a side with what it measured, if it did what it should."""
-    if one.check is None or verdict not in _MEASURED:
-        return one.check
-    busy = any(map(disturbance.by_others, found.counted))
-    arms = checking.Arms(medians(found, UNEDITED).step_ns, found.noise, busy)
-    return checking.checked(one.check, speedup, arms)
+    """Return the check of a side with what it measured, if it did what it should."""
+    if candidate.check is None or verdict not in _MEASURED:
+        return candidate.check
+    is_busy = any(map(disturbance.has_foreign_load, scoreboard.counted_results))
+    conditions = checking.TrialConditions(medians(scoreboard, UNEDITED).step_ns, scoreboard.noise, is_busy)
+    return checking.complete_check(candidate.check, speedup, conditions)
 
 
-def _idle(found: Standing, side: str, candidate: Candidate) -> tuple[Edit, ...]:
-    """Give the edits that took no effect in any arm of a side."""
-    arms = [one.ran.recording for one in found.taken if one.order.side == side and not one.broken]
-    return effects.idle(candidate.edits, [one for one in arms if one is not None])
+def _find_idle_edits(scoreboard: Scoreboard, side: str, candidate: Candidate) -> tuple[Edit, ...]:
+    """Return the edits that took no effect in any arm of a side."""
+    recordings = [result.run.recording for result in scoreboard.results if result.spec.side == side and not result.failure]
+    return effects.find_idle_edits(candidate.edits, [recording for recording in recordings if recording is not None])
 
 
 def _is_ablation(candidate: Candidate) -> bool:
-    """Tell whether to find nothing to leave out is a result: there is nothing to gain by it."""
-    skips = all(isinstance(one, Skip) for one in candidate.edits)
-    ceiling = candidate.applicability is Applicability.TRIAL and candidate.check is None
-    return ceiling or skips
+    """Return whether to find nothing to leave out is a result: there is nothing to gain by it."""
+    skips_only = all(isinstance(edit, Skip) for edit in candidate.edits)
+    is_ceiling = candidate.applicability is Applicability.ABLATION and candidate.check is None
+    return is_ceiling or skips_only
 
 
-def _why(found: Standing, side: str, verdict: Verdict) -> str | None:
-    failures = found.failures(side)
-    if verdict is Verdict.DOES_NOT_FIT:
+def _explain_verdict(scoreboard: Scoreboard, side: str, verdict: TrialVerdict) -> str | None:
+    failures = scoreboard.failures(side)
+    if verdict is TrialVerdict.DOES_NOT_FIT:
         return OUT_OF_MEMORY
-    if verdict is Verdict.REFUSED:
+    if verdict is TrialVerdict.REFUSED:
         return failures[-1]
-    pairs = len(found.pairs(side))
-    if verdict is Verdict.UNDECIDED and pairs < 2:  # noqa: PLR2004 - one pair has no interval
-        last = f"; an arm failed: {failures[-1]}" if failures else ""
-        return f"{pairs} pair{'' if pairs == 1 else 's'} of arms: no interval{last}"
+    pairs = len(scoreboard.pairs(side))
+    if verdict is TrialVerdict.UNDECIDED and pairs < 2:  # noqa: PLR2004 - one pair has no interval
+        failure_text = f"; an arm failed: {failures[-1]}" if failures else ""
+        return f"{pairs} pair{'' if pairs == 1 else 's'} of arms: no interval{failure_text}"
     return None
 
 
-def _likeness(found: Standing, side: str, candidate: Candidate) -> Likeness:
+def _compare_training(scoreboard: Scoreboard, side: str, candidate: Candidate) -> Likeness:
     """Compare what was trained on; an ablation trains on something else by intent."""
-    if candidate.applicability is Applicability.TRIAL:
+    if candidate.applicability is Applicability.ABLATION:
         return Likeness()
-    arms = [
-        [one.ran.recording for one in found.of(of) if one.ran.recording is not None]
-        for of in (UNEDITED, side)
+    arm_recordings = [
+        [result.run.recording for result in scoreboard.results_of(name) if result.run.recording is not None]
+        for name in (UNEDITED, side)
     ]
-    observed = [[one for one in map(parity.observed, each) if one is not None] for each in arms]
-    rounding = max((parity.epsilon(one) for each in arms for one in each), default=0.0)
-    return parity.likeness(observed[0], observed[1], rounding)
+    observations = [[observation for observation in map(parity.find_observation, recordings) if observation is not None] for recordings in arm_recordings]
+    rounding = max((parity.epsilon(recording) for recordings in arm_recordings for recording in recordings), default=0.0)
+    return parity.compare_training(observations[0], observations[1], rounding)
 
 
-def whole_job(
-    found: Standing, side: str, speedup: Interval | None, job: Job | None
-) -> Interval | None:
-    """Give what a side gains over a job of a certain length: start, steps, epoch turns, exit.
+def estimate_job_gain(
+    scoreboard: Scoreboard, side: str, speedup: Estimate | None, job: Job | None
+) -> Estimate | None:
+    """Return what a side gains over a job of a certain length: start, steps, epoch turns, exit.
 
     The interval is that of the step; ``None`` where the job's length is not known, or a part of it
     that one of the sides did not show.
     """
-    both = medians(found, UNEDITED), medians(found, side)
-    step = both[0].step_ns
-    if speedup is None or job is None or step is None:
+    both_medians = medians(scoreboard, UNEDITED), medians(scoreboard, side)
+    step_ns = both_medians[0].step_ns
+    if speedup is None or job is None or step_ns is None:
         return None
-    beside = [_beside(one, job) for one in both]
-    if beside[0] is None or beside[1] is None:
+    overheads_ns = [_overhead_ns(side_medians, job) for side_medians in both_medians]
+    if overheads_ns[0] is None or overheads_ns[1] is None:
         return None
-    whole = beside[0] + job.steps * step
+    total_ns = overheads_ns[0] + job.steps * step_ns
     bounds = (speedup.low, speedup.mid, speedup.high)
-    return Interval(*(whole / (beside[1] + job.steps * step / one) for one in bounds))
+    return Estimate(*(total_ns / (overheads_ns[1] + job.steps * step_ns / ratio) for ratio in bounds))
 
 
-def _beside(side: Medians, job: Job) -> float | None:
-    """Give what a job takes beside its steps; an exit that was not seen on a side took nothing."""
-    if side.settling_ns is None or (job.turns and side.turn_ns is None):
+def _overhead_ns(side_medians: SideMedians, job: Job) -> float | None:
+    """Return what a job takes beside its steps; an exit that was not seen on a side took nothing."""
+    if side_medians.settling_ns is None or (job.turns and side_medians.turn_ns is None):
         return None
-    return side.settling_ns + job.turns * (side.turn_ns or 0.0) + (side.exit_ns or 0.0)
+    return side_medians.settling_ns + job.turns * (side_medians.turn_ns or 0.0) + (side_medians.exit_ns or 0.0)

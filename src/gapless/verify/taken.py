@@ -8,176 +8,176 @@ from typing import Final
 
 import numpy as np
 
-from gapless.model.interval import Interval
-from gapless.model.trial import Verdict
+from gapless.model.interval import Estimate
+from gapless.model.trial import TrialVerdict
 from gapless.verify import compare
 from gapless.verify.compare import Float, Pair
-from gapless.verify.steady import Range, Stepped, blocks, measured, timed_on_device
-from gapless.verify.wanted import OUT_OF_MEMORY, UNEDITED, Candidate, Order, Ran
+from gapless.verify.steady import SteadyRange, ArmSteps, block_means, find_steady_range, use_device_times
+from gapless.verify.wanted import OUT_OF_MEMORY, UNEDITED, Candidate, ArmSpec, ArmRun
 
-_FAILURES: Final = 2  # of a side, from which it is refused
-_SAME_SAMPLES: Final = 0.01  # a step holds as many
+_MAX_FAILURES: Final = 2  # of a side, from which it is refused
+_SAMPLES_TOLERANCE: Final = 0.01  # a step holds as many
 
 
 @dataclass(frozen=True)
-class Taken:
+class ArmResult:
     """One arm as it was run; ``turn``: arms of one turn are neighbours and pair up."""
 
-    order: Order
+    spec: ArmSpec
     turn: int | None  # None: the discarded one, and those of windows
-    ran: Ran
-    stepped: Stepped | None
-    failed: str | None  # why it does not count
+    run: ArmRun
+    steps: ArmSteps | None
+    why_discarded: str | None  # why it does not count
     took_s: float
 
     @property
-    def broken(self) -> str | None:
+    def failure(self) -> str | None:
         """Tell why it could not be measured; what was measured and disturbed is not broken."""
-        return self.ran.failed or (None if self.stepped else "it made no two steps")
+        return self.run.failure or (None if self.steps else "it made no two steps")
 
     @property
-    def counts(self) -> bool:
-        """Tell whether it is measured."""
-        return self.turn is not None and self.failed is None and self.stepped is not None
+    def is_counted(self) -> bool:
+        """Return whether it is measured."""
+        return self.turn is not None and self.why_discarded is None and self.steps is not None
 
 
 @dataclass(frozen=True)
-class Standing:
+class Scoreboard:
     """What the arms so far say."""
 
-    taken: tuple[Taken, ...]
+    results: tuple[ArmResult, ...]
 
     @cached_property
-    def counted(self) -> tuple[Taken, ...]:
-        """Give the arms that count."""
-        return tuple(one for one in self.taken if one.counts)
+    def counted_results(self) -> tuple[ArmResult, ...]:
+        """Return the arms that count."""
+        return tuple(result for result in self.results if result.is_counted)
 
     @cached_property
     def on_device(self) -> bool:
-        """Tell whether every arm that counts knows when its device came to the ends of steps."""
-        stepped = [arm.stepped for arm in self.counted]
-        return bool(stepped) and all(
-            steps is not None and steps.device_lengths is not None for steps in stepped
+        """Return whether every arm that counts knows when its device came to the ends of steps."""
+        arm_steps = [arm.steps for arm in self.counted_results]
+        return bool(arm_steps) and all(
+            steps is not None and steps.device_lengths is not None for steps in arm_steps
         )
 
-    def timed(self, steps: Stepped) -> Stepped:
+    def use_timing(self, steps: ArmSteps) -> ArmSteps:
         """Return steps with the lengths that count here: all arms' on the device, or the host."""
-        return timed_on_device(steps) if self.on_device else steps
+        return use_device_times(steps) if self.on_device else steps
 
     @cached_property
-    def range(self) -> Range | None:
-        """Give the steps that count in all of them."""
-        known = [
-            (one.order.side, self.timed(one.stepped))
-            for one in self.counted
-            if one.stepped is not None
+    def steady_range(self) -> SteadyRange | None:
+        """Return the steps that count in all of them."""
+        arms = [
+            (result.spec.side, self.use_timing(result.steps))
+            for result in self.counted_results
+            if result.steps is not None
         ]
-        return measured(known) if known else None
+        return find_steady_range(arms) if arms else None
 
     @cached_property
     def noise(self) -> float | None:
-        """Give the A/A noise, of as many pairs as there are unedited arms."""
-        sides = dict.fromkeys(one.order.side for one in self.counted)
-        same = [ratio for side in sides for ratio in self.alike(side)]
-        return compare.noise(same, len(self.of(UNEDITED)))
+        """Return the A/A noise, of as many pairs as there are unedited arms."""
+        sides = dict.fromkeys(result.spec.side for result in self.counted_results)
+        aa_ratios = [ratio for side in sides for ratio in self.log_ratios(side)]
+        return compare.estimate_noise(aa_ratios, len(self.results_of(UNEDITED)))
 
-    def alike(self, side: str) -> list[float]:
-        """Give how far successive arms of a side lie apart, as logarithms."""
-        return compare.alike([self.blocks(one) for one in self.of(side)] if self.range else [])
+    def log_ratios(self, side: str) -> list[float]:
+        """Return how far successive arms of a side lie apart, as logarithms."""
+        return compare.log_ratios([self.block_means(result) for result in self.results_of(side)] if self.steady_range else [])
 
-    def of(self, side: str) -> tuple[Taken, ...]:
-        """Give the arms of a side that count."""
-        return tuple(one for one in self.counted if one.order.side == side)
+    def results_of(self, side: str) -> tuple[ArmResult, ...]:
+        """Return the arms of a side that count."""
+        return tuple(result for result in self.counted_results if result.spec.side == side)
 
-    def blocks(self, one: Taken) -> Float:
-        """Give the mean step time of each block of an arm that counts, in ns."""
-        if one.stepped is None or self.range is None:
+    def block_means(self, result: ArmResult) -> Float:
+        """Return the mean step time of each block of an arm that counts, in ns."""
+        if result.steps is None or self.steady_range is None:
             return np.empty(0)
-        return blocks(self.timed(one.stepped), self.range)
+        return block_means(self.use_timing(result.steps), self.steady_range)
 
     def pairs(self, side: str) -> tuple[Pair, ...]:
-        """Give the neighbours of an unedited arm and one of a side; times are for equal samples."""
-        more = self.samples(side)
-        unedited = {one.turn: one for one in self.of(UNEDITED)}
+        """Return the neighbours of an unedited arm and one of a side; times are for equal samples."""
+        ratio = self.samples_ratio(side)
+        unedited = {result.turn: result for result in self.results_of(UNEDITED)}
         return tuple(
-            (self.blocks(unedited[one.turn]), self.blocks(one) / more)
-            for one in self.of(side)
-            if one.turn in unedited and self.range is not None
+            (self.block_means(unedited[result.turn]), self.block_means(result) / ratio)
+            for result in self.results_of(side)
+            if result.turn in unedited and self.steady_range is not None
         )
 
-    def samples(self, side: str) -> float:
-        """Give how many times as many samples a step of a side holds; 1 where it is not known."""
-        found = [
-            [one.stepped.samples for one in self.of(of) if one.stepped is not None]
-            for of in (UNEDITED, side)
+    def samples_ratio(self, side: str) -> float:
+        """Return how many times as many samples a step of a side holds; 1 where it is not known."""
+        samples = [
+            [result.steps.samples for result in self.results_of(name) if result.steps is not None]
+            for name in (UNEDITED, side)
         ]
-        known = [[one for one in each if one is not None] for each in found]
-        if not all(known):
+        known_samples = [[count for count in counts if count is not None] for counts in samples]
+        if not all(known_samples):
             return 1.0
-        ratio = float(np.median(known[1]) / np.median(known[0]))
-        return 1.0 if abs(ratio - 1) <= _SAME_SAMPLES else ratio
+        ratio = float(np.median(known_samples[1]) / np.median(known_samples[0]))
+        return 1.0 if abs(ratio - 1) <= _SAMPLES_TOLERANCE else ratio
 
-    def speedup(self, side: str) -> Interval | None:
-        """Give what a side gains for each step of the unedited runs."""
-        return compare.speedup(self.pairs(side), self.alike(UNEDITED) + self.alike(side))
+    def speedup(self, side: str) -> Estimate | None:
+        """Return what a side gains for each step of the unedited runs."""
+        return compare.estimate_speedup(self.pairs(side), self.log_ratios(UNEDITED) + self.log_ratios(side))
 
-    def out_of_reach(self, side: str, count: int) -> float | None:
+    def gain_out_of_reach(self, side: str, count: int) -> float | None:
         """Return the smallest gain that ``count`` pairs would show, if a side's is likely smaller.
 
         As a speed-up; ``None``: so many pairs may decide it, or it is too early to tell.
         """
-        same = self.alike(UNEDITED) + self.alike(side)
-        reach = compare.least_shown(self.pairs(side), same, max(2, count))
-        if reach is None or reach[1] >= reach[0] or math.isinf(reach[0]):
+        aa_ratios = self.log_ratios(UNEDITED) + self.log_ratios(side)
+        provable = compare.find_provable_gain(self.pairs(side), aa_ratios, max(2, count))
+        if provable is None or provable[1] >= provable[0] or math.isinf(provable[0]):
             return None
-        return math.exp(reach[0])
+        return math.exp(provable[0])
 
     def arm_s(self, side: str, planned_s: float) -> float:
         """Return what an arm of a side takes: the mean of those that were run, else as planned."""
-        known = [arm.took_s for arm in self.of(side)]
-        return sum(known) / len(known) if known else planned_s
+        times_s = [arm.took_s for arm in self.results_of(side)]
+        return sum(times_s) / len(times_s) if times_s else planned_s
 
-    def verdict(self, side: str, candidate: Candidate) -> Verdict:
-        """Give what is proven of a side, its failures included."""
-        why = self.failures(side)
-        if self.lost(side):
-            return Verdict.DOES_NOT_FIT if OUT_OF_MEMORY in why else Verdict.REFUSED
-        return compare.verdict(self.speedup(side), self.noise, candidate.predicted)
+    def verdict(self, side: str, candidate: Candidate) -> TrialVerdict:
+        """Return what is proven of a side, its failures included."""
+        failures = self.failures(side)
+        if self.is_lost(side):
+            return TrialVerdict.DOES_NOT_FIT if OUT_OF_MEMORY in failures else TrialVerdict.REFUSED
+        return compare.judge_speedup(self.speedup(side), self.noise, candidate.predicted)
 
     def failures(self, side: str) -> tuple[str, ...]:
-        """Give why arms of a side could not be measured, those of windows apart."""
-        mine = (one for one in self.taken if one.order.side == side and not one.order.window)
-        return tuple(one.broken for one in mine if one.broken is not None)
+        """Return why arms of a side could not be measured, those of windows apart."""
+        side_results = (result for result in self.results if result.spec.side == side and not result.spec.takes_window)
+        return tuple(result.failure for result in side_results if result.failure is not None)
 
-    def lost(self, side: str) -> bool:
-        """Tell whether a side cannot be measured."""
-        why = self.failures(side)
-        return OUT_OF_MEMORY in why or len(why) >= _FAILURES
+    def is_lost(self, side: str) -> bool:
+        """Return whether a side cannot be measured."""
+        failures = self.failures(side)
+        return OUT_OF_MEMORY in failures or len(failures) >= _MAX_FAILURES
 
-    def over(self, side: str, candidate: Candidate, pairs: int) -> bool:
-        """Tell whether a side needs no more arms: it failed, or so many pairs have decided it."""
-        if self.lost(side):
+    def is_over(self, side: str, candidate: Candidate, pairs: int) -> bool:
+        """Return whether a side needs no more arms: it failed, or so many pairs have decided it."""
+        if self.is_lost(side):
             return True
         if len(self.pairs(side)) < pairs:
             return False
-        if candidate.resolve is not None:
-            return compare.narrow(self.speedup(side), candidate.resolve)
-        decided = self.verdict(side, candidate) is not Verdict.UNDECIDED
-        return decided or compare.narrow(self.speedup(side))
+        if candidate.max_half_width is not None:
+            return compare.is_narrow(self.speedup(side), candidate.max_half_width)
+        is_decided = self.verdict(side, candidate) is not TrialVerdict.UNDECIDED
+        return is_decided or compare.is_narrow(self.speedup(side))
 
 
-def foreign(one: Taken) -> float | None:
-    """Give the processors that others took, as a share of all: while it stepped, else meanwhile."""
-    while_stepping = one.stepped.foreign if one.stepped else None
-    return one.ran.foreign if while_stepping is None else while_stepping
+def foreign_share(result: ArmResult) -> float | None:
+    """Return the processors that others took, as a share of all: while it stepped, else meanwhile."""
+    while_stepping = result.steps.foreign if result.steps else None
+    return result.run.foreign if while_stepping is None else while_stepping
 
 
-def own_noise(standing: Standing, one: Taken) -> float | None:
-    """Give the relative half-width of the interval of an arm's own step time."""
-    found = standing.blocks(one)
-    return compare.own_noise(found) if len(found) else None
+def arm_noise(scoreboard: Scoreboard, result: ArmResult) -> float | None:
+    """Return the relative half-width of the interval of an arm's own step time."""
+    blocks = scoreboard.block_means(result)
+    return compare.arm_noise(blocks) if len(blocks) else None
 
 
-def standing(taken: Sequence[Taken]) -> Standing:
-    """Give what some arms say."""
-    return Standing(tuple(taken))
+def make_scoreboard(results: Sequence[ArmResult]) -> Scoreboard:
+    """Return what some arms say."""
+    return Scoreboard(tuple(results))

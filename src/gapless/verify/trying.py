@@ -16,52 +16,52 @@ from gapless.model.recording import Recording
 from gapless.model.trial import Trial
 from gapless.study import Options
 from gapless.study.concluding import conclude
-from gapless.study.propose import foretold
+from gapless.study.propose import predict_together
 from gapless.study.recorded.facts import facts as facts_of
-from gapless.study.recorded.making import accounted, prices
+from gapless.study.recorded.making import account_run, prices_of_run
 from gapless.verify import arm, checking, cold
-from gapless.verify.budget import forecast
+from gapless.verify.budget import check_budget
 from gapless.verify.plan import conduct
-from gapless.verify.wanted import UNEDITED, Job, Order, Ran, RunArm, TrialSettings
-from gapless.verify.wishes import Chosen, Expected, Wish, choose
+from gapless.verify.wanted import UNEDITED, Job, ArmSpec, ArmRun, RunArm, TrialSettings
+from gapless.verify.wishes import Shortlist, StudyForecast, TrialRequest, choose_candidates
 
 _SCOUT_STEPS: Final = 40  # of a command that was never recorded, to know its facts
 _SCOUT_S: Final = 15.0
 _CEILINGS_S: Final = 120.0  # that a trial takes if nobody says: of ceilings alone, of others
-_OTHERS_S: Final = 240.0
-_STRETCH: Final = 4  # times as long it may take, where two pairs do not fit
+_DEFAULT_S: Final = 240.0
+_MAX_STRETCH: Final = 4  # times as long it may take, where two pairs do not fit
 _NO_TRAINING: Final = "no process of it was seen to step an optimizer or to load batches"
 _NO_PROPOSAL: Final = "the report of the run proposes nothing that changes no result: ceilings"
-_BLOCKED: Final = 0.02  # of a fetch: above that, reads of the disk are part of what is measured
+_MIN_BLOCKED_SHARE: Final = 0.02  # of a fetch: above that, reads of the disk are part of what is measured
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrialTask:
     """What is to be tried of which command, where, and for how long."""
 
-    wish: Wish
+    request: TrialRequest
     command: tuple[str, ...]
     folder: Path  # working folder
     home: Path  # of runs
-    private: bool  # arms see the working folder through a view of their own
+    has_private_view: bool  # arms see the working folder through a view of their own
     budget_s: float | None = None  # None: as usual
     out: Path | None = None  # where the arms' records go
     steps: int | None = None  # of an arm; None: as needed
 
 
 @dataclass(frozen=True)
-class Scouted:
+class ScoutRun:
     """A command's first run, which is the trial's discarded arm as well."""
 
     recording: Recording
-    ran: Ran
-    begun: float
+    run: ArmRun
+    start_s: float
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialOutcome:
     """A trial, the run that it is about, and all that was proposed for it."""
 
     recording: Recording
@@ -70,163 +70,163 @@ class Tried:
     notes: tuple[str, ...] = ()  # why nothing could be
 
 
-def attempt(asked: Asked, recording: Recording | None, say: Say) -> Tried:
+def attempt(task: TrialTask, recording: Recording | None, report_progress: Progress) -> TrialOutcome:
     """Try what is asked for; a command that was never recorded is run once before.
 
     Raises ``GaplessError`` where it does not train, or a name is not known.
     """
     if recording is None:
-        scouted = scout(asked, say)
-        return _attempted(asked, scouted.recording, scouted, say)
-    return _attempted(asked, recording, None, say)
+        scout_run = scout(task, report_progress)
+        return _attempt_recorded(task, scout_run.recording, scout_run, report_progress)
+    return _attempt_recorded(task, recording, None, report_progress)
 
 
-def _attempted(asked: Asked, known: Recording, scouted: Scouted | None, say: Say) -> Tried:
-    found = facts_of(known)
-    chosen = _chosen(asked.wish, known, found, say)
-    if not chosen.candidates:
-        return Tried(known, None, chosen.proposals, chosen.notes)
-    place = asked.out or Path(known.path) / "trials" / _new_id(Path(known.path))
-    plan = _plan(asked, place, _cold_files(known, found))
-    settings = _settings(asked, known, found, plan, chosen)
-    if scouted is None:
-        forecast(chosen.candidates, settings, known)
+def _attempt_recorded(task: TrialTask, recording: Recording, scout_run: ScoutRun | None, report_progress: Progress) -> TrialOutcome:
+    facts = facts_of(recording)
+    shortlist = _choose(task.request, recording, facts, report_progress)
+    if not shortlist.candidates:
+        return TrialOutcome(recording, None, shortlist.proposals, shortlist.notes)
+    folder = task.out or Path(recording.path) / "trials" / _new_id(Path(recording.path))
+    plan = _plan_arms(task, folder, _find_cold_files(recording, facts))
+    settings = _trial_settings(task, recording, facts, plan, shortlist)
+    if scout_run is None:
+        check_budget(shortlist.candidates, settings, recording)
     else:
-        settings = replace(settings, begun=scouted.begun)
-    first = None if scouted is None else scouted.ran
+        settings = replace(settings, start_s=scout_run.start_s)
+    first_run = None if scout_run is None else scout_run.run
     try:
-        offline.make(place / "offline")
+        offline.make(folder / "offline")
     except OSError as error:
-        msg = f"{place} cannot be written: {error.strerror}; name another place with --out DIR"
+        msg = f"{folder} cannot be written: {error.strerror}; name another place with --out DIR"
         raise UsageError(msg) from error
     try:
-        trial = conduct(chosen.candidates, settings, _logged(plan), say, first)
+        trial = conduct(shortlist.candidates, settings, _make_logging_runner(plan), report_progress, first_run)
     except (UsageError, KeyboardInterrupt):
-        if asked.out is None:  # nothing came of it
-            shutil.rmtree(place, ignore_errors=True)
+        if task.out is None:  # nothing came of it
+            shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Tried(known, _told(trial, asked, chosen), chosen.proposals)
+    return TrialOutcome(recording, _add_notes(trial, task, shortlist), shortlist.proposals)
 
 
-def _chosen(wish: Wish, known: Recording, found: Facts, say: Say) -> Chosen:
-    if not wish.check:
-        return choose(wish, found, expected(known, wish, say))
-    made = accounted(known, Options(), say)
-    say("predicting")
-    plan = checking.planned(prices(made, cached=True))
-    return Chosen(plan.candidates, (), plan.notes)
+def _choose(request: TrialRequest, recording: Recording, facts: Facts, report_progress: Progress) -> Shortlist:
+    if not request.check:
+        return choose_candidates(request, facts, forecast_study(recording, request, report_progress))
+    account = account_run(recording, Options(), report_progress)
+    report_progress("predicting")
+    plan = checking.plan_checks(prices_of_run(account, cached=True))
+    return Shortlist(plan.candidates, (), plan.notes)
 
 
-def expected(known: Recording, wish: Wish, say: Say) -> Expected:
-    """Give what the study of a run expects of edits; of ceilings alone nothing is asked."""
-    if not (wish.proposed or wish.fixes or wish.settings):
-        return Expected()
-    made = accounted(known, Options(), say)
-    say("predicting")
-    priced = prices(made, cached=True)
-    proposals = conclude(priced).proposals if wish.proposed else ()
-    return Expected(proposals, lambda some: foretold(priced, some).speedup)
+def forecast_study(recording: Recording, request: TrialRequest, report_progress: Progress) -> StudyForecast:
+    """Return what the study of a run expects of edits; of ceilings alone nothing is asked."""
+    if not (request.proposed or request.fixes or request.settings):
+        return StudyForecast()
+    account = account_run(recording, Options(), report_progress)
+    report_progress("predicting")
+    run_prices = prices_of_run(account, cached=True)
+    proposals = conclude(run_prices).proposals if request.proposed else ()
+    return StudyForecast(proposals, lambda combination: predict_together(run_prices, combination).speedup)
 
 
-def scout(asked: Asked, say: Say) -> Scouted:
+def scout(task: TrialTask, report_progress: Progress) -> ScoutRun:
     """Run a command that was never recorded for some steps; it is a run like others.
 
     Raises ``GaplessError`` where nothing was recorded of it.
     """
-    begun = time.monotonic()
-    say("running the command once, to know it")
-    quiet = asked.home.parent / "offline"
-    offline.make(quiet)
-    plan = replace(_plan(asked, asked.home, ()), variables=offline.variables(os.environ, quiet))
-    order = Order(UNEDITED, 0, _quiet(quiet), _SCOUT_STEPS, _SCOUT_S)
-    ran, recording = arm.run(plan, order)
-    if ran.failed is not None or recording is None:
-        where = "" if ran.folder is None else f"; what it printed is in {ran.folder}/{arm.OUTPUT}"
-        why = _NO_TRAINING if ran.failed in {None, arm.NO_STEPS} else ran.failed
-        raise GaplessError(f"the command cannot be tried: {why}{where}")
-    return Scouted(recording, Ran(recording, ran.code, foreign=ran.foreign), begun)
+    start_s = time.monotonic()
+    report_progress("running the command once, to know it")
+    log_folder = task.home.parent / "offline"
+    offline.make(log_folder)
+    plan = replace(_plan_arms(task, task.home, ()), variables=offline.variables(os.environ, log_folder))
+    spec = ArmSpec(UNEDITED, 0, _logging_edits(log_folder), _SCOUT_STEPS, _SCOUT_S)
+    scout_arm, recording = arm.run(plan, spec)
+    if scout_arm.failed is not None or recording is None:
+        hint = "" if scout_arm.folder is None else f"; what it printed is in {scout_arm.folder}/{arm.OUTPUT}"
+        why = _NO_TRAINING if scout_arm.failed in {None, arm.NO_STEPS} else scout_arm.failed
+        raise GaplessError(f"the command cannot be tried: {why}{hint}")
+    return ScoutRun(recording, ArmRun(recording, scout_arm.code, foreign=scout_arm.foreign), start_s)
 
 
-def _plan(asked: Asked, out: Path, files: tuple[Path, ...]) -> arm.ArmPlan:
+def _plan_arms(task: TrialTask, out: Path, files: tuple[Path, ...]) -> arm.ArmPlan:
     return arm.ArmPlan(
-        command=asked.command,
+        command=task.command,
         out=out,
-        private=asked.folder if asked.private else None,
+        private_folder=task.folder if task.has_private_view else None,
         variables=offline.variables(os.environ, out / "offline"),
         cold=files,
     )
 
 
-def _logged(plan: arm.ArmPlan) -> RunArm:
-    """Give what runs an arm, with loggers kept in the trial's folder on both sides."""
-    run, quiet = arm.runner(plan), _quiet(plan.out / "offline")
-    return lambda order: run(replace(order, edits=(*order.edits, *quiet)))
+def _make_logging_runner(plan: arm.ArmPlan) -> RunArm:
+    """Return what runs an arm, with loggers kept in the trial's folder on both sides."""
+    run_arm, log_edits = arm.make_runner(plan), _logging_edits(plan.out / "offline")
+    return lambda spec: run_arm(replace(spec, edits=(*spec.edits, *log_edits)))
 
 
-def _quiet(folder: Path) -> tuple[Edit, ...]:
-    """Give the edits that keep loggers in a folder; variables are ``_plan``'s."""
-    return tuple(one for one in offline.edits({}, folder) if isinstance(one, Wrap))
+def _logging_edits(folder: Path) -> tuple[Edit, ...]:
+    """Return the edits that keep loggers in a folder; variables are ``_plan``'s."""
+    return tuple(edit for edit in offline.edits({}, folder) if isinstance(edit, Wrap))
 
 
-def _settings(
-    asked: Asked, known: Recording, found: Facts, plan: arm.ArmPlan, chosen: Chosen
+def _trial_settings(
+    task: TrialTask, recording: Recording, facts: Facts, plan: arm.ArmPlan, shortlist: Shortlist
 ) -> TrialSettings:
-    alone = all(one.applicability is Applicability.TRIAL for one in chosen.candidates)
-    brief = alone and not asked.wish.check
-    usual = _CEILINGS_S if brief else _OTHERS_S
+    ablations_only = all(candidate.applicability is Applicability.ABLATION for candidate in shortlist.candidates)
+    is_brief = ablations_only and not task.request.check
+    usual_s = _CEILINGS_S if is_brief else _DEFAULT_S
     return TrialSettings(
         id=plan.out.name,
-        command=asked.command,
-        run=known.manifest.id,
-        job=job_of(known, found),
-        budget_s=usual if asked.budget_s is None else asked.budget_s,
-        most_s=_STRETCH * usual if asked.budget_s is None else None,
+        command=task.command,
+        run=recording.manifest.id,
+        job=measure_job(recording, facts),
+        budget_s=usual_s if task.budget_s is None else task.budget_s,
+        max_budget_s=_MAX_STRETCH * usual_s if task.budget_s is None else None,
         cache="cold" if plan.cold else "warm",
-        steps=asked.steps,
-        windows=not alone,  # ablations have no accounts of a training that could be
-        pairs=2 if brief else 3,
+        steps=task.steps,
+        windows=not ablations_only,  # ablations have no accounts of a training that could be
+        pairs=2 if is_brief else 3,
     )
 
 
-def job_of(known: Recording, found: Facts) -> Job | None:
-    """Give how long the recorded run was; ``None`` where it was cut short."""
-    whole = known.manifest.exit_code == 0 and known.manifest.stopped_by is None
-    whole = whole and all(one.how != "trial" for one in known.processes)  # a first run of ours
-    if not whole or found.world.steps == 0:
+def measure_job(recording: Recording, facts: Facts) -> Job | None:
+    """Return how long the recorded run was; ``None`` where it was cut short."""
+    is_complete = recording.manifest.exit_code == 0 and recording.manifest.stopped_by is None
+    is_complete = is_complete and all(process.end_kind != "trial" for process in recording.processes)  # a first run of ours
+    if not is_complete or facts.world.steps == 0:
         return None
-    turns = max((one.iterations - 1 for one in found.loaders if one.trains), default=0)
-    return Job(found.world.steps, max(0, turns))
+    turns = max((loader.iterations - 1 for loader in facts.loaders if loader.trains), default=0)
+    return Job(facts.world.steps, max(0, turns))
 
 
-def _cold_files(known: Recording, found: Facts) -> tuple[Path, ...]:
-    """Give the files to drop from memory before each arm: where the run waited for its disk."""
-    waits = any((one.blocked or 0.0) > _BLOCKED for one in found.loaders if one.trains)
-    read = any(
+def _find_cold_files(recording: Recording, facts: Facts) -> tuple[Path, ...]:
+    """Return the files to drop from memory before each arm: where the run waited for its disk."""
+    waits_for_disk = any((loader.blocked or 0.0) > _MIN_BLOCKED_SHARE for loader in facts.loaders if loader.trains)
+    reads_disk = any(
         (process.batches.columns["bytes_from_disk"] > 0).any()
-        for process in known.processes
+        for process in recording.processes
         if len(process.batches)
     )
-    return cold.files(known) if waits and read else ()
+    return cold.find_files(recording) if waits_for_disk and reads_disk else ()
 
 
-def _told(trial: Trial, asked: Asked, chosen: Chosen) -> Trial:
+def _add_notes(trial: Trial, task: TrialTask, shortlist: Shortlist) -> Trial:
     """Add what was asked for and not tried."""
-    notes = [f"not tried: {one.fix}: {one.refused}" for one in chosen.proposals if one.refused]
-    notes += chosen.notes
+    notes = [f"not tried: {proposal.fix}: {proposal.refused}" for proposal in shortlist.proposals if proposal.refused]
+    notes += shortlist.notes
     notes += [
-        f"nothing to change: {one.fix}: {one.summary}"
-        for one in chosen.proposals
-        if one.refused is None and not one.edits
+        f"nothing to change: {proposal.fix}: {proposal.summary}"
+        for proposal in shortlist.proposals
+        if proposal.refused is None and not proposal.edits
     ]
-    if asked.wish.proposed and all(
-        one.applicability is Applicability.TRIAL for one in chosen.candidates
+    if task.request.proposed and all(
+        candidate.applicability is Applicability.ABLATION for candidate in shortlist.candidates
     ):
         notes.append(_NO_PROPOSAL)
     return replace(trial, notes=(*trial.notes, *notes))
 
 
 def _new_id(run: Path) -> str:
-    """Give the name of the next trial of a run."""
+    """Return the name of the next trial of a run."""
     for number in range(1, 10_000):
         if not (run / "trials" / f"{number:02d}").exists():
             return f"{number:02d}"

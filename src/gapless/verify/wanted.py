@@ -7,7 +7,7 @@ from typing import Final
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.model.recording import Recording
 from gapless.model.trial import Check
 
@@ -23,9 +23,9 @@ class Candidate:
     summary: str
     edits: tuple[Edit, ...]
     applicability: Applicability
-    predicted: Interval | None = None
+    predicted: Estimate | None = None
     check: Check | None = None  # a known delay: what it was predicted to cost
-    resolve: float | None = None  # its interval is to be no wider to both sides, relative
+    max_half_width: float | None = None  # its interval is to be no wider to both sides, relative
 
 
 @dataclass(frozen=True)
@@ -45,36 +45,36 @@ class TrialSettings:
     run: str | None = None  # the recorded run that it is about
     job: Job | None = None  # of that run; None: not known
     budget_s: float = 240.0
-    most_s: float | None = None  # to which it may grow, so that two pairs fit; None: it may not
+    max_budget_s: float | None = None  # to which it may grow, so that two pairs fit; None: it may not
     cache: str = "warm"  # "cold": arms begin with the files of the data out of memory
     windows: bool = True  # an arm more of each side takes one, for the accounts
     clock: Callable[[], float] = time.monotonic
     steps: int | None = None  # of an arm, as the user wants them; None: as needed
     pairs: int = 3  # of each side, before it may be decided, as far as the budget holds them
-    begun: float | None = None  # on the clock; None: with the first arm
+    start_s: float | None = None  # on the clock; None: with the first arm
 
 
 @dataclass(frozen=True)
-class Order:
+class ArmSpec:
     """One arm that is to be run; it leaves at ``stop`` steps or after ``seconds`` of stepping."""
 
     side: str
-    order: int
+    index: int
     edits: tuple[Edit, ...]
-    stop: int
+    stop_step: int
     seconds: float
-    window: bool = False
+    takes_window: bool = False
 
 
 @dataclass(frozen=True)
-class Ran:
+class ArmRun:
     """What came of an arm."""
 
     recording: Recording | None
     code: int | None
-    failed: str | None = None  # OUT_OF_MEMORY, or the last line that it wrote; None: it went well
+    failure: str | None = None  # OUT_OF_MEMORY, or the last line that it wrote; None: it went well
     account: Account | None = None  # of its window
     foreign: float | None = None  # processors that others took, as a share of all, over the arm
 
 
-RunArm = Callable[[Order], Ran]
+RunArm = Callable[[ArmSpec], ArmRun]

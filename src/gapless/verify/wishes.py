@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.catalogue import assumed, listing, parsing, unnamed
-from gapless.catalogue.declare import is_nothing, worst
+from gapless.catalogue.declare import changes_nothing, worst_applicability
 from gapless.model.edit import Applicability, Edit, Proposal
 from gapless.model.facts import Facts
-from gapless.model.interval import Interval
+from gapless.model.interval import Estimate
 from gapless.verify.wanted import Candidate
 
-TAILS: Final = ("no-logging", "no-checkpoint", "no-evaluation")
-_FIRST: Final = 3  # proposals that are tried where nothing is named
-_STRICT: Final = frozenset({Applicability.SAME, Applicability.TRIAL})
-_USUAL: Final = _STRICT | {Applicability.EQUIVALENT}
+TAIL_FIXES: Final = ("no-logging", "no-checkpoint", "no-evaluation")
+_MAX_PROPOSALS: Final = 3  # proposals that are tried where nothing is named
+_STRICT_KINDS: Final = frozenset({Applicability.IDENTICAL, Applicability.ABLATION})
+_USUAL_KINDS: Final = _STRICT_KINDS | {Applicability.EQUIVALENT}
 
 
 @dataclass(frozen=True)
-class Wish:
+class TrialRequest:
     """What the user asks for; each of ``groups`` is tried by itself, its members together."""
 
     fixes: tuple[str, ...] = ()  # "more-workers=2+one-thread"
@@ -33,7 +33,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Shortlist:
     """What is tried, and all that was proposed, refusals included."""
 
     candidates: tuple[Candidate, ...]
@@ -42,94 +42,94 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Expected:
+class StudyForecast:
     """What the study of a run expects: its proposals, and what some edits together would give."""
 
     proposals: tuple[Proposal, ...] = ()
-    foretell: Callable[[Sequence[Proposal]], Interval | None] = lambda _: None
+    predict: Callable[[Sequence[Proposal]], Estimate | None] = lambda _: None
 
 
-def choose(wish: Wish, facts: Facts, expected: Expected | None = None) -> Chosen:
+def choose_candidates(request: TrialRequest, facts: Facts, forecast: StudyForecast | None = None) -> Shortlist:
     """Decide for one run what is tried. Raises ``UsageError`` for a name that nobody knows."""
-    expected = expected or Expected()
-    groups = [[_gated(one, wish) for one in _named(text, facts, wish)] for text in wish.fixes]
-    plain = replace(wish, risky=True)  # who writes a setting out means it
+    forecast = forecast or StudyForecast()
+    groups = [[_gate(proposal, request) for proposal in _propose_fixes(text, facts, request)] for text in request.fixes]
+    risky_request = replace(request, risky=True)  # who writes a setting out means it
     groups += [
-        [_gated(unnamed.propose(one, facts, override=wish.override), plain)]
-        for one in wish.settings
+        [_gate(unnamed.propose_setting(setting, facts, override=request.override), risky_request)]
+        for setting in request.settings
     ]
-    if wish.together and len(groups) > 1:
-        groups = [[one for group in groups for one in group]]
-    if wish.proposed:
-        groups += _first(expected.proposals, wish)
-    if wish.ceilings or (wish.proposed and not any(_candidate(one) for one in groups)):
-        groups += _ceilings(facts)
+    if request.together and len(groups) > 1:
+        groups = [[proposal for group in groups for proposal in group]]
+    if request.proposed:
+        groups += _first_proposals(forecast.proposals, request)
+    if request.ceilings or (request.proposed and not any(_join_proposals(group) for group in groups)):
+        groups += _propose_ceilings(facts)
     candidates = tuple(
-        _expected(found, group, expected) for group in groups if (found := _candidate(group))
+        _predict_candidate(candidate, group, forecast) for group in groups if (candidate := _join_proposals(group))
     )
-    return Chosen(candidates, tuple(one for group in groups for one in group))
+    return Shortlist(candidates, tuple(proposal for group in groups for proposal in group))
 
 
-def _first(proposals: Sequence[Proposal], wish: Wish) -> list[list[Proposal]]:
-    """Give the first proposals that may be tried, each by itself, and what is refused."""
-    gated = [_gated(one, wish) for one in proposals]
-    able = [one for one in gated if one.refused is None and one.edits and not _in_vain(one)]
-    refused = [one for one in gated if one.refused is not None]
-    return [*([one] for one in able[:_FIRST]), *([one] for one in refused)]
+def _first_proposals(proposals: Sequence[Proposal], request: TrialRequest) -> list[list[Proposal]]:
+    """Return the first proposals that may be tried, each by itself, and what is refused."""
+    checked = [_gate(proposal, request) for proposal in proposals]
+    eligible = [proposal for proposal in checked if proposal.refused is None and proposal.edits and not _is_in_vain(proposal)]
+    refusals = [proposal for proposal in checked if proposal.refused is not None]
+    return [*([proposal] for proposal in eligible[:_MAX_PROPOSALS]), *([proposal] for proposal in refusals)]
 
 
-def _in_vain(one: Proposal) -> bool:
-    """Tell whether a proposal is predicted to give nothing."""
-    return one.speedup is not None and one.speedup.mid <= 1
+def _is_in_vain(proposal: Proposal) -> bool:
+    """Return whether a proposal is predicted to give nothing."""
+    return proposal.speedup is not None and proposal.speedup.mid <= 1
 
 
-def check(wish: Wish) -> None:
+def check_names(request: TrialRequest) -> None:
     """Raise ``UsageError`` for a name that nobody knows, before anything is run."""
-    for one in wish.fixes:
-        for name in one.split("+"):
-            listing.asked(name)
-    for one in wish.settings:
-        parsing.parse(one)
+    for text in request.fixes:
+        for name in text.split("+"):
+            listing.parse_fix(name)
+    for text in request.settings:
+        parsing.parse_setting(text)
 
 
-def survey(facts: Facts) -> tuple[Proposal, ...]:
-    """Give what every fix says of a run."""
-    return tuple(one for fix in listing.FIXES for one in fix(facts))
+def survey_fixes(facts: Facts) -> tuple[Proposal, ...]:
+    """Return what every fix says of a run."""
+    return tuple(proposal for fix in listing.FIXES for proposal in fix(facts))
 
 
-def _named(text: str, facts: Facts, wish: Wish) -> list[Proposal]:
+def _propose_fixes(text: str, facts: Facts, request: TrialRequest) -> list[Proposal]:
     names = text.split("+")
     if len(names) == 1:
-        return list(listing.propose(text, facts, override=wish.override))
-    return list(assumed.together(names, facts, override=wish.override))
+        return list(listing.propose_named(text, facts, override=request.override))
+    return list(assumed.propose_together(names, facts, override=request.override))
 
 
-def _ceilings(facts: Facts) -> list[list[Proposal]]:
-    """Give the ablations: data, copies (the cached batch on the device), and the tails as one."""
-    found = listing.ceilings(facts)
-    tails = [one for one in found if one.fix in TAILS]
-    return [*([one] for one in found if one.fix not in TAILS), *([tails] if tails else [])]
+def _propose_ceilings(facts: Facts) -> list[list[Proposal]]:
+    """Return the ablations: data, copies (the cached batch on the device), and the tails as one."""
+    proposals = listing.propose_ceilings(facts)
+    tails = [proposal for proposal in proposals if proposal.fix in TAIL_FIXES]
+    return [*([proposal] for proposal in proposals if proposal.fix not in TAIL_FIXES), *([tails] if tails else [])]
 
 
-def _gated(one: Proposal, wish: Wish) -> Proposal:
+def _gate(proposal: Proposal, request: TrialRequest) -> Proposal:
     """Refuse what changes more than was allowed."""
-    if one.refused is not None or not one.edits:
-        return one
-    allowed = set(_STRICT if wish.strict else _USUAL)
-    if wish.risky:
+    if proposal.refused is not None or not proposal.edits:
+        return proposal
+    allowed = set(_STRICT_KINDS if request.strict else _USUAL_KINDS)
+    if request.risky:
         allowed.add(Applicability.RISKY)
-    if wish.override:
+    if request.override:
         allowed.add(Applicability.MANUAL)
-    if one.applicability in allowed:
-        return one
-    return replace(one, refused=f"{_class(one)}: {_way(one.applicability)}")
+    if proposal.applicability in allowed:
+        return proposal
+    return replace(proposal, refused=f"{_describe_risk(proposal)}: {_override_hint(proposal.applicability)}")
 
 
-def _class(one: Proposal) -> str:
-    return one.applicability.value + (f" ({one.risk})" if one.risk else "")
+def _describe_risk(proposal: Proposal) -> str:
+    return proposal.applicability.value + (f" ({proposal.risk})" if proposal.risk else "")
 
 
-def _way(applicability: Applicability) -> str:
+def _override_hint(applicability: Applicability) -> str:
     if applicability is Applicability.RISKY:
         return "--risky tries it all the same"
     if applicability is Applicability.MANUAL:
@@ -137,31 +137,31 @@ def _way(applicability: Applicability) -> str:
     return "not with --strict"
 
 
-def _expected(found: Candidate, group: Sequence[Proposal], expected: Expected) -> Candidate:
-    """Give a candidate with what it is predicted to give; an ablation is no change of a run."""
-    if found.applicability is Applicability.TRIAL:
-        return found
-    able = [one for one in group if one.edits]
-    return replace(found, predicted=expected.foretell(able))
+def _predict_candidate(candidate: Candidate, group: Sequence[Proposal], forecast: StudyForecast) -> Candidate:
+    """Return a candidate with what it is predicted to give; an ablation is no change of a run."""
+    if candidate.applicability is Applicability.ABLATION:
+        return candidate
+    changes = [proposal for proposal in group if proposal.edits]
+    return replace(candidate, predicted=forecast.predict(changes))
 
 
-def _candidate(group: Sequence[Proposal]) -> Candidate | None:
+def _join_proposals(group: Sequence[Proposal]) -> Candidate | None:
     """Join proposals that are tried together; ``None`` if one of its fixes cannot be."""
-    wanted = {one.fix for one in group if not is_nothing(one)}
-    able = [one for one in group if one.refused is None and one.edits]
-    if not able or {one.fix for one in able} != wanted:
+    wanted_fixes = {proposal.fix for proposal in group if not changes_nothing(proposal)}
+    eligible = [proposal for proposal in group if proposal.refused is None and proposal.edits]
+    if not eligible or {proposal.fix for proposal in eligible} != wanted_fixes:
         return None
     return Candidate(
-        fixes=tuple(dict.fromkeys(one.fix for one in able)),
-        summary=", ".join(dict.fromkeys(one.summary for one in able)),
-        edits=_distinct(edit for one in able for edit in one.edits),
-        applicability=worst(*(one.applicability for one in able)),
+        fixes=tuple(dict.fromkeys(proposal.fix for proposal in eligible)),
+        summary=", ".join(dict.fromkeys(proposal.summary for proposal in eligible)),
+        edits=_distinct(edit for proposal in eligible for edit in proposal.edits),
+        applicability=worst_applicability(*(proposal.applicability for proposal in eligible)),
     )
 
 
 def _distinct(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """Leave out edits that are there already; their order stays."""
-    kept: dict[str, Edit] = {}
+    distinct: dict[str, Edit] = {}
     for edit in edits:
-        kept.setdefault(repr(edit), edit)
-    return tuple(kept.values())
+        distinct.setdefault(repr(edit), edit)
+    return tuple(distinct.values())

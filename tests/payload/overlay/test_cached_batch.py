@@ -11,9 +11,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSampler
 
 from gapless import wire
-from gapless.model.edit import Where, Wrap, as_json
-from tests.payload.laying import laid
-from tests.payload.loading import run
+from gapless.model.edit import Location, Wrap, edit_to_json
+from tests.payload.laying import apply_edits
+from tests.payload.loading import run_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +28,13 @@ class Numbers(Dataset[Any]):
     """Samples that are counted as they are made."""
 
     def __init__(self, size: int = 8) -> None:
-        self.size, self.made = size, 0
+        self.size, self.n_made = size, 0
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, index: int) -> Any:  # noqa: ANN401
-        self.made += 1
+        self.n_made += 1
         return torch.full((2,), float(index))
 
 
@@ -52,19 +52,19 @@ class Endless(IterableDataset[Any]):
         yield from (torch.full((2,), float(index)) for index in range(8))
 
 
-def train(loader: DataLoader[Any], epochs: int = 1, most: int = 100) -> list[list[float]]:
+def train(loader: DataLoader[Any], epochs: int = 1, max_batches: int = 100) -> list[list[float]]:
     """Train, and give what each batch began with."""
     weight = torch.zeros(2, requires_grad=True)
     optimizer = torch.optim.SGD([weight], 0.1)
-    seen: list[list[float]] = []
+    first_values: list[list[float]] = []
     for _ in range(epochs):
         for batch in loader:
-            seen.append(batch[:, 0].tolist())
+            first_values.append(batch[:, 0].tolist())
             (batch @ weight).sum().backward()
             optimizer.step()
-            if len(seen) == most:
-                return seen
-    return seen
+            if len(first_values) == max_batches:
+                return first_values
+    return first_values
 
 
 def evaluate(loader: DataLoader[Any]) -> list[list[float]]:
@@ -85,38 +85,38 @@ def test_the_first_batch_comes_as_often_as_there_were_batches(
     settings: dict[str, Any], edit: Wrap
 ) -> None:
     before = dict(vars(DataLoader))
-    with laid(edit) as told:
+    with apply_edits(edit) as edit_log:
         loader = DataLoader(Numbers(), 2, **settings)
         assert train(loader, epochs=3) == [[0.0, 1.0]] * 12
-        assert told.times() == 11
-        assert not told.unseen
+        assert edit_log.times() == 11
+        assert not edit_log.unobserved
         assert multiprocessing.active_children() == []
     assert dict(vars(DataLoader)) == before
     assert train(loader, epochs=2) == PLAIN * 2
     assert train(DataLoader(Numbers(), 2, **settings)) == PLAIN
 
 
-def once(batch: Any) -> Any:  # noqa: ANN401
+def collate_once(batch: Any) -> Any:  # noqa: ANN401
     return iter(batch)
 
 
-def locked(batch: Any) -> Locked:  # noqa: ANN401
+def collate_locked(batch: Any) -> Locked:  # noqa: ANN401
     assert batch
     return Locked()
 
 
-@pytest.mark.parametrize(("collate", "why"), [(once, "an iterator"), (locked, "cannot pickle")])
+@pytest.mark.parametrize(("collate", "why"), [(collate_once, "an iterator"), (collate_locked, "cannot pickle")])
 def test_what_cannot_be_kept_is_loaded_as_ever_and_told(collate: Any, why: str) -> None:  # noqa: ANN401
-    with laid(CACHED) as told:
+    with apply_edits(CACHED) as edit_log:
         data = Numbers()
         weight = torch.zeros(2, requires_grad=True)
         for _ in DataLoader(data, 2, collate_fn=collate):
             weight.sum().backward()
-        assert data.made == 8
-        assert told.times() == 0
-        assert len(told.unseen) == 1
-        assert told.unseen[0].startswith(f"edit 0: {LOADER}: cached batch: it cannot be kept")
-        assert why in told.unseen[0]
+        assert data.n_made == 8
+        assert edit_log.times() == 0
+        assert len(edit_log.unobserved) == 1
+        assert edit_log.unobserved[0].startswith(f"edit 0: {LOADER}: cached batch: it cannot be kept")
+        assert why in edit_log.unobserved[0]
 
 
 class Locked:
@@ -131,14 +131,14 @@ class Locked:
 
 
 def test_no_sample_is_made_after_the_first_batch() -> None:
-    with laid(CACHED):
+    with apply_edits(CACHED):
         data = Numbers()
         train(DataLoader(data, 2), epochs=2)
-        assert data.made == 2
+        assert data.n_made == 2
 
 
 def test_workers_end_after_the_first_batch() -> None:
-    with laid(CACHED):
+    with apply_edits(CACHED):
         children: list[int] = []
         weight = torch.zeros(2, requires_grad=True)
         for batch in DataLoader(Numbers(), 2, num_workers=2):
@@ -148,28 +148,28 @@ def test_workers_end_after_the_first_batch() -> None:
 
 
 def test_a_loader_that_does_not_train_gives_all_its_batches() -> None:
-    with laid(CACHED) as told:
-        other = DataLoader(Numbers(), 2)
+    with apply_edits(CACHED) as edit_log:
+        untrained_loader = DataLoader(Numbers(), 2)
         weight = torch.zeros(2, requires_grad=True)
         for batch in DataLoader(Numbers(), 2):
             (batch @ weight).sum().backward()
-            assert evaluate(other) == PLAIN
-        assert told.times() == 3
+            assert evaluate(untrained_loader) == PLAIN
+        assert edit_log.times() == 3
 
 
 def test_only_loaders_of_that_line_are_meant() -> None:
     def make() -> DataLoader[Any]:
         return DataLoader(Numbers(), 2)
 
-    edit = Wrap(LOADER, "cached-batch", {}, Where(__file__, make.__code__.co_firstlineno + 1))
-    with laid(edit):
+    edit = Wrap(LOADER, "cached-batch", {}, Location(__file__, make.__code__.co_firstlineno + 1))
+    with apply_edits(edit):
         assert train(make()) == [[0.0, 1.0]] * 4
         assert train(DataLoader(Numbers(), 2)) == PLAIN
 
 
 def test_a_stream_without_a_length_does_not_end() -> None:
-    with laid(CACHED):
-        assert train(DataLoader(Endless(), 2), most=20) == [[0.0, 1.0]] * 20
+    with apply_edits(CACHED):
+        assert train(DataLoader(Endless(), 2), max_batches=20) == [[0.0, 1.0]] * 20
 
 
 class Shy(SequentialSampler):
@@ -182,8 +182,8 @@ class Shy(SequentialSampler):
 def test_a_length_that_cannot_be_asked_for_does_not_end_the_training() -> None:
     data = Numbers()
     assert train(DataLoader(data, 2, sampler=Shy(data))) == PLAIN
-    with laid(CACHED):
-        assert train(DataLoader(data, 2, sampler=Shy(data)), most=20) == [[0.0, 1.0]] * 20
+    with apply_edits(CACHED):
+        assert train(DataLoader(data, 2, sampler=Shy(data)), max_batches=20) == [[0.0, 1.0]] * 20
 
 
 def test_what_the_training_does_to_a_batch_is_not_there_in_the_next_one() -> None:
@@ -192,13 +192,13 @@ def test_what_the_training_does_to_a_batch_is_not_there_in_the_next_one() -> Non
         return {"x": x, "all": [x + 1, Pair(x + 2, "text")]}
 
     weight = torch.zeros(2, requires_grad=True)
-    with laid(CACHED):
+    with apply_edits(CACHED):
         for batch in DataLoader(Numbers(), 2, collate_fn=collate):
-            last = batch["all"].pop()
-            assert type(last) is Pair
-            assert last.y == "text"
+            pair = batch["all"].pop()
+            assert type(pair) is Pair
+            assert pair.y == "text"
             assert batch["x"].tolist() == [[0, 0], [1, 1]]
-            assert last.x.tolist() == [[2, 2], [3, 3]]
+            assert pair.x.tolist() == [[2, 2], [3, 3]]
             batch["x"].mul_(3).add_(1)
             batch["all"][0].zero_()
             (batch.pop("x") @ weight).sum().backward()
@@ -207,7 +207,7 @@ def test_what_the_training_does_to_a_batch_is_not_there_in_the_next_one() -> Non
 def test_an_iteration_under_way_ends_as_it_began() -> None:
     weight = torch.zeros(2, requires_grad=True)
     loader = DataLoader(Numbers(), 2, num_workers=1)
-    with laid(CACHED):
+    with apply_edits(CACHED):
         loader = DataLoader(Numbers(), 2, num_workers=1)
         batches = iter(loader)
         for _ in range(2):
@@ -233,22 +233,22 @@ if __name__ == "__main__":
 
 
 def test_it_is_recorded_as_batches_ever_were(tmp_path: Path) -> None:
-    ran = run(tmp_path, SCRIPT, edits=[as_json(CACHED)])
-    assert ran.out.splitlines() == ["[0.0, 1.0]"] * 8
+    recorded = run_script(tmp_path, SCRIPT, edits=[edit_to_json(CACHED)])
+    assert recorded.out.splitlines() == ["[0.0, 1.0]"] * 8
     marks = [
         mark
-        for frame in ran.frames
+        for frame in recorded.frames
         if frame.kind == wire.MARKS
         for mark in wire.MARK.iter_unpack(frame.body)
     ]
-    given = [mark for mark in marks if mark[0] == wire.NEXT]
-    assert [mark[6] for mark in given if not mark[1]] == [0, 1, 2, 3] * 2
-    assert sum(mark[1] & wire.EXHAUSTED for mark in given) == 2
-    assert {mark[2] for mark in given} == {0}
+    next_marks = [mark for mark in marks if mark[0] == wire.NEXT]
+    assert [mark[6] for mark in next_marks if not mark[1]] == [0, 1, 2, 3] * 2
+    assert sum(mark[1] & wire.EXHAUSTED for mark in next_marks) == 2
+    assert {mark[2] for mark in next_marks} == {0}
     assert len([mark for mark in marks if mark[0] == wire.ITER]) == 2
-    edits = [fact for fact in ran.texts(wire.FACT) if fact["noun"] == "edit"]
+    edits = [fact for fact in recorded.texts(wire.FACT) if fact["noun"] == "edit"]
     assert edits[0]["values"]["times"] == 0
     assert edits[-1]["values"]["new"] == "the first batch"
     assert max(fact["values"]["times"] for fact in edits) >= 4
-    assert not [one for one in ran.texts(wire.UNSEEN) if "edit" in one["what"]]
-    assert 2 <= sum(row.of("samples") for row in ran.rows) <= 8
+    assert not [note for note in recorded.texts(wire.UNOBSERVED) if "edit" in note["what"]]
+    assert 2 <= sum(row.value_of("samples") for row in recorded.rows) <= 8

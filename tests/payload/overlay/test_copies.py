@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from gapless.model.edit import Where, Wrap
+from gapless.model.edit import Location, Wrap
 from gapless.parts import device_prefetcher
-from tests.payload.laying import laid
+from tests.payload.laying import apply_edits
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -21,7 +21,7 @@ PREFETCHER = Wrap(LOADER, "device-prefetcher", {"ahead": 2})
 NON_BLOCKING = Wrap("torch.Tensor.to", "non-blocking")
 
 
-class Noted:
+class SendingLane:
     """A lane that notes the batches which were sent."""
 
     def __init__(self, device: object) -> None:
@@ -37,14 +37,14 @@ class Noted:
         return [batch[0] + 100]
 
 
-lanes: list[Noted] = []
+lanes: list[SendingLane] = []
 
 
 @pytest.fixture
-def noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def recorded_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     lanes.clear()
     monkeypatch.setattr(device_prefetcher, "cuda_device", lambda _device: "noted")  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    monkeypatch.setattr(device_prefetcher, "Lane", Noted)
+    monkeypatch.setattr(device_prefetcher, "CopyLane", SendingLane)
 
 
 def loader(**settings: Any) -> DataLoader[Any]:  # noqa: ANN401
@@ -58,43 +58,43 @@ def train(batches: Any) -> Generator[float]:  # noqa: ANN401
         yield batch.item()
 
 
-@pytest.mark.usefixtures("noted")
+@pytest.mark.usefixtures("recorded_lanes")
 @pytest.mark.parametrize(
     "settings", [{}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}]
 )
 def test_batches_are_prefetched_from_the_second_on(settings: dict[str, Any]) -> None:
     before = dict(vars(DataLoader))
-    with laid(PREFETCHER) as told:
+    with apply_edits(PREFETCHER) as edit_log:
         batches = loader(**settings)
         assert list(train(batches)) == [0, 101, 102, 103, 104, 105]
         assert list(train(batches)) == [100, 101, 102, 103, 104, 105]
         assert lanes[0].sent == [1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]
-        assert told.times() == 11
+        assert edit_log.times() == 11
     assert dict(vars(DataLoader)) == before
     assert list(train(batches)) == [0, 1, 2, 3, 4, 5]
     assert len(lanes) == 1
 
 
-@pytest.mark.usefixtures("noted")
+@pytest.mark.usefixtures("recorded_lanes")
 def test_two_batches_are_on_their_way() -> None:
-    with laid(PREFETCHER):
+    with apply_edits(PREFETCHER):
         batches = train(loader())
-        seen = [next(batches) for _ in range(3)]
+        values = [next(batches) for _ in range(3)]
         assert lanes[0].sent == [1, 2, 3, 4]
-    seen += list(batches)
-    assert seen == [0, 101, 102, 103, 104, 105]
+    values += list(batches)
+    assert values == [0, 101, 102, 103, 104, 105]
 
 
-@pytest.mark.usefixtures("noted")
+@pytest.mark.usefixtures("recorded_lanes")
 def test_a_loader_that_does_not_train_is_not_prefetched() -> None:
-    with laid(PREFETCHER) as told:
+    with apply_edits(PREFETCHER) as edit_log:
         assert [batch.item() for (batch,) in loader()] == [0, 1, 2, 3, 4, 5]
-        assert told.times() == 0
+        assert edit_log.times() == 0
 
 
-@pytest.mark.usefixtures("noted")
+@pytest.mark.usefixtures("recorded_lanes")
 def test_a_second_iteration_of_persistent_workers_begins_anew_after_an_early_end() -> None:
-    with laid(PREFETCHER):
+    with apply_edits(PREFETCHER):
         batches = loader(num_workers=1, persistent_workers=True)
         for value in train(batches):
             if value == 102:
@@ -104,10 +104,10 @@ def test_a_second_iteration_of_persistent_workers_begins_anew_after_an_early_end
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_without_a_device_it_is_refused() -> None:
-    with laid(PREFETCHER) as told:
+    with apply_edits(PREFETCHER) as edit_log:
         assert list(train(loader())) == [0, 1, 2, 3, 4, 5]
-        assert told.times() == 0
-        assert "there is no CUDA device" in told.unseen[0]
+        assert edit_log.times() == 0
+        assert "there is no CUDA device" in edit_log.unobserved[0]
 
 
 # ── Copies that do not block ────────────────────────────────────────────────────────────────────
@@ -116,50 +116,50 @@ def test_without_a_device_it_is_refused() -> None:
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, Any]]:
     """Give the copies that are asked for; all tensors say that they are pinned."""
-    asked: list[tuple[str, Any, Any]] = []
+    calls: list[tuple[str, Any, Any]] = []
 
     def to(_self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        asked.append(("to", args, kwargs))
+        calls.append(("to", args, kwargs))
 
     def cuda(_self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        asked.append(("cuda", args, kwargs))
+        calls.append(("cuda", args, kwargs))
 
     def is_pinned(_self: Any) -> bool:  # noqa: ANN401
         return True
 
     for function in (to, cuda, is_pinned):
         monkeypatch.setattr(torch.Tensor, function.__name__, function)
-    return asked
+    return calls
 
 
 def test_copies_of_pinned_tensors_do_not_block(copies: list[Any]) -> None:
     device = torch.device("cuda", 0)
-    one: Any = torch.zeros(1)
-    with laid(NON_BLOCKING) as told:
-        one.to("cuda")
-        one.to(device=device, dtype=torch.float64)
-        one.to(0)
-        one.cuda()
-        torch.nn.Parameter(one).cuda(0)
+    tensor: Any = torch.zeros(1)
+    with apply_edits(NON_BLOCKING) as edit_log:
+        tensor.to("cuda")
+        tensor.to(device=device, dtype=torch.float64)
+        tensor.to(0)
+        tensor.cuda()
+        torch.nn.Parameter(tensor).cuda(0)
         assert all(kwargs.pop("non_blocking") is True for _, _, kwargs in copies)
         assert copies[1] == ("to", (), {"device": device, "dtype": torch.float64})
-        assert told.times() == 5
+        assert edit_log.times() == 5
 
 
 def test_what_says_so_itself_or_goes_elsewhere_is_left_alone(copies: list[Any]) -> None:
-    one: Any = torch.zeros(1)
-    with laid(NON_BLOCKING) as told:
-        one.to("cuda", non_blocking=False)
-        one.to("cuda", None, False)  # noqa: FBT003
-        one.cuda(0, False)  # noqa: FBT003
-        one.to("cpu")
-        one.to(torch.float64)
-        one.to(torch.zeros(1))
+    tensor: Any = torch.zeros(1)
+    with apply_edits(NON_BLOCKING) as edit_log:
+        tensor.to("cuda", non_blocking=False)
+        tensor.to("cuda", None, False)  # noqa: FBT003
+        tensor.cuda(0, False)  # noqa: FBT003
+        tensor.to("cpu")
+        tensor.to(torch.float64)
+        tensor.to(torch.zeros(1))
         torch.zeros(1, device="meta").to("cuda")
         assert all("non_blocking" not in kwargs for _, _, kwargs in copies[1:])
         assert len(copies) == 7
-        assert told.times() == 0
-        assert not told.unseen
+        assert edit_log.times() == 0
+        assert not edit_log.unobserved
 
 
 def test_pageable_sources_are_counted(copies: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,19 +167,19 @@ def test_pageable_sources_are_counted(copies: list[Any], monkeypatch: pytest.Mon
         return False
 
     monkeypatch.setattr(torch.Tensor, "is_pinned", is_pinned)
-    with laid(NON_BLOCKING) as told:
+    with apply_edits(NON_BLOCKING) as edit_log:
         torch.zeros(1).to("cuda")
         torch.zeros(1).cuda()
         assert [kwargs for _, _, kwargs in copies] == [{}, {}]
-        assert told.unseen == ["non-blocking copy: the source is not pinned"] * 2
+        assert edit_log.unobserved == ["non-blocking copy: the source is not pinned"] * 2
 
 
 def test_only_copies_of_that_line(copies: list[Any]) -> None:
     def copy() -> None:
         torch.zeros(1).to("cuda")
 
-    where = Where(__file__, copy.__code__.co_firstlineno + 1)
-    with laid(Wrap("torch.Tensor.to", "non-blocking", {}, where)):
+    location = Location(__file__, copy.__code__.co_firstlineno + 1)
+    with apply_edits(Wrap("torch.Tensor.to", "non-blocking", {}, location)):
         copy()
         torch.zeros(1).to("cuda")
         assert [kwargs for _, _, kwargs in copies] == [{"non_blocking": True}, {}]
@@ -189,13 +189,13 @@ def test_compiled_copies_are_what_they_were_and_all_comes_off() -> None:
     names = set(vars(torch.Tensor))
     method = torch.Tensor.to
 
-    def moved(x: torch.Tensor) -> torch.Tensor:
+    def convert_twice(x: torch.Tensor) -> torch.Tensor:
         return x.to(torch.float64).to("cpu", torch.float32) * 2
 
-    with laid(NON_BLOCKING):
+    with apply_edits(NON_BLOCKING):
         assert torch.Tensor.to is not method
         torch.compiler.reset()
-        compiled = torch.compile(moved, backend="aot_eager", fullgraph=True)
+        compiled = torch.compile(convert_twice, backend="aot_eager", fullgraph=True)
         assert compiled(torch.ones(2)).tolist() == [2, 2]
         assert pickle.loads(pickle.dumps(torch.ones(1))).item() == 1  # noqa: S301
         torch.nn.Linear(1, 1).to("cpu", torch.float64)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
 
-from gapless.model.edit import SetArgument, Where
-from tests.payload.laying import laid
+from gapless.model.edit import SetArgument, Location
+from tests.payload.laying import apply_edits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +29,13 @@ class Numbers(Dataset[Any]):
         return index, os.getpid()
 
 
-def setting(name: str, value: Any, where: Where | None = None) -> SetArgument:  # noqa: ANN401
-    return SetArgument(LOADER, name, value, where)
+def setting(name: str, value: Any, location: Location | None = None) -> SetArgument:  # noqa: ANN401
+    return SetArgument(LOADER, name, value, location)
 
 
-def processes(loader: DataLoader[Any]) -> set[int]:
+def sample_processes(loader: DataLoader[Any]) -> set[int]:
     """Give the processes that made the samples."""
-    return {int(process) for _, made in loader for process in made}
+    return {int(process) for _, processes in loader for process in processes}
 
 
 def indices(loader: DataLoader[Any]) -> list[int]:
@@ -44,13 +44,13 @@ def indices(loader: DataLoader[Any]) -> list[int]:
 
 def test_workers_make_the_samples_of_a_loader_that_had_none_and_then_do_not() -> None:
     before: Any = vars(DataLoader)["__init__"]
-    with laid(setting("num_workers", 2)) as told:
+    with apply_edits(setting("num_workers", 2)) as edit_log:
         loader = DataLoader(Numbers(), 2)
-        made = processes(loader)
-        assert len(made) == 2
-        assert os.getpid() not in made
-        assert told.times() == 1
-        assert told.values[0] | {"times": 0} == {
+        processes = sample_processes(loader)
+        assert len(processes) == 2
+        assert os.getpid() not in processes
+        assert edit_log.times() == 1
+        assert edit_log.values[0] | {"times": 0} == {
             "edit": 0,
             "target": f"{LOADER}.num_workers",
             "old": 0,
@@ -58,49 +58,49 @@ def test_workers_make_the_samples_of_a_loader_that_had_none_and_then_do_not() ->
             "times": 0,
         }
     assert vars(DataLoader)["__init__"] is before
-    assert processes(DataLoader(Numbers(), 2)) == {os.getpid()}
+    assert sample_processes(DataLoader(Numbers(), 2)) == {os.getpid()}
 
 
 # As far as the context for workers.
 POSITIONAL: Any = (Numbers(), 2, None, None, None, 1, None, False, False, 60, None, "fork")
-MADE_WITH_WORKERS: list[Callable[[], DataLoader[Any]]] = [
+LOADERS_WITH_WORKERS: list[Callable[[], DataLoader[Any]]] = [
     lambda: DataLoader(Numbers(), 2, num_workers=2, prefetch_factor=4, persistent_workers=True),
     lambda: DataLoader(Numbers(), 2, num_workers=1, timeout=60, multiprocessing_context="spawn"),
     lambda: DataLoader(*POSITIONAL),
 ]
 
 
-@pytest.mark.parametrize("make", MADE_WITH_WORKERS)
+@pytest.mark.parametrize("make", LOADERS_WITH_WORKERS)
 def test_without_workers_what_is_meant_for_them_is_left_out(
     make: Callable[[], DataLoader[Any]],
 ) -> None:
-    with laid(setting("num_workers", 0)) as told:
-        assert processes(make()) == {os.getpid()}
-        assert told.times() == 1
+    with apply_edits(setting("num_workers", 0)) as edit_log:
+        assert sample_processes(make()) == {os.getpid()}
+        assert edit_log.times() == 1
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_edits_of_one_loader_go_together_in_any_order(reverse: bool) -> None:
     edits = [setting("num_workers", 2), setting("prefetch_factor", 1)]
     edits += [setting("persistent_workers", True)]  # noqa: FBT003
-    with laid(*(edits[::-1] if reverse else edits)) as told:
+    with apply_edits(*(edits[::-1] if reverse else edits)) as edit_log:
         loader = DataLoader(Numbers(), 1)
         iterator: Any = iter(loader)
         assert len(iterator._task_info) == 2  # noqa: SLF001 - asked of workers ahead: 2 × 1
-        assert [told.times(number) for number in range(3)] == [1, 1, 1]
-        first = processes(loader)
-        assert processes(loader) == first
+        assert [edit_log.times(number) for number in range(3)] == [1, 1, 1]
+        first_processes = sample_processes(loader)
+        assert sample_processes(loader) == first_processes
         del iterator
         loader._iterator._shutdown_workers()  # type: ignore[union-attr]  # noqa: SLF001
 
 
 def test_a_loader_without_workers_cannot_prefetch_and_is_left_as_it_is() -> None:
-    with laid(setting("prefetch_factor", 4)) as told:
-        assert processes(DataLoader(Numbers(), 2)) == {os.getpid()}
-        assert told.times() == 0
+    with apply_edits(setting("prefetch_factor", 4)) as edit_log:
+        assert sample_processes(DataLoader(Numbers(), 2)) == {os.getpid()}
+        assert edit_log.times() == 0
         iterator: Any = iter(DataLoader(Numbers(), 1, num_workers=1))
         assert len(iterator._task_info) == 4  # noqa: SLF001
-        assert told.times() == 1
+        assert edit_log.times() == 1
         iterator._shutdown_workers()  # noqa: SLF001
 
 
@@ -117,73 +117,73 @@ class WaitsForTheSecond(Numbers):
 
 
 def test_batches_come_in_the_order_in_which_they_are_ready() -> None:
-    with laid(setting("in_order", False)) as told:  # noqa: FBT003
+    with apply_edits(setting("in_order", False)) as edit_log:  # noqa: FBT003
         data = WaitsForTheSecond()
         loader = DataLoader(data, 1, num_workers=2)
-        seen: list[int] = []
+        arrivals: list[int] = []
         for index, _ in loader:
-            seen.append(int(index))
+            arrivals.append(int(index))
             data.second.set()
-        assert seen[0] == 1
-        assert sorted(seen) == list(range(8))
-        assert told.times() == 1
+        assert arrivals[0] == 1
+        assert sorted(arrivals) == list(range(8))
+        assert edit_log.times() == 1
     assert indices(DataLoader(Numbers(), 1, num_workers=2)) == list(range(8))
 
 
 def test_batches_are_of_another_size_unless_a_sampler_or_the_data_set_makes_them() -> None:
-    with laid(setting("batch_size", 4)) as told:
+    with apply_edits(setting("batch_size", 4)) as edit_log:
         assert len(next(iter(DataLoader(Numbers(), batch_size=2)))[0]) == 4
         sampler = BatchSampler(SequentialSampler(Numbers()), 2, drop_last=False)
         assert len(next(iter(DataLoader(Numbers(), batch_sampler=sampler)))[0]) == 2
-        made: Any = [torch.zeros(3), torch.zeros(3)]
-        whole: DataLoader[Any] = DataLoader(made, batch_size=None)
-        assert len(next(iter(whole))) == 3
-        assert told.times() == 1
+        tensors: Any = [torch.zeros(3), torch.zeros(3)]
+        unbatched_loader: DataLoader[Any] = DataLoader(tensors, batch_size=None)
+        assert len(next(iter(unbatched_loader))) == 3
+        assert edit_log.times() == 1
     assert len(next(iter(DataLoader(Numbers(), batch_size=2)))[0]) == 2
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="torch says so without one")
 def test_batches_are_to_be_pinned() -> None:
-    with laid(setting("pin_memory", True)) as told:  # noqa: FBT003
+    with apply_edits(setting("pin_memory", True)) as edit_log:  # noqa: FBT003
         loader = DataLoader(Numbers(), 2)
         with pytest.warns(UserWarning, match="pin_memory"):
             iter(loader)
-        assert told.times() == 1
+        assert edit_log.times() == 1
 
 
 def test_only_the_loader_of_that_line_is_edited() -> None:
-    line = where_made().line
-    for at in (line, line + 1):  # the call goes over two lines
-        with laid(setting("batch_size", 4, Where(__file__, at))) as told:
-            first, second = two_loaders()
-            assert (len(first), len(second)) == (2, 4)
-            assert told.times() == 1
+    line = creation_line().line
+    for call_line in (line, line + 1):  # the call goes over two lines
+        with apply_edits(setting("batch_size", 4, Location(__file__, call_line))) as edit_log:
+            first_loader, second_loader = two_loaders()
+            assert (len(first_loader), len(second_loader)) == (2, 4)
+            assert edit_log.times() == 1
 
 
 def two_loaders() -> tuple[DataLoader[Any], DataLoader[Any]]:
-    first = DataLoader(Numbers(),
+    first_loader = DataLoader(Numbers(),
                        batch_size=2)  # fmt: skip
-    second = DataLoader(Numbers(), batch_size=2)
-    return first, second
+    second_loader = DataLoader(Numbers(), batch_size=2)
+    return first_loader, second_loader
 
 
-def where_made() -> Where:
-    return Where(__file__, two_loaders.__code__.co_firstlineno + 1)
+def creation_line() -> Location:
+    return Location(__file__, two_loaders.__code__.co_firstlineno + 1)
 
 
 def test_loaders_of_a_class_of_the_users_are_edited_too() -> None:
-    class Mine(DataLoader[Any]):
+    class SizedLoader(DataLoader[Any]):
         def __init__(self, size: int) -> None:
             super().__init__(Numbers(), batch_size=size)
 
-    with laid(setting("batch_size", 4)):
-        assert len(Mine(2)) == 2
-    assert len(Mine(2)) == 4
+    with apply_edits(setting("batch_size", 4)):
+        assert len(SizedLoader(2)) == 2
+    assert len(SizedLoader(2)) == 4
 
 
 def test_an_argument_that_this_torch_does_not_have_is_told_of() -> None:
-    with laid(setting("no_such_thing", 4)) as told:
+    with apply_edits(setting("no_such_thing", 4)) as edit_log:
         assert len(DataLoader(Numbers(), 2)) == 4
-        assert told.times() == 0
-        assert len(told.unseen) == 1
-        assert "no_such_thing" in told.unseen[0]
+        assert edit_log.times() == 0
+        assert len(edit_log.unobserved) == 1
+        assert "no_such_thing" in edit_log.unobserved[0]

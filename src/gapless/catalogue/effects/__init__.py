@@ -6,20 +6,20 @@ Fixes that are in none of them are not predicted: they are to be tried.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gapless.catalogue.effects.copies import COPIES, copies
-from gapless.catalogue.effects.feeding import FEEDING, feeding
-from gapless.catalogue.effects.host import HOST, host
-from gapless.catalogue.effects.kernels import KERNELS, kernels
-from gapless.catalogue.effects.occasions import OCCASIONS, occasions
+from gapless.catalogue.effects.copies import COPY_FIXES, copy_changes
+from gapless.catalogue.effects.feeding import LOADER_FIXES, loader_changes
+from gapless.catalogue.effects.host import HOST_FIXES, host_changes
+from gapless.catalogue.effects.kernels import KERNEL_FIXES, kernel_changes
+from gapless.catalogue.effects.occasions import OCCASION_FIXES, occasion_changes
 from gapless.model.change import Change
 from gapless.model.edit import Proposal
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
-Effect = Callable[[Seen, Proposal], tuple[Change, ...] | None]  # None: not predictable here
+Effect = Callable[[Evidence, Proposal], tuple[Change, ...] | None]  # None: not predictable here
 EFFECTS: Final[Mapping[str, Effect]] = {  # by the name of the fix
-    **dict.fromkeys(COPIES, copies),
-    **dict.fromkeys(FEEDING, feeding),
-    **dict.fromkeys(HOST, host),
-    **dict.fromkeys(KERNELS, kernels),
-    **dict.fromkeys(OCCASIONS, occasions),
+    **dict.fromkeys(COPY_FIXES, copy_changes),
+    **dict.fromkeys(LOADER_FIXES, loader_changes),
+    **dict.fromkeys(HOST_FIXES, host_changes),
+    **dict.fromkeys(KERNEL_FIXES, kernel_changes),
+    **dict.fromkeys(OCCASION_FIXES, occasion_changes),
 }

@@ -2,40 +2,40 @@
 
 from typing import Final
 
-from gapless.catalogue.effects.feeding import feeding
-from gapless.catalogue.rules.explicit_synchronize import WAITS
-from gapless.model.change import Change, Copied, Feed, Omit
+from gapless.catalogue.effects.feeding import loader_changes
+from gapless.catalogue.rules.explicit_synchronize import SYNC_CALLS
+from gapless.model.change import Change, CopyChange, LoaderChange, Omit
 from gapless.model.edit import Proposal
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
-COPIES: Final = ("pin-memory", "non-blocking", "device-prefetcher", "no-synchronize")
-_DEVICE_WAITS: Final = WAITS[:1]  # what torch.cuda.synchronize() calls
+COPY_FIXES: Final = ("pin-memory", "non-blocking", "device-prefetcher", "no-synchronize")
+_DEVICE_WAITS: Final = SYNC_CALLS[:1]  # what torch.cuda.synchronize() calls
 
 
-def copies(seen: Seen, proposal: Proposal) -> tuple[Change, ...] | None:
-    """Give what a fix changes of copies or waits; ``None``: without a device it is not known.
+def copy_changes(evidence: Evidence, proposal: Proposal) -> tuple[Change, ...] | None:
+    """Return what a fix changes of copies or waits; ``None``: without a device it is not known.
 
     A loader that is made to pin has a thread more, which also takes batches off the queue.
     """
-    if not seen.on_device:
+    if not evidence.on_device:
         return None
-    feeds = [one for one in feeding(seen, proposal) or () if isinstance(one, Feed)]
-    pins = any(one.pin_memory for one in feeds)
-    played = feeds if len(feeds) == 1 and _is_known(seen, feeds[0]) else []
+    changes = [change for change in loader_changes(evidence, proposal) or () if isinstance(change, LoaderChange)]
+    pins_memory = any(change.pin_memory for change in changes)
+    replayable = changes if len(changes) == 1 and _is_known(evidence, changes[0]) else []
     match proposal.fix:
         case "pin-memory":
-            return (Copied(pinned=True), *played)
+            return (CopyChange(pinned=True), *replayable)
         case "non-blocking":
-            return (Copied(pinned=pins, non_blocking=True), *played)
+            return (CopyChange(pinned=pins_memory, non_blocking=True), *replayable)
         case "device-prefetcher":
-            return (Copied(pinned=pins, non_blocking=True, ahead=True), *played)
+            return (CopyChange(pinned=pins_memory, non_blocking=True, ahead=True), *replayable)
         case _:
             return (Omit(_DEVICE_WAITS),)
 
 
-def _is_known(seen: Seen, feed: Feed) -> bool:
-    """Tell whether a loader feeds the training, and enough was recorded of it to be replayed."""
-    loaders = () if seen.facts is None else seen.facts.loaders
-    found = next((one for one in loaders if one.id == feed.loader), None)
-    use = None if found is None or found.trains is False else seen.use(found)
+def _is_known(evidence: Evidence, change: LoaderChange) -> bool:
+    """Return whether a loader feeds the training, and enough was recorded of it to be replayed."""
+    loaders = () if evidence.facts is None else evidence.facts.loaders
+    loader = next((candidate for candidate in loaders if candidate.id == change.loader), None)
+    use = None if loader is None or loader.trains is False else evidence.loader_use(loader)
     return use is not None and use.workers is not None and use.workers.fetches > 0

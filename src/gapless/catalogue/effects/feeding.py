@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gapless.catalogue.targets import LOADER
-from gapless.model.change import Change, Feed
+from gapless.model.change import Change, LoaderChange
 from gapless.model.edit import Edit, Proposal, SetArgument, SetGlobal, Wrap
 from gapless.model.facts import Loader
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
 _ARGUMENTS: Final = frozenset(
     {"num_workers", "prefetch_factor", "in_order", "persistent_workers", "pin_memory"}
@@ -15,20 +15,20 @@ _ARGUMENTS: Final = frozenset(
 _THREADS: Final = "torch.set_num_threads"
 
 
-def feeding(seen: Seen, proposal: Proposal) -> tuple[Change, ...] | None:
-    """Give the changes of loaders that a proposal brings; ``None``: it changes none that is known.
+def loader_changes(evidence: Evidence, proposal: Proposal) -> tuple[Change, ...] | None:
+    """Return the changes of loaders that a proposal brings; ``None``: it changes none that is known.
 
     A change for each loader: edits of one are told together.
     """
-    found: dict[int, dict[str, object]] = {}
+    settings_by_loader: dict[int, dict[str, object]] = {}
     for edit in proposal.edits:
-        for one in _meant(seen, edit):
-            found.setdefault(one.id, {}).update(_told(edit))
-    made = [_feed(loader, told) for loader, told in found.items() if told]
-    return tuple(made) or None
+        for loader in _affected_loaders(evidence, edit):
+            settings_by_loader.setdefault(loader.id, {}).update(_loader_settings(edit))
+    changes = [_build_change(loader, settings) for loader, settings in settings_by_loader.items() if settings]
+    return tuple(changes) or None
 
 
-FEEDING: Final = (
+LOADER_FIXES: Final = (
     "more-workers",
     "workers-and-one-thread",
     "prefetch",
@@ -41,22 +41,22 @@ FEEDING: Final = (
 )
 
 
-def _meant(seen: Seen, edit: Edit) -> Iterator[Loader]:
-    """Give the loaders that an edit is about: of its line; of threads, all that feed training."""
-    for one in seen.facts.loaders if seen.facts is not None else ():
+def _affected_loaders(evidence: Evidence, edit: Edit) -> Iterator[Loader]:
+    """Return the loaders that an edit is about: of its line; of threads, all that feed training."""
+    for loader in evidence.facts.loaders if evidence.facts is not None else ():
         match edit:
             case SetArgument() | Wrap():
-                if edit.target == LOADER and edit.where in (None, one.where):
-                    yield one
+                if edit.target == LOADER and edit.where in (None, loader.location):
+                    yield loader
             case SetGlobal():
-                if edit.target == _THREADS and one.trains is not False:
-                    yield one
+                if edit.target == _THREADS and loader.trains is not False:
+                    yield loader
             case _:
                 pass
 
 
-def _told(edit: Edit) -> Mapping[str, object]:
-    """Give what an edit sets of a ``Feed``; what goes with another setting alone is left out."""
+def _loader_settings(edit: Edit) -> Mapping[str, object]:
+    """Return what an edit sets of a ``Feed``; what goes with another setting alone is left out."""
     match edit:
         case SetArgument(name=name, value=value) if name in _ARGUMENTS and value is not None:
             return {name: value}
@@ -70,23 +70,23 @@ def _told(edit: Edit) -> Mapping[str, object]:
             return {}
 
 
-def _feed(loader: int, told: Mapping[str, object]) -> Feed:
-    def number(name: str) -> int | None:
-        value = told.get(name)
+def _build_change(loader: int, settings: Mapping[str, object]) -> LoaderChange:
+    def int_setting(name: str) -> int | None:
+        value = settings.get(name)
         return value if isinstance(value, int) else None
 
-    def truth(name: str) -> bool | None:
-        value = told.get(name)
+    def bool_setting(name: str) -> bool | None:
+        value = settings.get(name)
         return value if isinstance(value, bool) else None
 
-    return Feed(
+    return LoaderChange(
         loader,
-        num_workers=number("num_workers"),
-        prefetch_factor=number("prefetch_factor"),
-        in_order=truth("in_order"),
-        persistent_workers=truth("persistent_workers"),
-        intra_op_threads=number("intra_op_threads"),
-        worker_threads=number("worker_threads"),
-        wait=told.get("wait") is not False,
-        pin_memory=truth("pin_memory"),
+        num_workers=int_setting("num_workers"),
+        prefetch_factor=int_setting("prefetch_factor"),
+        in_order=bool_setting("in_order"),
+        persistent_workers=bool_setting("persistent_workers"),
+        intra_op_threads=int_setting("intra_op_threads"),
+        worker_threads=int_setting("worker_threads"),
+        wait=settings.get("wait") is not False,
+        pin_memory=bool_setting("pin_memory"),
     )

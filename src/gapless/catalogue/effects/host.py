@@ -4,105 +4,105 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gapless.catalogue import optimizing
-from gapless.catalogue.rules.anomaly_mode import without_checks
-from gapless.catalogue.rules.blocking_launches import freed
-from gapless.catalogue.rules.needless_reductions import less_often
-from gapless.catalogue.rules.zeroed_gradients import dropped
-from gapless.catalogue.ruling import NotSeenError
-from gapless.model.change import Change, Drop, Hosted
+from gapless.catalogue.rules.anomaly_mode import changes_without_checks
+from gapless.catalogue.rules.blocking_launches import changes_without_waits
+from gapless.catalogue.rules.needless_reductions import changes_with_no_sync
+from gapless.catalogue.rules.zeroed_gradients import changes_when_dropped
+from gapless.catalogue.ruling import NotObservedError
+from gapless.model.change import Change, Drop, HostChange
 from gapless.model.edit import Edit, Proposal, SetEnv, SetGlobal, Wrap
 from gapless.model.facts import Facts, Optimizer
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
 Changes = tuple[Change, ...]
 # What torch takes to find that it cannot: next to nothing, of the host.
-_NOTHING: Final[Changes] = (Hosted(("idle.host.optimizer",), Interval(0.98, 1.0, 1.05)),)
+_NO_EFFECT: Final[Changes] = (HostChange(("idle.host.optimizer",), Estimate(0.98, 1.0, 1.05)),)
 
 
-def host(seen: Seen, proposal: Proposal) -> Changes | None:
-    """Give what a fix changes of what the host does; ``None``: not before it is tried."""
-    if seen.facts is None:
+def host_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return what a fix changes of what the host does; ``None``: not before it is tried."""
+    if evidence.facts is None:
         return None
     try:
-        return _HOST[proposal.fix](seen, proposal, seen.facts) or None
-    except NotSeenError:
+        return _EFFECTS_BY_FIX[proposal.fix](evidence, proposal, evidence.facts) or None
+    except NotObservedError:
         return None
 
 
 # ── Optimizers ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _fused(seen: Seen, proposal: Proposal, facts: Facts) -> Changes:
-    of = _optimizer(facts, proposal)
-    known = optimizing.way(seen) is not None and not optimizing.sparse(seen)
-    return optimizing.faster(seen, "fused", of) if known else ()
+def _change_fused(evidence: Evidence, proposal: Proposal, facts: Facts) -> Changes:
+    optimizer = _find_optimizer(facts, proposal)
+    is_predictable = optimizing.find_way(evidence) is not None and not optimizing.has_sparse_gradients(evidence)
+    return optimizing.change_way(evidence, "fused", optimizer) if is_predictable else ()
 
 
-def _foreach(seen: Seen, proposal: Proposal, facts: Facts) -> Changes:
-    if optimizing.way(seen) != "loop":
+def _change_foreach(evidence: Evidence, proposal: Proposal, facts: Facts) -> Changes:
+    if optimizing.find_way(evidence) != "loop":
         return ()
-    if optimizing.sparse(seen):
-        return _NOTHING  # torch goes on taking them one by one
-    return optimizing.faster(seen, "foreach", _optimizer(facts, proposal))
+    if optimizing.has_sparse_gradients(evidence):
+        return _NO_EFFECT  # torch goes on taking them one by one
+    return optimizing.change_way(evidence, "foreach", _find_optimizer(facts, proposal))
 
 
-def _optimizer(facts: Facts, proposal: Proposal) -> Optimizer | None:
-    """Give the optimizer that a proposal is about: of its line and class."""
-    there = [one for one in facts.optimizers if one.where == proposal.where]
-    named = [one for one in there if proposal.summary.startswith(optimizing.of_class(one) + " ")]
-    return next(iter(named or there), None)
+def _find_optimizer(facts: Facts, proposal: Proposal) -> Optimizer | None:
+    """Return the optimizer that a proposal is about: of its line and class."""
+    line_optimizers = [optimizer for optimizer in facts.optimizers if optimizer.location == proposal.location]
+    class_optimizers = [optimizer for optimizer in line_optimizers if proposal.summary.startswith(optimizing.class_name(optimizer) + " ")]
+    return next(iter(class_optimizers or line_optimizers), None)
 
 
-def _dropped(seen: Seen, _proposal: Proposal, _facts: Facts) -> Changes:
-    return dropped(seen)
+def _change_zeroing(evidence: Evidence, _proposal: Proposal, _facts: Facts) -> Changes:
+    return changes_when_dropped(evidence)
 
 
 # ── The collector ───────────────────────────────────────────────────────────────────────────────
 
 
-def _collector(_seen: Seen, proposal: Proposal, facts: Facts) -> Changes:
-    count, every = facts.calls.get("collections"), _every(proposal)
-    if not count or not facts.world.steps or every is None:
+def _change_collector(_evidence: Evidence, proposal: Proposal, facts: Facts) -> Changes:
+    count, period = facts.calls.get("collections"), _find_period(proposal)
+    if not count or not facts.world.steps or period is None:
         return ()
-    return (Drop(("idle.gc",), keep=min(1.0, facts.world.steps / count / every)),)
+    return (Drop(("idle.gc",), keep=min(1.0, facts.world.steps / count / period)),)
 
 
-def _every(proposal: Proposal) -> int | None:
-    found = [one.options.get("every") for one in proposal.edits if isinstance(one, Wrap)]
-    return next((one for one in found if isinstance(one, int) and one > 0), None)
+def _find_period(proposal: Proposal) -> int | None:
+    periods = [edit.options.get("every") for edit in proposal.edits if isinstance(edit, Wrap)]
+    return next((period for period in periods if isinstance(period, int) and period > 0), None)
 
 
 # ── Switches, exchanges ─────────────────────────────────────────────────────────────────────────
 
 
-def _debug_off(seen: Seen, proposal: Proposal, _facts: Facts) -> Changes:
-    return tuple(change for edit in proposal.edits for change in _switched(seen, edit))
+def _change_debug(evidence: Evidence, proposal: Proposal, _facts: Facts) -> Changes:
+    return tuple(change for edit in proposal.edits for change in _switch_changes(evidence, edit))
 
 
-def _switched(seen: Seen, edit: Edit) -> Changes:
+def _switch_changes(evidence: Evidence, edit: Edit) -> Changes:
     match edit:
         case SetEnv():
-            return freed(seen)
+            return changes_without_waits(evidence)
         case SetGlobal():
-            return without_checks(seen)
+            return changes_without_checks(evidence)
         case _:
             return ()
 
 
-def _no_sync(seen: Seen, proposal: Proposal, _facts: Facts) -> Changes:
-    every = _every(proposal)
-    if every is None:
+def _change_exchanges(evidence: Evidence, proposal: Proposal, _facts: Facts) -> Changes:
+    period = _find_period(proposal)
+    if period is None:
         return ()
-    return less_often(seen, every)
+    return changes_with_no_sync(evidence, period)
 
 
-_HOST: Final[Mapping[str, Callable[[Seen, Proposal, Facts], Changes]]] = {
-    "fused": _fused,
-    "foreach": _foreach,
-    "set-to-none": _dropped,
-    "collector": _collector,
-    "debug-off": _debug_off,
-    "no-sync": _no_sync,
+_EFFECTS_BY_FIX: Final[Mapping[str, Callable[[Evidence, Proposal, Facts], Changes]]] = {
+    "fused": _change_fused,
+    "foreach": _change_foreach,
+    "set-to-none": _change_zeroing,
+    "collector": _change_collector,
+    "debug-off": _change_debug,
+    "no-sync": _change_exchanges,
 }
-HOST: Final = tuple(_HOST)
+HOST_FIXES: Final = tuple(_EFFECTS_BY_FIX)

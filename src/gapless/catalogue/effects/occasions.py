@@ -4,7 +4,7 @@ from typing import Final
 
 from gapless.model.change import Change, Drop, Omit
 from gapless.model.edit import Proposal, Skip, Wrap
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
 CHECKPOINT: Final = "idle.io_main.checkpoint"
 LOGGING: Final = "idle.io_main.logging"
@@ -19,27 +19,27 @@ _LEAVES: Final = {
     "evaluate-every": EVALUATION,
     "no-evaluation": EVALUATION,
 }
-OCCASIONS: Final = (*_LEAVES, "no-empty-cache")
+OCCASION_FIXES: Final = (*_LEAVES, "no-empty-cache")
 
 
-def occasions(_seen: Seen, proposal: Proposal) -> tuple[Change, ...] | None:
-    """Give the share of them that goes; ``None`` for edits of another kind."""
+def occasion_changes(_evidence: Evidence, proposal: Proposal) -> tuple[Change, ...] | None:
+    """Return the share of them that goes; ``None`` for edits of another kind."""
     if proposal.fix == "no-empty-cache":
-        return uncached()
-    every = [_every(one) for one in proposal.edits if isinstance(one, (Wrap, Skip))]
-    if not every:
+        return omit_allocations()
+    periods = [_find_period(edit) for edit in proposal.edits if isinstance(edit, (Wrap, Skip))]
+    if not periods:
         return None
-    keep = min(0.0 if one is None else 1 / one for one in every)
+    keep = min(0.0 if period is None else 1 / period for period in periods)
     return (Drop((_LEAVES[proposal.fix],), keep=keep),)
 
 
-def uncached() -> tuple[Change, ...]:
-    """Give that memory of the device is never asked for, or given back, in a step."""
+def omit_allocations() -> tuple[Change, ...]:
+    """Return that memory of the device is never asked for, or given back, in a step."""
     return (Omit(DEVICE_MEMORY),)
 
 
-def _every(edit: Wrap | Skip) -> int | None:
-    """Give N where one of N is left; ``None`` where none is."""
+def _find_period(edit: Wrap | Skip) -> int | None:
+    """Return N where one of N is left; ``None`` where none is."""
     if isinstance(edit, Skip):
         return edit.every
     value = edit.options.get("every")

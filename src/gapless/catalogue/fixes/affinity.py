@@ -3,14 +3,14 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import on_cuda
+from gapless.catalogue.choosing import uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
-from gapless.catalogue.processors import parsed, written
+from gapless.catalogue.processors import parse_cpu_list, format_cpu_list
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
-_LEAST: Final = 4  # processors that are shared out without being asked
+_MIN_PROCESSORS: Final = 4  # processors that are shared out without being asked
 
 
 @fix(
@@ -20,13 +20,13 @@ _LEAST: Final = 4  # processors that are shared out without being asked
     cases=[
         Case(
             "16 processors, eight workers",
-            examples.gpu(examples.fed()),
+            examples.gpu(examples.worker_loader()),
             "equivalent: the training runs on processors 0-1, its workers on 2-15",
             edits=(Wrap("process", "affinity", {"cpus": "0-1", "workers": "2-15"}),),
         ),
         Case(
             "Two NUMA nodes, and the device is at the second",
-            examples.gpu(examples.fed(), examples.machine(device_cpus="8-15")),
+            examples.gpu(examples.worker_loader(), examples.machine(device_cpus="8-15")),
             "equivalent: the training runs on processors 8-9, its workers on 0-7,10-15",
         ),
         Case(
@@ -37,13 +37,13 @@ _LEAST: Final = 4  # processors that are shared out without being asked
         ),
         Case(
             "Two, shared out as asked",
-            examples.cpu(examples.fed()),
+            examples.cpu(examples.worker_loader()),
             "equivalent: the training runs on processors 0, its workers on 1",
             Option(value="1,1"),
         ),
         Case(
             "Two processors",
-            examples.cpu(examples.fed()),
+            examples.cpu(examples.worker_loader()),
             "refused: 2 processors are too few to share out; affinity=1,1 does it all the same",
         ),
         Case(
@@ -54,20 +54,20 @@ _LEAST: Final = 4  # processors that are shared out without being asked
         ),
         Case(
             "Several ranks on a host",
-            examples.gpu(examples.fed(), examples.world(ranks=4, local_ranks=4)),
+            examples.gpu(examples.worker_loader(), examples.world(ranks=4, local_ranks=4)),
             "refused: 4 processes of a host would share the same processors: their launcher must "
             "place them",
         ),
         Case(
             "More than there are",
-            examples.cpu(examples.fed()),
+            examples.cpu(examples.worker_loader()),
             "refused: 2 + 2 are more than 2 processors",
             Option(value="2,2"),
         ),
     ],
 )
 def affinity(facts: Facts, option: Option) -> tuple[Proposal, ...]:
-    """Give the training some processors of its own, and the workers the others.
+    """Return the training some processors of its own, and the workers the others.
 
     Without numbers the training gets an eighth of them (two at least; half without a device), near
     its device where that is known. Without workers it gets those of its device's NUMA node.
@@ -81,66 +81,66 @@ def affinity(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     equivalent: torch then takes fewer threads, which make sums in another order. A process that may
     use fewer processors is slower where it needs them.
     """
-    have, ranks = facts.machine.cpu_list, facts.world.local_ranks or facts.world.ranks
+    cpu_list, ranks = facts.machine.cpu_list, facts.world.local_ranks or facts.world.ranks
     if ranks > 1:
-        why = f"{ranks} processes of a host would share the same processors: their launcher must "
-        return (affinity.refusal(f"{why}place them"),)
-    if have is None:
+        reason = f"{ranks} processes of a host would share the same processors: their launcher must "
+        return (affinity.refusal(f"{reason}place them"),)
+    if cpu_list is None:
         return (affinity.refusal("which processors the training may use was not observed"),)
-    here = parsed(have)
-    near = set(parsed(facts.machine.device_cpus or have)) & set(here)
-    if not any(one.num_workers for one in facts.loaders):
-        return (_at_device(facts, near, here),)
-    if option.value is None and len(here) < _LEAST:
-        why = f"{len(here)} processors are too few to share out; affinity=1,1 does it all the same"
-        return (affinity.refusal(why),)
-    own, theirs = _shares(option, len(here), on_device=on_cuda(facts))
-    if own + theirs > len(here):
-        return (affinity.refusal(f"{own} + {theirs} are more than {len(here)} processors"),)
-    order = sorted(here, key=lambda one: (one not in near, one))
-    cpus, workers = written(order[:own]), written(order[own : own + theirs])
+    cpus = parse_cpu_list(cpu_list)
+    near_cpus = set(parse_cpu_list(facts.machine.device_cpus or cpu_list)) & set(cpus)
+    if not any(loader.num_workers for loader in facts.loaders):
+        return (_propose_device_node(facts, near_cpus, cpus),)
+    if option.value is None and len(cpus) < _MIN_PROCESSORS:
+        reason = f"{len(cpus)} processors are too few to share out; affinity=1,1 does it all the same"
+        return (affinity.refusal(reason),)
+    n_training, n_workers = _share_processors(option, len(cpus), on_device=uses_cuda(facts))
+    if n_training + n_workers > len(cpus):
+        return (affinity.refusal(f"{n_training} + {n_workers} are more than {len(cpus)} processors"),)
+    ordered_cpus = sorted(cpus, key=lambda cpu: (cpu not in near_cpus, cpu))
+    training_cpus, worker_cpus = format_cpu_list(ordered_cpus[:n_training]), format_cpu_list(ordered_cpus[n_training : n_training + n_workers])
     return (
         affinity.proposal(
-            f"the training runs on processors {cpus}, its workers on {workers}",
-            Wrap("process", "affinity", {"cpus": cpus, "workers": workers}),
-            applicability=_class(facts, own),
-            risk=_risk(facts, own),
+            f"the training runs on processors {training_cpus}, its workers on {worker_cpus}",
+            Wrap("process", "affinity", {"cpus": training_cpus, "workers": worker_cpus}),
+            applicability=_find_applicability(facts, n_training),
+            risk=_find_risk(facts, n_training),
         ),
     )
 
 
-def _class(facts: Facts, own: int) -> Applicability:
+def _find_applicability(facts: Facts, n_training: int) -> Applicability:
     """Tell what fewer processors change: torch takes as many threads, if it was told nothing."""
     threads = facts.machine.intra_op_threads
-    enough = threads is not None and threads <= own
-    return Applicability.SAME if enough else Applicability.EQUIVALENT
+    is_enough = threads is not None and threads <= n_training
+    return Applicability.IDENTICAL if is_enough else Applicability.EQUIVALENT
 
 
-def _risk(facts: Facts, own: int) -> str | None:
-    if _class(facts, own) is Applicability.SAME:
+def _find_risk(facts: Facts, n_training: int) -> str | None:
+    if _find_applicability(facts, n_training) is Applicability.IDENTICAL:
         return None
     return "torch uses as many threads as processors, and sums are made in another order"
 
 
-def _at_device(facts: Facts, near: set[int], here: tuple[int, ...]) -> Proposal:
-    if not near or len(near) == len(here):
-        why = "no loader has workers, and it is not known which processors are near the device"
-        return affinity.refusal(why)
-    cpus = written(near)
+def _propose_device_node(facts: Facts, near_cpus: set[int], cpus: tuple[int, ...]) -> Proposal:
+    if not near_cpus or len(near_cpus) == len(cpus):
+        reason = "no loader has workers, and it is not known which processors are near the device"
+        return affinity.refusal(reason)
+    node_cpus = format_cpu_list(near_cpus)
     return affinity.proposal(
-        f"the training runs on processors {cpus}, those of its device's NUMA node",
-        Wrap("process", "affinity", {"cpus": cpus}),
-        applicability=_class(facts, len(near)),
-        risk=_risk(facts, len(near)),
+        f"the training runs on processors {node_cpus}, those of its device's NUMA node",
+        Wrap("process", "affinity", {"cpus": node_cpus}),
+        applicability=_find_applicability(facts, len(near_cpus)),
+        risk=_find_risk(facts, len(near_cpus)),
     )
 
 
-def _shares(option: Option, cpus: int, *, on_device: bool) -> tuple[int, int]:
+def _share_processors(option: Option, n_cpus: int, *, on_device: bool) -> tuple[int, int]:
     if option.value is None:
-        own = max(2, cpus // 8 if on_device else cpus // 2)
-        return own, cpus - own
-    first, _, second = option.value.partition(",")
-    if not first.isdecimal() or int(first) == 0 or (second and not second.isdecimal()):
+        n_training = max(2, n_cpus // 8 if on_device else n_cpus // 2)
+        return n_training, n_cpus - n_training
+    training_text, _, workers_text = option.value.partition(",")
+    if not training_text.isdecimal() or int(training_text) == 0 or (workers_text and not workers_text.isdecimal()):
         raise UsageError(f"affinity={option.value}: two numbers are meant, affinity=2,6")
-    own = int(first)
-    return own, int(second) if second else max(1, cpus - own)
+    n_training = int(training_text)
+    return n_training, int(workers_text) if workers_text else max(1, n_cpus - n_training)

@@ -3,15 +3,15 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import on_cuda
+from gapless.catalogue.choosing import uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, SetEnv
 from gapless.model.facts import Facts
 
-_OLD: Final = "PYTORCH_CUDA_ALLOC_CONF"
-_NEW: Final = "PYTORCH_ALLOC_CONF"
+_OLD_VARIABLE: Final = "PYTORCH_CUDA_ALLOC_CONF"
+_NEW_VARIABLE: Final = "PYTORCH_ALLOC_CONF"
 _SINCE: Final = (2, 9)  # torch that has the new name
-_WANTED: Final = ("expandable_segments", "True")
+_SETTING: Final = ("expandable_segments", "True")
 _NO_CACHE: Final = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 
@@ -29,14 +29,14 @@ _NO_CACHE: Final = "PYTORCH_NO_CUDA_MEMORY_CACHING"
             "Something is set",
             examples.gpu(
                 examples.machine(
-                    environment={_OLD: "max_split_size_mb:128,expandable_segments:False"}
+                    environment={_OLD_VARIABLE: "max_split_size_mb:128,expandable_segments:False"}
                 )
             ),
             "risky: PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128,expandable_segments:True",
         ),
         Case(
             "It is so already",
-            examples.gpu(examples.machine(environment={_NEW: "expandable_segments:True"})),
+            examples.gpu(examples.machine(environment={_NEW_VARIABLE: "expandable_segments:True"})),
             "nothing to change: PYTORCH_ALLOC_CONF=expandable_segments:True is set already",
         ),
         Case(
@@ -59,32 +59,32 @@ def allocator(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     Risky: the same values, but memory cannot be shared with other processes as before, and not all
     machines have what it needs.
     """
-    have = facts.machine.environment
-    if not on_cuda(facts):
+    environment = facts.machine.environment
+    if not uses_cuda(facts):
         return (allocator.refusal("no CUDA device was used"),)
-    if have.get(_NO_CACHE, "0") not in {"", "0"}:
+    if environment.get(_NO_CACHE, "0") not in {"", "0"}:
         return (allocator.refusal(f"{_NO_CACHE} is set: torch keeps no memory"),)
     torch = facts.world.torch
-    usual = _OLD if torch is not None and torch < _SINCE else _NEW
-    name = next((one for one in (_NEW, _OLD) if one in have), usual)
-    merged = _merged(have.get(name, ""))
-    if merged == have.get(name):
-        return (allocator.nothing(f"{name}={merged} is set already"),)
+    default_name = _OLD_VARIABLE if torch is not None and torch < _SINCE else _NEW_VARIABLE
+    name = next((name for name in (_NEW_VARIABLE, _OLD_VARIABLE) if name in environment), default_name)
+    new_value = _merge_settings(environment.get(name, ""))
+    if new_value == environment.get(name):
+        return (allocator.no_change(f"{name}={new_value} is set already"),)
     return (
         allocator.proposal(
-            f"{name}={merged}",
-            SetEnv(name, merged),
+            f"{name}={new_value}",
+            SetEnv(name, new_value),
             applicability=Applicability.RISKY,
             risk="memory of the device cannot be shared with other processes as before",
         ),
     )
 
 
-def _merged(text: str) -> str:
-    """Give what is set of the allocator, with ours in place of what it says of segments."""
-    key, value = _WANTED
-    parts = [one.strip() for one in text.split(",") if one.strip()]
-    if f"{key}:{value}" in parts:
+def _merge_settings(text: str) -> str:
+    """Return what is set of the allocator, with ours in place of what it says of segments."""
+    name, value = _SETTING
+    settings = [setting.strip() for setting in text.split(",") if setting.strip()]
+    if f"{name}:{value}" in settings:
         return text
-    kept = [one for one in parts if one.partition(":")[0].strip() != key]
-    return ",".join([*kept, f"{key}:{value}"])
+    other_settings = [setting for setting in settings if setting.partition(":")[0].strip() != name]
+    return ",".join([*other_settings, f"{name}:{value}"])

@@ -1,7 +1,7 @@
 """Another batch size: a person's decision."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_loader, named
+from gapless.catalogue.choosing import propose_for_loaders, name_line
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Applicability, Proposal, SetArgument
@@ -50,26 +50,26 @@ def batch_size(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     measures what it is worth in samples a second if asked to, and never applies it.
     """
 
-    def make(loader: Loader) -> Proposal:
-        place, have = named(loader.where), loader.batch_size
-        if have is None:
+    def propose(loader: Loader) -> Proposal:
+        line_ref, old_size = name_line(loader.location), loader.batch_size
+        if old_size is None:
             return batch_size.refusal(
-                f"the loader at {place} has no batch size of its own", loader.where
+                f"the loader at {line_ref} has no batch size of its own", loader.location
             )
-        many = option.number(2 * have)
-        does = f"batch_size {have} → {many} at {place}"
-        if many == have:
-            return batch_size.nothing(f"batch_size is already {have} at {place}", loader.where)
+        new_size = option.parse_number(2 * old_size)
+        summary = f"batch_size {old_size} → {new_size} at {line_ref}"
+        if new_size == old_size:
+            return batch_size.no_change(f"batch_size is already {old_size} at {line_ref}", loader.location)
         if not option.override:
-            why = f"{does} is another optimisation problem (learning rate, schedule, "
-            why += "generalisation): --override measures its speed"
-            return batch_size.refusal(why, loader.where)
+            reason = f"{summary} is another optimisation problem (learning rate, schedule, "
+            reason += "generalisation): --override measures its speed"
+            return batch_size.refusal(reason, loader.location)
         return batch_size.proposal(
-            does,
-            SetArgument(LOADER, "batch_size", many, loader.where),
+            summary,
+            SetArgument(LOADER, "batch_size", new_size, loader.location),
             applicability=Applicability.MANUAL,
             risk="another optimisation problem; steps are not comparable, samples a second are",
-            where=loader.where,
+            location=loader.location,
         )
 
-    return each_loader(batch_size, facts, option, make)
+    return propose_for_loaders(batch_size, facts, option, propose)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import on_cuda, setting
+from gapless.catalogue.choosing import uses_cuda, torch_setting
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import MODULE
 from gapless.model.edit import Applicability, Proposal, Wrap
@@ -59,7 +59,7 @@ _AMPERE: Final = (8, 0)
             "refused: these processors have no instructions for bfloat16: torch would turn each "
             "number into fp32 and back; --override tries it all the same",
         ),
-        Case("No model", examples.bare(), "refused: no model was seen"),
+        Case("No model", examples.bare_facts(), "refused: no model was seen"),
         Case(
             "fp16 with a scaler, which may be changed",
             examples.gpu(examples.precision(autocast={"cuda": "torch.float16"}, scaler=True)),
@@ -84,18 +84,18 @@ def bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     do not vanish and no scaler is needed. Losses are compared over some steps, which is no proof
     that the training converges as before.
     """
-    why = refused(facts, option, "bfloat16") or (None if option.override else _emulated(facts))
-    have = facts.machine.capability
-    if why is None and on_cuda(facts) and have is not None and have < _AMPERE:
-        why = (
+    reason = refuse_autocast(facts, option, "bfloat16") or (None if option.override else _find_emulation(facts))
+    capability = facts.machine.capability
+    if reason is None and uses_cuda(facts) and capability is not None and capability < _AMPERE:
+        reason = (
             f"{facts.machine.device} computes bfloat16 in software: compute capability 8.0 is "
-            f"needed, and this is {have[0]}.{have[1]}; try fp16"
+            f"needed, and this is {capability[0]}.{capability[1]}; try fp16"
         )
-    if why is not None:
-        return (bf16.refusal(why),)
-    so = already(facts, "bfloat16")
-    if so is not None:
-        return (bf16.nothing(so),)
+    if reason is not None:
+        return (bf16.refusal(reason),)
+    already = describe_use(facts, "bfloat16")
+    if already is not None:
+        return (bf16.no_change(already),)
     return (
         bf16.proposal(
             "the model's forward runs under autocast in bfloat16",
@@ -106,8 +106,8 @@ def bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     )
 
 
-def _emulated(facts: Facts) -> str | None:
-    if on_cuda(facts) or facts.machine.bf16 is not False:
+def _find_emulation(facts: Facts) -> str | None:
+    if uses_cuda(facts) or facts.machine.bf16 is not False:
         return None
     return (
         "these processors have no instructions for bfloat16: torch would turn each number into "
@@ -115,32 +115,32 @@ def _emulated(facts: Facts) -> str | None:
     )
 
 
-def refused(facts: Facts, option: Option, dtype: str) -> str | None:
-    """Give why autocast to this type must not be used; ``None``: nothing is known against it."""
+def refuse_autocast(facts: Facts, option: Option, dtype: str) -> str | None:
+    """Return why autocast to this type must not be used; ``None``: nothing is known against it."""
     if not facts.models:
         return "no model was seen"
     if option.override:
         return None
-    other = next((one for one in autocast(facts) if one != dtype), None)
-    if other is not None:
-        return f"autocast in {other} was chosen; --override tries {dtype} instead"
-    if any(one.dtype == "torch.float64" for one in facts.models):
+    other_dtype = next((name for name in autocast_dtypes(facts) if name != dtype), None)
+    if other_dtype is not None:
+        return f"autocast in {other_dtype} was chosen; --override tries {dtype} instead"
+    if any(model.dtype == "torch.float64" for model in facts.models):
         return f"parameters in float64 are a choice of precision; --override tries {dtype}"
     return None
 
 
-def already(facts: Facts, dtype: str) -> str | None:
-    """Give that the type is in use, ``None`` if it is not."""
-    if dtype in autocast(facts):
+def describe_use(facts: Facts, dtype: str) -> str | None:
+    """Return that the type is in use, ``None`` if it is not."""
+    if dtype in autocast_dtypes(facts):
         return f"autocast in {dtype} is in use already"
-    if all(one.dtype == f"torch.{dtype}" for one in facts.models):
+    if all(model.dtype == f"torch.{dtype}" for model in facts.models):
         return f"the parameters are in {dtype} already"
     return None
 
 
-def autocast(facts: Facts) -> tuple[str, ...]:
-    """Give the types that regions of autocast were seen to use."""
-    found = setting(facts, "autocast")
-    if not isinstance(found, dict):
+def autocast_dtypes(facts: Facts) -> tuple[str, ...]:
+    """Return the types that regions of autocast were seen to use."""
+    dtypes = torch_setting(facts, "autocast")
+    if not isinstance(dtypes, dict):
         return ()
-    return tuple(str(one).removeprefix("torch.") for one in found.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return tuple(str(region_dtype).removeprefix("torch.") for region_dtype in dtypes.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

@@ -1,7 +1,7 @@
 """The loader gives one batch again and again: what data costs."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_loader, named
+from gapless.catalogue.choosing import propose_for_loaders, name_line
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Applicability, Proposal, Wrap
@@ -25,7 +25,7 @@ from gapless.model.facts import Facts, Loader
                 ),
             ),
         ),
-        Case("No loader", examples.bare(), "refused: no DataLoader was seen"),
+        Case("No loader", examples.bare_facts(), "refused: no DataLoader was seen"),
     ],
 )
 def cached_batch(facts: Facts, option: Option) -> tuple[Proposal, ...]:
@@ -41,13 +41,13 @@ def cached_batch(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     It trains on one batch, so it is for trials only. Losses are not compared.
     """
 
-    def make(loader: Loader) -> Proposal:
-        edit = Wrap(LOADER, "cached-batch", {"device": False}, loader.where)
+    def propose(loader: Loader) -> Proposal:
+        edit = Wrap(LOADER, "cached-batch", {"device": False}, loader.location)
         return cached_batch.proposal(
-            f"DataLoader at {named(loader.where)} gives its first batch again and again",
+            f"DataLoader at {name_line(loader.location)} gives its first batch again and again",
             edit,
-            applicability=Applicability.TRIAL,
-            where=loader.where,
+            applicability=Applicability.ABLATION,
+            location=loader.location,
         )
 
-    return each_loader(cached_batch, facts, option, make)
+    return propose_for_loaders(cached_batch, facts, option, propose)

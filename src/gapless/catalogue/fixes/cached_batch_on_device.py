@@ -1,7 +1,7 @@
 """The loader gives one batch that lies on the device: what data and its copy cost."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_loader, named, on_cuda
+from gapless.catalogue.choosing import propose_for_loaders, name_line, uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Applicability, Proposal, Wrap
@@ -39,16 +39,16 @@ def cached_batch_on_device(facts: Facts, option: Option) -> tuple[Proposal, ...]
     ## Safety
     It trains on one batch, so it is for trials only. Losses are not compared.
     """
-    if not on_cuda(facts):
+    if not uses_cuda(facts):
         return (cached_batch_on_device.refusal("no device was used: there is nothing to copy"),)
 
-    def make(loader: Loader) -> Proposal:
-        edit = Wrap(LOADER, "cached-batch", {"device": True}, loader.where)
+    def propose(loader: Loader) -> Proposal:
+        edit = Wrap(LOADER, "cached-batch", {"device": True}, loader.location)
         return cached_batch_on_device.proposal(
-            f"DataLoader at {named(loader.where)} gives one batch that lies on the device",
+            f"DataLoader at {name_line(loader.location)} gives one batch that lies on the device",
             edit,
-            applicability=Applicability.TRIAL,
-            where=loader.where,
+            applicability=Applicability.ABLATION,
+            location=loader.location,
         )
 
-    return each_loader(cached_batch_on_device, facts, option, make)
+    return propose_for_loaders(cached_batch_on_device, facts, option, propose)

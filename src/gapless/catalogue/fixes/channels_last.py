@@ -27,7 +27,7 @@ from gapless.model.facts import Facts
             examples.gpu(examples.model(convolutions=0, channels_last=None)),
             "refused: no model has weights of four dimensions, so there is nothing to lay out",
         ),
-        Case("No model", examples.bare(), "refused: no model was seen"),
+        Case("No model", examples.bare_facts(), "refused: no model was seen"),
     ],
 )
 def channels_last(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
@@ -42,14 +42,14 @@ def channels_last(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """
     if not facts.models:
         return (channels_last.refusal("no model was seen"),)
-    able = [one for one in facts.models if one.convolutions != 0]
-    if not able:
-        why = "no model has weights of four dimensions, so there is nothing to lay out"
-        return (channels_last.refusal(why),)
-    lacking = [one for one in able if not one.channels_last]
-    names = ", ".join(dict.fromkeys(one.name.rpartition(".")[2] for one in lacking or able))
-    if not lacking:
-        return (channels_last.nothing(f"{names} is laid out channels last already"),)
+    candidates = [model for model in facts.models if model.convolutions != 0]
+    if not candidates:
+        reason = "no model has weights of four dimensions, so there is nothing to lay out"
+        return (channels_last.refusal(reason),)
+    channels_first = [model for model in candidates if not model.channels_last]
+    names = ", ".join(dict.fromkeys(model.name.rpartition(".")[2] for model in channels_first or candidates))
+    if not channels_first:
+        return (channels_last.no_change(f"{names} is laid out channels last already"),)
     return (
         channels_last.proposal(
             f"{names} and its images are laid out channels last",

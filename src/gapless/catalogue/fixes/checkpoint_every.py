@@ -5,7 +5,7 @@ from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
-_USUAL = 2
+_DEFAULT_PERIOD = 2
 
 
 @fix(
@@ -45,16 +45,16 @@ def checkpoint_every(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     Risky: what a crash loses is up to N times as much, and the last checkpoint of a run may be
     one that is left out.
     """
-    every = option.number(_USUAL)
+    period = option.parse_number(_DEFAULT_PERIOD)
     if facts.calls.get("checkpoint") == 0:
-        return (checkpoint_every.nothing("no checkpoint was written"),)
-    if every == 1:
-        return (checkpoint_every.nothing("every one is what the script does"),)
+        return (checkpoint_every.no_change("no checkpoint was written"),)
+    if period == 1:
+        return (checkpoint_every.no_change("every one is what the script does"),)
     return (
         checkpoint_every.proposal(
-            f"one in {every} checkpoints is written",
-            Wrap("torch.save", "cadence", {"what": "checkpoint", "every": every}),
+            f"one in {period} checkpoints is written",
+            Wrap("torch.save", "cadence", {"what": "checkpoint", "every": period}),
             applicability=Applicability.RISKY,
-            risk=f"a crash loses up to {every} times as much",
+            risk=f"a crash loses up to {period} times as much",
         ),
     )

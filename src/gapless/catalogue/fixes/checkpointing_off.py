@@ -25,7 +25,7 @@ _TARGET: Final = "torch.utils.checkpoint.checkpoint"
             examples.gpu(),
             "nothing to change: activation checkpointing was not used",
         ),
-        Case("No model", examples.bare(), "refused: no model was seen"),
+        Case("No model", examples.bare_facts(), "refused: no model was seen"),
     ],
 )
 def checkpointing_off(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
@@ -40,13 +40,13 @@ def checkpointing_off(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """
     if not facts.models:
         return (checkpointing_off.refusal("no model was seen"),)
-    if all(one.checkpoints is False for one in facts.models):
-        return (checkpointing_off.nothing("activation checkpointing was not used"),)
+    if all(model.checkpoints is False for model in facts.models):
+        return (checkpointing_off.no_change("activation checkpointing was not used"),)
     return (
         checkpointing_off.proposal(
             "activations are kept, and not computed again in the backward pass",
             Wrap(_TARGET, "checkpointing-off"),
-            applicability=Applicability.SAME,
+            applicability=Applicability.IDENTICAL,
             risk="more memory: it may not fit",
         ),
     )

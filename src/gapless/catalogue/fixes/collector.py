@@ -5,7 +5,7 @@ from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
-_USUAL = 1000
+_DEFAULT_PERIOD = 1000
 
 
 @fix(
@@ -40,17 +40,17 @@ def collector(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     The same values. Cycles of objects are freed later, so more memory is in use; tensors in cycles
     hold memory of the device until then.
     """
-    every = option.number(_USUAL)
-    found = facts.calls.get("collections")
-    if found == 0:
-        return (collector.nothing("the garbage collector did not run"),)
-    many = "" if found is None else f" ({found} collection{'s' if found > 1 else ''})"
-    does = f"the garbage collector runs every {every} steps, what lives at first is frozen{many}"
+    period = option.parse_number(_DEFAULT_PERIOD)
+    n_collections = facts.calls.get("collections")
+    if n_collections == 0:
+        return (collector.no_change("the garbage collector did not run"),)
+    count_words = "" if n_collections is None else f" ({n_collections} collection{'s' if n_collections > 1 else ''})"
+    summary = f"the garbage collector runs every {period} steps, what lives at first is frozen{count_words}"
     return (
         collector.proposal(
-            does,
-            Wrap("gc", "collector", {"every": every, "freeze": True}),
-            applicability=Applicability.SAME,
+            summary,
+            Wrap("gc", "collector", {"every": period, "freeze": True}),
+            applicability=Applicability.IDENTICAL,
             risk="objects in cycles are freed later: more memory",
         ),
     )

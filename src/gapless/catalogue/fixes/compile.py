@@ -24,10 +24,10 @@ from gapless.model.facts import Facts
         ),
         Case(
             "nn.DataParallel",
-            examples.gpu(examples.spread("data_parallel")),
+            examples.gpu(examples.parallel_model("data_parallel")),
             "refused: nn.DataParallel copies the model in each step, which cannot be compiled",
         ),
-        Case("No model", examples.bare(), "refused: no model was seen"),
+        Case("No model", examples.bare_facts(), "refused: no model was seen"),
     ],
 )
 def compiled(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
@@ -41,15 +41,15 @@ def compiled(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     others. Shapes that change are compiled anew, and the first steps take long: a trial counts the
     start of a job too.
     """
-    why = uncompilable(facts)
-    if why is not None:
-        return (compiled.refusal(why),)
-    names = models(facts)
-    if all(one.compiled for one in facts.models):
-        return (compiled.nothing(f"{names} is compiled already"),)
+    reason = find_obstacle(facts)
+    if reason is not None:
+        return (compiled.refusal(reason),)
+    model_names = name_models(facts)
+    if all(model.compiled for model in facts.models):
+        return (compiled.no_change(f"{model_names} is compiled already"),)
     return (
         compiled.proposal(
-            f"{names} is compiled (torch.compile)",
+            f"{model_names} is compiled (torch.compile)",
             Wrap(MODULE, "compile", {"mode": "default", "dynamic": None}),
             applicability=Applicability.RISKY,
             risk="sums are made in another order; the start takes longer",
@@ -57,15 +57,15 @@ def compiled(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     )
 
 
-def uncompilable(facts: Facts) -> str | None:
-    """Give why the model cannot be compiled; ``None``: nothing is known against it."""
+def find_obstacle(facts: Facts) -> str | None:
+    """Return why the model cannot be compiled; ``None``: nothing is known against it."""
     if not facts.models:
         return "no model was seen"
-    if any(one.kind == "data_parallel" for one in facts.parallel):
+    if any(module.kind == "data_parallel" for module in facts.parallel):
         return "nn.DataParallel copies the model in each step, which cannot be compiled"
     return None
 
 
-def models(facts: Facts) -> str:
+def name_models(facts: Facts) -> str:
     """Name the models."""
-    return ", ".join(dict.fromkeys(one.name.rpartition(".")[2] for one in facts.models))
+    return ", ".join(dict.fromkeys(model.name.rpartition(".")[2] for model in facts.models))

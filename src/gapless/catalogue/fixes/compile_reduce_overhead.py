@@ -3,9 +3,9 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import model_on_cuda, on_cuda
+from gapless.catalogue.choosing import is_model_on_cuda, uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
-from gapless.catalogue.fixes.compile import models, uncompilable
+from gapless.catalogue.fixes.compile import name_models, find_obstacle
 from gapless.catalogue.targets import MODULE
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
@@ -36,7 +36,7 @@ _OPTIONS: Final = {"mode": "reduce-overhead", "dynamic": None}
         ),
         Case(
             "nn.DataParallel",
-            examples.gpu(examples.spread("data_parallel")),
+            examples.gpu(examples.parallel_model("data_parallel")),
             "refused: nn.DataParallel copies the model in each step, which cannot be compiled",
         ),
     ],
@@ -53,20 +53,20 @@ def compile_reduce_overhead(facts: Facts, _option: Option) -> tuple[Proposal, ..
     Risky, as ``compile``; and graphs hold memory of their own, outputs are overwritten by the next
     replay, and shapes that change are captured anew.
     """
-    if not on_cuda(facts):
-        why = "no CUDA device was used, and CUDA graphs cannot hold what runs on the CPU"
-        return (compile_reduce_overhead.refusal(why),)
-    why = uncompilable(facts)
-    if why is not None:
-        return (compile_reduce_overhead.refusal(why),)
-    beside = next((one for one in facts.models if one.device and not model_on_cuda(one)), None)
-    if beside is not None:
-        name = beside.name.rpartition(".")[2]
-        why = f"{name} has its parameters on the CPU, and CUDA graphs cannot hold what runs there"
-        return (compile_reduce_overhead.refusal(why),)
+    if not uses_cuda(facts):
+        reason = "no CUDA device was used, and CUDA graphs cannot hold what runs on the CPU"
+        return (compile_reduce_overhead.refusal(reason),)
+    reason = find_obstacle(facts)
+    if reason is not None:
+        return (compile_reduce_overhead.refusal(reason),)
+    cpu_model = next((model for model in facts.models if model.device and not is_model_on_cuda(model)), None)
+    if cpu_model is not None:
+        name = cpu_model.name.rpartition(".")[2]
+        reason = f"{name} has its parameters on the CPU, and CUDA graphs cannot hold what runs there"
+        return (compile_reduce_overhead.refusal(reason),)
     return (
         compile_reduce_overhead.proposal(
-            f"{models(facts)} is compiled and captured into CUDA graphs",
+            f"{name_models(facts)} is compiled and captured into CUDA graphs",
             Wrap(MODULE, "compile", _OPTIONS),
             applicability=Applicability.RISKY,
             risk="outputs are overwritten by the next step; more memory; the start takes longer",

@@ -1,7 +1,7 @@
 """Let cuDNN measure which kernels are fastest."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import deterministic, on_cuda, setting
+from gapless.catalogue.choosing import deterministic_setting, uses_cuda, torch_setting
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, SetGlobal
 from gapless.model.facts import Facts
@@ -48,17 +48,17 @@ def cudnn_benchmark(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     Equivalent: another kernel sums in another order, and it may be another one in the next run. A
     kernel may need more memory.
     """
-    if not on_cuda(facts):
+    if not uses_cuda(facts):
         return (cudnn_benchmark.refusal("no CUDA device was used"),)
-    if facts.models and all(one.convolutions == 0 for one in facts.models):
-        why = "no model has convolutions, which is what cuDNN would choose for"
-        return (cudnn_benchmark.nothing(why),)
-    asked = deterministic(facts)
-    if asked is not None and not option.override:
-        why = f"{asked} asks for the same result each time; --override chooses kernels by time "
-        return (cudnn_benchmark.refusal(f"{why}all the same"),)
-    if setting(facts, "cudnn_benchmark") is True:
-        return (cudnn_benchmark.nothing("torch.backends.cudnn.benchmark is already True"),)
+    if facts.models and all(model.convolutions == 0 for model in facts.models):
+        reason = "no model has convolutions, which is what cuDNN would choose for"
+        return (cudnn_benchmark.no_change(reason),)
+    determinism = deterministic_setting(facts)
+    if determinism is not None and not option.override:
+        reason = f"{determinism} asks for the same result each time; --override chooses kernels by time "
+        return (cudnn_benchmark.refusal(f"{reason}all the same"),)
+    if torch_setting(facts, "cudnn_benchmark") is True:
+        return (cudnn_benchmark.no_change("torch.backends.cudnn.benchmark is already True"),)
     return (
         cudnn_benchmark.proposal(
             "torch.backends.cudnn.benchmark False → True",

@@ -3,13 +3,13 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_ddp, named
+from gapless.catalogue.choosing import propose_for_ddp, name_line
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import DDP
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Parallel
 
-_USUAL: Final = 100  # MiB
+_DEFAULT_MIB: Final = 100  # MiB
 
 
 @fix(
@@ -42,20 +42,20 @@ def ddp_buckets(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     ## Safety
     Equivalent: what lies in which bucket decides the order of sums. Buckets need memory.
     """
-    wanted = option.number(_USUAL)
+    new_size = option.parse_number(_DEFAULT_MIB)
 
-    def make(one: Parallel) -> Proposal:
-        have, place = one.settings.get("bucket_cap_mb"), named(one.where)
-        if have == wanted:
-            why = f"bucket_cap_mb is already {wanted} at {place}"
-            return ddp_buckets.nothing(why, one.where)
-        before = f"{have:g}" if isinstance(have, float | int) else "?"
+    def propose(module: Parallel) -> Proposal:
+        old_size, line_ref = module.settings.get("bucket_cap_mb"), name_line(module.location)
+        if old_size == new_size:
+            reason = f"bucket_cap_mb is already {new_size} at {line_ref}"
+            return ddp_buckets.no_change(reason, module.location)
+        old_text = f"{old_size:g}" if isinstance(old_size, float | int) else "?"
         return ddp_buckets.proposal(
-            f"bucket_cap_mb {before} → {wanted} at {place}",
-            SetArgument(DDP, "bucket_cap_mb", wanted, one.where),
+            f"bucket_cap_mb {old_text} → {new_size} at {line_ref}",
+            SetArgument(DDP, "bucket_cap_mb", new_size, module.location),
             applicability=Applicability.EQUIVALENT,
             risk="gradients are summed in another order",
-            where=one.where,
+            location=module.location,
         )
 
-    return each_ddp(ddp_buckets, facts, option, make)
+    return propose_for_ddp(ddp_buckets, facts, option, propose)

@@ -3,13 +3,13 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_ddp, named
+from gapless.catalogue.choosing import propose_for_ddp, name_line
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import DDP
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Parallel
 
-_NAME: Final = "find_unused_parameters"
+_ARGUMENT: Final = "find_unused_parameters"
 
 
 @fix(
@@ -20,7 +20,7 @@ _NAME: Final = "find_unused_parameters"
             "It looks in each step",
             examples.gpu(examples.ddp(find_unused_parameters=True)),
             "risky: find_unused_parameters True → False at train.py:48",
-            edits=(SetArgument(DDP, _NAME, value=False, where=examples.MODEL_LINE),),
+            edits=(SetArgument(DDP, _ARGUMENT, value=False, where=examples.MODEL_LINE),),
         ),
         Case(
             "It is so already",
@@ -43,16 +43,16 @@ def ddp_no_unused(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     waits for ever.
     """
 
-    def make(one: Parallel) -> Proposal:
-        place = named(one.where)
-        if one.settings.get(_NAME) is False:
-            return ddp_no_unused.nothing(f"{_NAME} is already False at {place}", one.where)
+    def propose(module: Parallel) -> Proposal:
+        line_ref = name_line(module.location)
+        if module.settings.get(_ARGUMENT) is False:
+            return ddp_no_unused.no_change(f"{_ARGUMENT} is already False at {line_ref}", module.location)
         return ddp_no_unused.proposal(
-            f"{_NAME} True → False at {place}",
-            SetArgument(DDP, _NAME, value=False, where=one.where),
+            f"{_ARGUMENT} True → False at {line_ref}",
+            SetArgument(DDP, _ARGUMENT, value=False, where=module.location),
             applicability=Applicability.RISKY,
             risk="training stops or hangs where a parameter is not used in a step",
-            where=one.where,
+            location=module.location,
         )
 
-    return each_ddp(ddp_no_unused, facts, option, make)
+    return propose_for_ddp(ddp_no_unused, facts, option, propose)

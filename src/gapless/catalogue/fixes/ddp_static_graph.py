@@ -3,13 +3,13 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_ddp, named
+from gapless.catalogue.choosing import propose_for_ddp, name_line
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import DDP
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Parallel
 
-_NAME: Final = "static_graph"
+_ARGUMENT: Final = "static_graph"
 
 
 @fix(
@@ -20,7 +20,7 @@ _NAME: Final = "static_graph"
             "torch's default",
             examples.gpu(examples.ddp(static_graph=False)),
             "risky: static_graph False → True at train.py:48",
-            edits=(SetArgument(DDP, _NAME, value=True, where=examples.MODEL_LINE),),
+            edits=(SetArgument(DDP, _ARGUMENT, value=True, where=examples.MODEL_LINE),),
         ),
         Case(
             "It is so already",
@@ -43,16 +43,16 @@ def ddp_static_graph(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     gradients.
     """
 
-    def make(one: Parallel) -> Proposal:
-        place = named(one.where)
-        if one.settings.get(_NAME) is True:
-            return ddp_static_graph.nothing(f"{_NAME} is already True at {place}", one.where)
+    def propose(module: Parallel) -> Proposal:
+        line_ref = name_line(module.location)
+        if module.settings.get(_ARGUMENT) is True:
+            return ddp_static_graph.no_change(f"{_ARGUMENT} is already True at {line_ref}", module.location)
         return ddp_static_graph.proposal(
-            f"{_NAME} False → True at {place}",
-            SetArgument(DDP, _NAME, value=True, where=one.where),
+            f"{_ARGUMENT} False → True at {line_ref}",
+            SetArgument(DDP, _ARGUMENT, value=True, where=module.location),
             applicability=Applicability.RISKY,
             risk="wrong where the graph changes from step to step",
-            where=one.where,
+            location=module.location,
         )
 
-    return each_ddp(ddp_static_graph, facts, option, make)
+    return propose_for_ddp(ddp_static_graph, facts, option, propose)

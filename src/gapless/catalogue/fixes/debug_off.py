@@ -1,7 +1,7 @@
 """Switches for finding errors, off."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import setting
+from gapless.catalogue.choosing import torch_setting
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, SetEnv, SetGlobal, Skip
 from gapless.model.facts import Facts
@@ -49,11 +49,11 @@ def debug_off(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     Risky: the training no longer stops where a gradient becomes NaN, and errors of kernels are told
     at a later line.
     """
-    found = list[Proposal]()
-    if setting(facts, "anomaly"):
-        found.append(_anomaly(option))
-    if setting(facts, "launch_blocking"):
-        found.append(
+    proposals = list[Proposal]()
+    if torch_setting(facts, "anomaly"):
+        proposals.append(_propose_no_anomaly(option))
+    if torch_setting(facts, "launch_blocking"):
+        proposals.append(
             debug_off.proposal(
                 "CUDA_LAUNCH_BLOCKING is not set",
                 SetEnv("CUDA_LAUNCH_BLOCKING", None),
@@ -61,8 +61,8 @@ def debug_off(facts: Facts, option: Option) -> tuple[Proposal, ...]:
                 risk="errors of kernels are told at a later line",
             )
         )
-    if setting(facts, "sync_debug_mode"):
-        found.append(
+    if torch_setting(facts, "sync_debug_mode"):
+        proposals.append(
             debug_off.proposal(
                 "torch does not look for synchronising calls",
                 Skip("torch.cuda.set_sync_debug_mode"),
@@ -70,14 +70,14 @@ def debug_off(facts: Facts, option: Option) -> tuple[Proposal, ...]:
                 risk="synchronising calls are no longer told, or forbidden",
             )
         )
-    nothing = debug_off.nothing("no switch for finding errors was seen to be on")
-    return tuple(found) or (nothing,)
+    no_change = debug_off.no_change("no switch for finding errors was seen to be on")
+    return tuple(proposals) or (no_change,)
 
 
-def _anomaly(option: Option) -> Proposal:
+def _propose_no_anomaly(option: Option) -> Proposal:
     if not option.override:
-        why = "anomaly detection is on, which may be meant; --override --risky tries it"
-        return debug_off.refusal(why)
+        reason = "anomaly detection is on, which may be meant; --override --risky tries it"
+        return debug_off.refusal(reason)
     return debug_off.proposal(
         "anomaly detection is off",
         SetGlobal("torch.set_anomaly_enabled", value=False),

@@ -1,10 +1,10 @@
 """The next batch is copied to the device while the training works on this one."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_loader, named, on_cuda
+from gapless.catalogue.choosing import propose_for_loaders, name_line, uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
-from gapless.catalogue.fixes.non_blocking import pinned
-from gapless.catalogue.fixes.pin_memory import unpinnable
+from gapless.catalogue.fixes.non_blocking import pin_loaders
+from gapless.catalogue.fixes.pin_memory import find_pin_obstacle
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Applicability, Proposal, SetArgument, Wrap
 from gapless.model.facts import Facts, Loader
@@ -45,24 +45,24 @@ def device_prefetcher(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     The same values. Risky, since the loop gets batches that lie on the device already: code that
     reads them on the host (``.numpy()``) fails or waits.
     """
-    if not on_cuda(facts):
+    if not uses_cuda(facts):
         return (device_prefetcher.refusal("no device was used: nothing is copied to one"),)
-    ahead = option.number(1)
+    n_ahead = option.parse_number(1)
 
-    def make(loader: Loader) -> Proposal:
-        why = unpinnable(loader)
-        if why is not None:
-            return device_prefetcher.refusal(why, loader.where)
-        pins, words = pinned((loader,))
-        place = named(loader.where)
-        does = f"batches of {place} are copied {ahead} ahead on a stream of their own"
+    def propose(loader: Loader) -> Proposal:
+        reason = find_pin_obstacle(loader)
+        if reason is not None:
+            return device_prefetcher.refusal(reason, loader.location)
+        pin_edits, pin_words = pin_loaders((loader,))
+        line_ref = name_line(loader.location)
+        summary = f"batches of {line_ref} are copied {n_ahead} ahead on a stream of their own"
         return device_prefetcher.proposal(
-            ", ".join((does, *words)),
-            Wrap(LOADER, "device-prefetcher", {"ahead": ahead}, loader.where),
-            *pins,
+            ", ".join((summary, *pin_words)),
+            Wrap(LOADER, "device-prefetcher", {"ahead": n_ahead}, loader.location),
+            *pin_edits,
             applicability=Applicability.RISKY,
             risk="the loop gets batches on the device: code that reads them on the host may fail",
-            where=loader.where,
+            location=loader.location,
         )
 
-    return each_loader(device_prefetcher, facts, option, make)
+    return propose_for_loaders(device_prefetcher, facts, option, propose)

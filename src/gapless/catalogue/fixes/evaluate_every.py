@@ -2,11 +2,11 @@
 
 from gapless.catalogue import examples
 from gapless.catalogue.declare import Case, Option, fix
-from gapless.catalogue.fixes.no_evaluation import UNFED, evaluates
+from gapless.catalogue.fixes.no_evaluation import NO_EVALUATION_LOADER, has_evaluation
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
-_USUAL = 2
+_DEFAULT_PERIOD = 2
 
 
 @fix(
@@ -46,17 +46,17 @@ def evaluate_every(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     Risky: metrics of the others are of one batch, so what they decide (the best checkpoint, the end
     of training) is decided wrongly.
     """
-    every = option.number(_USUAL)
-    if not evaluates(facts):
-        return (evaluate_every.nothing("no evaluation was seen"),)
+    period = option.parse_number(_DEFAULT_PERIOD)
+    if not has_evaluation(facts):
+        return (evaluate_every.no_change("no evaluation was seen"),)
     if not facts.loaders:
-        return (evaluate_every.refusal(UNFED),)
-    if every == 1:
-        return (evaluate_every.nothing("every one is what the script does"),)
+        return (evaluate_every.refusal(NO_EVALUATION_LOADER),)
+    if period == 1:
+        return (evaluate_every.no_change("every one is what the script does"),)
     return (
         evaluate_every.proposal(
-            f"one in {every} evaluations is whole",
-            Wrap("torch.nn.Module.eval", "cadence", {"what": "evaluation", "every": every}),
+            f"one in {period} evaluations is whole",
+            Wrap("torch.nn.Module.eval", "cadence", {"what": "evaluation", "every": period}),
             applicability=Applicability.RISKY,
             risk="decisions that rest on evaluations rest on one batch at times",
         ),

@@ -3,12 +3,12 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import named, optimizers, public
+from gapless.catalogue.choosing import name_line, select_optimizers, public_name
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Optimizer
 
-_HAVE: Final = {
+_SUPPORTED: Final = {
     "torch.optim._adafactor.Adafactor",
     "torch.optim.adadelta.Adadelta",
     "torch.optim.adagrad.Adagrad",
@@ -61,7 +61,7 @@ _HAVE: Final = {
             examples.gpu(examples.optimizer(name="torch.optim.lbfgs.LBFGS")),
             "refused: LBFGS at train.py:52 has no foreach implementation",
         ),
-        Case("No optimizer", examples.bare(), "refused: no optimizer was seen"),
+        Case("No optimizer", examples.bare_facts(), "refused: no optimizer was seen"),
         Case(
             "It is so already",
             examples.cpu(examples.optimizer(foreach=True, device="cpu")),
@@ -79,25 +79,25 @@ def foreach(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     Equivalent: the same formula, maybe rounded otherwise in the last bits. It needs memory for
     intermediate values of all parameters at once.
     """
-    found = tuple(_proposed(one) for one in optimizers(facts, option))
-    return found or (foreach.refusal("no optimizer was seen"),)
+    proposals = tuple(_propose(optimizer) for optimizer in select_optimizers(facts, option))
+    return proposals or (foreach.refusal("no optimizer was seen"),)
 
 
-def _proposed(one: Optimizer) -> Proposal:
-    kind = one.name.rpartition(".")[2]
-    which = f"{kind} at {named(one.where)}"
-    if one.name not in _HAVE:
-        return foreach.refusal(f"{which} has no foreach implementation", one.where)
-    if one.fused:
-        return foreach.nothing(f"{which} is fused, which is more", one.where)
-    if one.foreach:
-        return foreach.nothing(f"{which}: foreach is already True", one.where)
-    if one.foreach is None and (one.device or "").startswith("cuda"):
-        return foreach.nothing(f"{which} uses foreach on CUDA by itself", one.where)
+def _propose(optimizer: Optimizer) -> Proposal:
+    class_name = optimizer.name.rpartition(".")[2]
+    subject = f"{class_name} at {name_line(optimizer.location)}"
+    if optimizer.name not in _SUPPORTED:
+        return foreach.refusal(f"{subject} has no foreach implementation", optimizer.location)
+    if optimizer.fused:
+        return foreach.no_change(f"{subject} is fused, which is more", optimizer.location)
+    if optimizer.foreach:
+        return foreach.no_change(f"{subject}: foreach is already True", optimizer.location)
+    if optimizer.foreach is None and (optimizer.device or "").startswith("cuda"):
+        return foreach.no_change(f"{subject} uses foreach on CUDA by itself", optimizer.location)
     return foreach.proposal(
-        f"{which}: foreach {one.foreach} → True",
-        SetArgument(public(one.name), "foreach", value=True, where=one.where),
+        f"{subject}: foreach {optimizer.foreach} → True",
+        SetArgument(public_name(optimizer.name), "foreach", value=True, where=optimizer.location),
         applicability=Applicability.EQUIVALENT,
         risk="rounded otherwise in the last bits",
-        where=one.where,
+        location=optimizer.location,
     )

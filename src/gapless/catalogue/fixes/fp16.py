@@ -1,9 +1,9 @@
 """Mixed precision in fp16, with a gradient scaler."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import on_cuda, setting
+from gapless.catalogue.choosing import uses_cuda, torch_setting
 from gapless.catalogue.declare import Case, Option, fix
-from gapless.catalogue.fixes.bf16 import already, refused
+from gapless.catalogue.fixes.bf16 import describe_use, refuse_autocast
 from gapless.catalogue.targets import MODULE, OPTIMIZER
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
@@ -49,21 +49,21 @@ def fp16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     Risky: numbers beyond 65,504 overflow and small ones vanish; the scaler leaves steps out. A loop
     that clips gradients must see them unscaled.
     """
-    if not on_cuda(facts):
+    if not uses_cuda(facts):
         return (fp16.refusal("no CUDA device was used: bf16 is for CPUs"),)
-    why = refused(facts, option, "float16")
-    if why is not None:
-        return (fp16.refusal(why),)
-    so = already(facts, "float16")
-    if so is not None:
-        return (fp16.nothing(so),)
-    autocast = Wrap(MODULE, "autocast", {"dtype": "float16"})
-    scaler = () if setting(facts, "scaler") else (Wrap(OPTIMIZER, "grad-scaler"),)
+    reason = refuse_autocast(facts, option, "float16")
+    if reason is not None:
+        return (fp16.refusal(reason),)
+    already = describe_use(facts, "float16")
+    if already is not None:
+        return (fp16.no_change(already),)
+    autocast_edit = Wrap(MODULE, "autocast", {"dtype": "float16"})
+    scaler_edits = () if torch_setting(facts, "scaler") else (Wrap(OPTIMIZER, "grad-scaler"),)
     return (
         fp16.proposal(
             "the model's forward runs under autocast in float16, with a gradient scaler",
-            autocast,
-            *scaler,
+            autocast_edit,
+            *scaler_edits,
             applicability=Applicability.RISKY,
             risk="matrix products and convolutions have 11 bits of mantissa and may overflow",
         ),

@@ -3,14 +3,14 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import named, on_cuda, optimizers, public
+from gapless.catalogue.choosing import name_line, uses_cuda, select_optimizers, public_name
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument
 from gapless.model.facts import Facts, Optimizer
 
 # Since which torch an optimizer can be fused, on CUDA and on a CPU.
 _ADAGRAD: Final = "torch.optim.adagrad.Adagrad"
-_HAVE: Final = {
+_SUPPORTED_SINCE: Final = {
     "torch.optim.adam.Adam": {"cuda": (2, 0), "cpu": (2, 4)},
     "torch.optim.adamw.AdamW": {"cuda": (2, 0), "cpu": (2, 4)},
     "torch.optim.sgd.SGD": {"cuda": (2, 3), "cpu": (2, 4)},
@@ -55,7 +55,7 @@ _HAVE: Final = {
             examples.gpu(examples.optimizer(name="torch.optim.rmsprop.RMSprop")),
             "refused: RMSprop at train.py:52 has no fused implementation",
         ),
-        Case("No optimizer", examples.bare(), "refused: no optimizer was seen"),
+        Case("No optimizer", examples.bare_facts(), "refused: no optimizer was seen"),
         Case(
             "A device on which it has no such way",
             examples.cpu(examples.optimizer(device="hpu:0")),
@@ -74,40 +74,40 @@ def fused(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     ## Safety
     Equivalent: the same formula, rounded otherwise in the last bits.
     """
-    found = tuple(_proposed(facts, one) for one in optimizers(facts, option))
-    return found or (fused.refusal("no optimizer was seen"),)
+    proposals = tuple(_propose(facts, optimizer) for optimizer in select_optimizers(facts, option))
+    return proposals or (fused.refusal("no optimizer was seen"),)
 
 
-def _proposed(facts: Facts, one: Optimizer) -> Proposal:
-    which = f"{one.name.rpartition('.')[2]} at {named(one.where)}"
-    if one.fused:
-        return fused.nothing(f"{which}: fused is already True", one.where)
-    why = _refused(facts, one, which)
-    if why is not None:
-        return fused.refusal(why, one.where)
-    edits: list[Edit] = [SetArgument(public(one.name), "fused", value=True, where=one.where)]
-    does = f"{which}: fused {one.fused} → True"
-    if one.foreach:
-        edits.append(SetArgument(public(one.name), "foreach", value=False, where=one.where))
-        does += ", foreach True → False"
+def _propose(facts: Facts, optimizer: Optimizer) -> Proposal:
+    subject = f"{optimizer.name.rpartition('.')[2]} at {name_line(optimizer.location)}"
+    if optimizer.fused:
+        return fused.no_change(f"{subject}: fused is already True", optimizer.location)
+    reason = _find_obstacle(facts, optimizer, subject)
+    if reason is not None:
+        return fused.refusal(reason, optimizer.location)
+    edits: list[Edit] = [SetArgument(public_name(optimizer.name), "fused", value=True, where=optimizer.location)]
+    summary = f"{subject}: fused {optimizer.fused} → True"
+    if optimizer.foreach:
+        edits.append(SetArgument(public_name(optimizer.name), "foreach", value=False, where=optimizer.location))
+        summary += ", foreach True → False"
     return fused.proposal(
-        does,
+        summary,
         *edits,
         applicability=Applicability.EQUIVALENT,
         risk="rounded otherwise in the last bits",
-        where=one.where,
+        location=optimizer.location,
     )
 
 
-def _refused(facts: Facts, one: Optimizer, which: str) -> str | None:
-    have, torch = _HAVE.get(one.name), facts.world.torch
-    if have is None:
-        return f"{which} has no fused implementation"
-    device = (one.device or ("cuda" if on_cuda(facts) else "cpu")).partition(":")[0]
-    since = have.get(device)
+def _find_obstacle(facts: Facts, optimizer: Optimizer, subject: str) -> str | None:
+    versions, torch = _SUPPORTED_SINCE.get(optimizer.name), facts.world.torch
+    if versions is None:
+        return f"{subject} has no fused implementation"
+    device = (optimizer.device or ("cuda" if uses_cuda(facts) else "cpu")).partition(":")[0]
+    since = versions.get(device)
     if since is None:
-        return f"{which} cannot be fused on {device}"
+        return f"{subject} cannot be fused on {device}"
     if torch is not None and torch < since:
-        need, have_it = (".".join(map(str, one)) for one in (since, torch))
-        return f"{which} can be fused on {device} since torch {need}, and this is {have_it}"
+        needed_text, torch_text = (".".join(map(str, version)) for version in (since, torch))
+        return f"{subject} can be fused on {device} since torch {needed_text}, and this is {torch_text}"
     return None

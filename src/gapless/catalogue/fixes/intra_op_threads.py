@@ -30,7 +30,7 @@ from gapless.model.facts import Facts
         ),
         Case(
             "The processors were not counted",
-            examples.bare(),
+            examples.bare_facts(),
             "refused: the processors were not counted: say how many, by intra-op-threads=N",
         ),
     ],
@@ -47,19 +47,19 @@ def intra_op_threads(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     Sums that are made by another number of threads are made in another order: equal but for the
     last bits.
     """
-    cpus, have = facts.machine.cpus, facts.machine.intra_op_threads
+    cpus, old_count = facts.machine.cpus, facts.machine.intra_op_threads
     if cpus is None and option.value is None:
-        why = "the processors were not counted: say how many, by intra-op-threads=N"
-        return (intra_op_threads.refusal(why),)
-    share = max(1, (cpus or 1) // (facts.world.local_ranks or facts.world.ranks))
-    many = option.number(share)
-    if many == have:
-        return (intra_op_threads.nothing(f"intra-op threads are already {have}"),)
-    before = "?" if have is None else have
+        reason = "the processors were not counted: say how many, by intra-op-threads=N"
+        return (intra_op_threads.refusal(reason),)
+    default_count = max(1, (cpus or 1) // (facts.world.local_ranks or facts.world.ranks))
+    new_count = option.parse_number(default_count)
+    if new_count == old_count:
+        return (intra_op_threads.no_change(f"intra-op threads are already {old_count}"),)
+    old_text = "?" if old_count is None else old_count
     return (
         intra_op_threads.proposal(
-            f"intra-op threads {before} → {many}",
-            SetGlobal("torch.set_num_threads", many),
+            f"intra-op threads {old_text} → {new_count}",
+            SetGlobal("torch.set_num_threads", new_count),
             applicability=Applicability.EQUIVALENT,
             risk="sums are made in another order",
         ),

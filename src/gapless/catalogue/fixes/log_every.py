@@ -5,7 +5,7 @@ from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
-_USUAL = 10
+_DEFAULT_PERIOD = 10
 
 
 @fix(
@@ -22,7 +22,7 @@ _USUAL = 10
         ),
         Case(
             "No optimizer",
-            examples.bare(),
+            examples.bare_facts(),
             "refused: no optimizer was seen, and it would begin when one is made",
         ),
         Case(
@@ -44,15 +44,15 @@ def log_every(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     ## Safety
     Risky: curves have fewer points. What is logged is unchanged.
     """
-    every = option.number(_USUAL)
+    period = option.parse_number(_DEFAULT_PERIOD)
     if not facts.optimizers:
         return (log_every.refusal("no optimizer was seen, and it would begin when one is made"),)
-    if every == 1:
-        return (log_every.nothing("every one is what the script does"),)
+    if period == 1:
+        return (log_every.no_change("every one is what the script does"),)
     return (
         log_every.proposal(
-            f"one in {every} of what each line prints or logs is said",
-            Wrap("logging", "cadence", {"what": "logging", "every": every}),
+            f"one in {period} of what each line prints or logs is said",
+            Wrap("logging", "cadence", {"what": "logging", "every": period}),
             applicability=Applicability.RISKY,
             risk="curves have fewer points",
         ),

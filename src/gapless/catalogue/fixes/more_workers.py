@@ -3,13 +3,13 @@
 from typing import Final
 
 from gapless.catalogue import examples, traps
-from gapless.catalogue.choosing import each_loader, named
+from gapless.catalogue.choosing import propose_for_loaders, name_line
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Edit, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
 
-_MOST: Final = 16  # workers that are tried first, at most; more must be asked for
+_MAX_WORKERS: Final = 16  # workers that are tried first, at most; more must be asked for
 
 
 @fix(
@@ -36,19 +36,19 @@ _MOST: Final = 16  # workers that are tried first, at most; more must be asked f
         ),
         Case(
             "Eight are there",
-            examples.gpu(examples.fed()),
+            examples.gpu(examples.worker_loader()),
             "nothing to change: num_workers is already 8 at train.py:41",
             Option(value="8"),
         ),
         Case(
             "Eight, on eight processors",
-            examples.gpu(examples.fed(), examples.machine(cpus=8)),
+            examples.gpu(examples.worker_loader(), examples.machine(cpus=8)),
             "nothing to change: 8 workers at train.py:41 are as many as the processors feed; "
             "ask for more by more-workers=N",
         ),
         Case(
             "None at all",
-            examples.gpu(examples.fed(persistent_workers=True)),
+            examples.gpu(examples.worker_loader(persistent_workers=True)),
             "equivalent: num_workers 8 → 0 at train.py:41",
             Option(value="0"),
             edits=(
@@ -129,47 +129,47 @@ def more_workers(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     gives other numbers, though equally good ones. On few processors, workers compete with the
     training's own threads: see ``workers-and-one-thread``.
     """
-    return each_loader(more_workers, facts, option, lambda one: _proposed(facts, one, option))
+    return propose_for_loaders(more_workers, facts, option, lambda loader: _propose(facts, loader, option))
 
 
-def sensible(facts: Facts, loader: Loader) -> int | None:
-    """Give how many workers to try first, ``None`` where the processors were not counted."""
+def suggest_workers(facts: Facts, loader: Loader) -> int | None:
+    """Return how many workers to try first, ``None`` where the processors were not counted."""
     if facts.machine.cpus is None:
         return None
-    own = max(1, facts.machine.cpus // (facts.world.local_ranks or facts.world.ranks))
-    busy = 1 - min(loader.blocked or 0.0, 0.95)
-    return min(round(own / busy), max(_MOST, own))
+    n_processors = max(1, facts.machine.cpus // (facts.world.local_ranks or facts.world.ranks))
+    busy_share = 1 - min(loader.blocked or 0.0, 0.95)
+    return min(round(n_processors / busy_share), max(_MAX_WORKERS, n_processors))
 
 
-def workers_edits(loader: Loader, many: int) -> tuple[Edit, ...]:
-    """Give the edits that set the number; without workers two other arguments must go."""
-    edits: list[Edit] = [SetArgument(LOADER, "num_workers", many, loader.where)]
-    if many == 0:
-        edits.append(SetArgument(LOADER, "prefetch_factor", None, loader.where))
-        edits.append(SetArgument(LOADER, "persistent_workers", value=False, where=loader.where))
+def set_workers(loader: Loader, n_workers: int) -> tuple[Edit, ...]:
+    """Return the edits that set the number; without workers two other arguments must go."""
+    edits: list[Edit] = [SetArgument(LOADER, "num_workers", n_workers, loader.location)]
+    if n_workers == 0:
+        edits.append(SetArgument(LOADER, "prefetch_factor", None, loader.location))
+        edits.append(SetArgument(LOADER, "persistent_workers", value=False, where=loader.location))
     return tuple(edits)
 
 
-def _proposed(facts: Facts, loader: Loader, option: Option) -> Proposal:
-    usual = sensible(facts, loader)
-    have, place = loader.num_workers, named(loader.where)
-    if option.value is None and usual is None:
-        why = "the processors were not counted: say how many, by more-workers=N"
-        return more_workers.refusal(why, loader.where)
-    many = option.number(usual or 1, least=0)
-    if option.value is None and many <= have:
-        why = f"{have} workers at {place} are as many as the processors feed; ask for more by "
-        return more_workers.nothing(f"{why}more-workers=N", loader.where)
-    if many == have:
-        return more_workers.nothing(f"num_workers is already {have} at {place}", loader.where)
-    trap = traps.workers(facts, loader, many)
+def _propose(facts: Facts, loader: Loader, option: Option) -> Proposal:
+    default_count = suggest_workers(facts, loader)
+    old_count, line_ref = loader.num_workers, name_line(loader.location)
+    if option.value is None and default_count is None:
+        reason = "the processors were not counted: say how many, by more-workers=N"
+        return more_workers.refusal(reason, loader.location)
+    n_workers = option.parse_number(default_count or 1, minimum=0)
+    if option.value is None and n_workers <= old_count:
+        reason = f"{old_count} workers at {line_ref} are as many as the processors feed; ask for more by "
+        return more_workers.no_change(f"{reason}more-workers=N", loader.location)
+    if n_workers == old_count:
+        return more_workers.no_change(f"num_workers is already {old_count} at {line_ref}", loader.location)
+    trap = traps.find_workers_trap(facts, loader, n_workers)
     if trap is not None:
-        return more_workers.refusal(trap, loader.where)
-    applicability, risk = traps.randomness(loader)
+        return more_workers.refusal(trap, loader.location)
+    applicability, risk = traps.judge_randomness(loader)
     return more_workers.proposal(
-        f"num_workers {have} → {many} at {place}",
-        *workers_edits(loader, many),
+        f"num_workers {old_count} → {n_workers} at {line_ref}",
+        *set_workers(loader, n_workers),
         applicability=applicability,
         risk=risk,
-        where=loader.where,
+        location=loader.location,
     )

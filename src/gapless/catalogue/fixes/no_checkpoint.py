@@ -36,11 +36,11 @@ def no_checkpoint(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     It saves less than it should, so it is for trials only: who loads a checkpoint gets an old one.
     """
     if facts.calls.get("checkpoint") == 0:
-        return (no_checkpoint.nothing("no checkpoint was written"),)
+        return (no_checkpoint.no_change("no checkpoint was written"),)
     return (
         no_checkpoint.proposal(
             "each kind of checkpoint is written once",
             Wrap("torch.save", "no-checkpoint"),
-            applicability=Applicability.TRIAL,
+            applicability=Applicability.ABLATION,
         ),
     )

@@ -1,7 +1,7 @@
 """Calls of empty_cache, left out."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import on_cuda
+from gapless.catalogue.choosing import uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, Skip
 from gapless.model.facts import Facts
@@ -37,16 +37,16 @@ def no_empty_cache(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     ## Safety
     The same values. The allocator keeps more memory, so another process on the device gets less.
     """
-    if not on_cuda(facts):
+    if not uses_cuda(facts):
         return (no_empty_cache.refusal("no CUDA device was used"),)
     calls = facts.calls.get("empty_cache")
     if calls == 0:
-        return (no_empty_cache.nothing("torch.cuda.empty_cache() was not called"),)
-    many = "" if calls is None else f" ({calls} calls)"
+        return (no_empty_cache.no_change("torch.cuda.empty_cache() was not called"),)
+    count_words = "" if calls is None else f" ({calls} calls)"
     return (
         no_empty_cache.proposal(
-            f"torch.cuda.empty_cache() does nothing{many}",
+            f"torch.cuda.empty_cache() does nothing{count_words}",
             Skip("torch.cuda.empty_cache"),
-            applicability=Applicability.SAME,
+            applicability=Applicability.IDENTICAL,
         ),
     )

@@ -7,7 +7,7 @@ from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
-UNFED: Final = "no DataLoader gives an evaluation its batches: there is none to end early"
+NO_EVALUATION_LOADER: Final = "no DataLoader gives an evaluation its batches: there is none to end early"
 
 
 @fix(
@@ -27,7 +27,7 @@ UNFED: Final = "no DataLoader gives an evaluation its batches: there is none to 
         ),
         Case(
             "A model that acts in an environment, and no DataLoader",
-            examples.unfed(examples.gpu(evaluation=12)),
+            examples.without_loaders(examples.gpu(evaluation=12)),
             "refused: no DataLoader gives an evaluation its batches: there is none to end early",
         ),
     ],
@@ -46,20 +46,20 @@ def no_evaluation(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     What evaluation decides (the best checkpoint, the end of training) is decided wrongly, so
     it is for trials only.
     """
-    if not evaluates(facts):
-        return (no_evaluation.nothing("no evaluation was seen"),)
+    if not has_evaluation(facts):
+        return (no_evaluation.no_change("no evaluation was seen"),)
     if not facts.loaders:
-        return (no_evaluation.refusal(UNFED),)
+        return (no_evaluation.refusal(NO_EVALUATION_LOADER),)
     return (
         no_evaluation.proposal(
             "evaluations end after their first batch",
             Wrap("torch.nn.Module.eval", "no-evaluation"),
-            applicability=Applicability.TRIAL,
+            applicability=Applicability.ABLATION,
         ),
     )
 
 
-def evaluates(facts: Facts) -> bool:
-    """Tell whether an evaluation was seen, or it is not known whether there was one."""
-    told = facts.calls.get("evaluation") != 0
-    return told or any(one.trains is False for one in facts.loaders)
+def has_evaluation(facts: Facts) -> bool:
+    """Return whether an evaluation was seen, or it is not known whether there was one."""
+    may_evaluate = facts.calls.get("evaluation") != 0
+    return may_evaluate or any(loader.trains is False for loader in facts.loaders)

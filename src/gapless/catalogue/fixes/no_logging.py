@@ -18,7 +18,7 @@ from gapless.model.facts import Facts
         ),
         Case(
             "No optimizer",
-            examples.bare(),
+            examples.bare_facts(),
             "refused: no optimizer was seen, and it would begin when one is made",
         ),
     ],
@@ -37,14 +37,14 @@ def no_logging(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     Nothing is logged, so it is for trials only. A script that reads back what it logged may fail.
     """
     if not facts.optimizers:
-        why = "no optimizer was seen, and it would begin when one is made"
-        return (no_logging.refusal(why),)
+        reason = "no optimizer was seen, and it would begin when one is made"
+        return (no_logging.refusal(reason),)
     calls = facts.calls.get("logging")
-    seen = f" ({calls} calls of loggers were seen)" if calls else ""
+    count_words = f" ({calls} calls of loggers were seen)" if calls else ""
     return (
         no_logging.proposal(
-            f"what the training prints and logs is left out{seen}",
+            f"what the training prints and logs is left out{count_words}",
             Wrap("logging", "no-logging"),
-            applicability=Applicability.TRIAL,
+            applicability=Applicability.ABLATION,
         ),
     )

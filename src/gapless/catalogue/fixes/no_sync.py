@@ -3,13 +3,13 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_ddp
+from gapless.catalogue.choosing import propose_for_ddp
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import DDP
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Parallel
 
-_ROUND: Final = 0.02  # so far from a whole number may the mean be: an epoch's last step has fewer
+_MAX_DEVIATION: Final = 0.02  # so far from a whole number may the mean be: an epoch's last step has fewer
 
 
 @fix(
@@ -70,30 +70,30 @@ def no_sync(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     its own gradients until then, as it does anyway.
     """
 
-    def make(one: Parallel) -> Proposal:
+    def propose(module: Parallel) -> Proposal:
         calls = facts.calls.get("no_sync")
-        mean = facts.world.micro_batches
+        mean_passes = facts.world.micro_batches
         if len(facts.optimizers) > 1 and option.value is None:
-            why = "several optimizers step, so which passes belong to one step is not known: say "
-            return no_sync.refusal(f"{why}how many, by no-sync=N", one.where)
+            reason = "several optimizers step, so which passes belong to one step is not known: say "
+            return no_sync.refusal(f"{reason}how many, by no-sync=N", module.location)
         if calls:
             words = f"the script calls no_sync() already ({calls} times)"
-            return no_sync.nothing(words, one.where)
-        if mean is None and option.value is None:
-            why = "the backward passes of a step were not counted: say how many, by no-sync=N"
-            return no_sync.refusal(why, one.where)
-        every = option.number(round(mean or 1))
-        if option.value is None and abs((mean or 1) - every) > _ROUND * every:
-            why = f"a step has {mean:.2f} backward passes on the mean, so which is the last is not "
-            return no_sync.refusal(f"{why}known", one.where)
-        if every == 1:
-            return no_sync.nothing("there is one backward pass a step", one.where)
+            return no_sync.no_change(words, module.location)
+        if mean_passes is None and option.value is None:
+            reason = "the backward passes of a step were not counted: say how many, by no-sync=N"
+            return no_sync.refusal(reason, module.location)
+        period = option.parse_number(round(mean_passes or 1))
+        if option.value is None and abs((mean_passes or 1) - period) > _MAX_DEVIATION * period:
+            reason = f"a step has {mean_passes:.2f} backward passes on the mean, so which is the last is not "
+            return no_sync.refusal(f"{reason}known", module.location)
+        if period == 1:
+            return no_sync.no_change("there is one backward pass a step", module.location)
         return no_sync.proposal(
-            f"gradients are exchanged in one of {every} backward passes",
-            Wrap(DDP, "no-sync", {"every": every}),
+            f"gradients are exchanged in one of {period} backward passes",
+            Wrap(DDP, "no-sync", {"every": period}),
             applicability=Applicability.EQUIVALENT,
             risk="gradients are summed in another order",
-            where=one.where,
+            location=module.location,
         )
 
-    return each_ddp(no_sync, facts, option, make)
+    return propose_for_ddp(no_sync, facts, option, propose)

@@ -1,7 +1,7 @@
 """Calls of synchronize, left out."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import on_cuda
+from gapless.catalogue.choosing import uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Proposal, Skip
 from gapless.model.facts import Facts
@@ -37,15 +37,15 @@ def no_synchronize(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     Risky: times that the script takes of its own become wrong, and code that shares memory with
     other streams or processes may need the wait.
     """
-    if not on_cuda(facts):
+    if not uses_cuda(facts):
         return (no_synchronize.refusal("no CUDA device was used"),)
     calls = facts.calls.get("synchronize")
     if calls == 0:
-        return (no_synchronize.nothing("no call that waits for the device was seen"),)
-    many = "" if calls is None else f" ({calls} waits were seen)"
+        return (no_synchronize.no_change("no call that waits for the device was seen"),)
+    count_words = "" if calls is None else f" ({calls} waits were seen)"
     return (
         no_synchronize.proposal(
-            f"torch.cuda.synchronize() does nothing{many}",
+            f"torch.cuda.synchronize() does nothing{count_words}",
             Skip("torch.cuda.synchronize"),
             applicability=Applicability.RISKY,
             risk="times that the script takes itself become wrong",

@@ -1,9 +1,9 @@
 """Copies to the device that do not wait."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import loaders, named, on_cuda
+from gapless.catalogue.choosing import select_loaders, name_line, uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
-from gapless.catalogue.fixes.pin_memory import unpinnable
+from gapless.catalogue.fixes.pin_memory import find_pin_obstacle
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument, Wrap
 from gapless.model.facts import Facts, Loader
@@ -50,29 +50,29 @@ def non_blocking(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     The same values: a loader makes each batch anew. Only a script that writes into pinned memory of
     its own, right after copying from it, would copy what it writes.
     """
-    if not on_cuda(facts):
+    if not uses_cuda(facts):
         return (non_blocking.refusal("no device was used: nothing is copied to one"),)
-    found = loaders(facts, option)
-    why = next(filter(None, map(unpinnable, found)), None)
-    if why is not None:
-        return (non_blocking.refusal(why),)
-    pins, words = pinned(found)
+    targets = select_loaders(facts, option)
+    reason = next(filter(None, map(find_pin_obstacle, targets)), None)
+    if reason is not None:
+        return (non_blocking.refusal(reason),)
+    pin_edits, pin_words = pin_loaders(targets)
     return (
         non_blocking.proposal(
-            ", ".join(("copies to the device do not wait", *words)),
+            ", ".join(("copies to the device do not wait", *pin_words)),
             Wrap("torch.Tensor.to", "non-blocking"),
-            *pins,
-            applicability=Applicability.SAME,
+            *pin_edits,
+            applicability=Applicability.IDENTICAL,
             risk="wrong where the script writes into pinned memory of its own that is being copied",
         ),
     )
 
 
-def pinned(found: tuple[Loader, ...]) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
-    """Give the edits that let these loaders pin, where they do not, and their summaries."""
-    lacking = [one for one in found if not one.pin_memory]
+def pin_loaders(loaders: tuple[Loader, ...]) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
+    """Return the edits that let these loaders pin, where they do not, and their summaries."""
+    unpinned = [loader for loader in loaders if not loader.pin_memory]
     edits = dict.fromkeys(
-        SetArgument(LOADER, "pin_memory", value=True, where=one.where) for one in lacking
+        SetArgument(LOADER, "pin_memory", value=True, where=loader.location) for loader in unpinned
     )
-    words = dict.fromkeys(f"pin_memory False → True at {named(one.where)}" for one in lacking)
+    words = dict.fromkeys(f"pin_memory False → True at {name_line(loader.location)}" for loader in unpinned)
     return tuple(edits), tuple(words)

@@ -38,5 +38,5 @@ def one_thread(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     ## Safety
     Sums that were made by several threads are made in another order: equal but for the last bits.
     """
-    found = intra_op_threads(facts, replace(option, value="1"))
-    return tuple(replace(one, fix=one_thread.name) for one in found)
+    proposals = intra_op_threads(facts, replace(option, value="1"))
+    return tuple(replace(proposal, fix=one_thread.name) for proposal in proposals)

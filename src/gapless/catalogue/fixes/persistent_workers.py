@@ -1,7 +1,7 @@
 """Workers that live on from epoch to epoch."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_loader, named
+from gapless.catalogue.choosing import propose_for_loaders, name_line
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Applicability, Proposal, SetArgument
@@ -14,7 +14,7 @@ from gapless.model.facts import Facts, Loader
     cases=[
         Case(
             "Workers that start anew each epoch",
-            examples.gpu(examples.fed()),
+            examples.gpu(examples.worker_loader()),
             "equivalent: persistent_workers False → True at train.py:41",
             edits=(
                 SetArgument(LOADER, "persistent_workers", value=True, where=examples.LOADER_LINE),
@@ -22,7 +22,7 @@ from gapless.model.facts import Facts, Loader
         ),
         Case(
             "They live on",
-            examples.gpu(examples.fed(persistent_workers=True)),
+            examples.gpu(examples.worker_loader(persistent_workers=True)),
             "nothing to change: persistent_workers is already True at train.py:41",
         ),
         Case(
@@ -45,21 +45,21 @@ def persistent_workers(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     set, a curriculum) no longer reaches the workers. With pinned memory the end of a job may take
     much longer; a trial measures the end too.
     """
-    return each_loader(persistent_workers, facts, option, _proposed)
+    return propose_for_loaders(persistent_workers, facts, option, _propose)
 
 
-def _proposed(loader: Loader) -> Proposal:
-    place = named(loader.where)
+def _propose(loader: Loader) -> Proposal:
+    line_ref = name_line(loader.location)
     if loader.num_workers == 0:
-        why = f"the loader at {place} has no workers: more-workers first"
-        return persistent_workers.refusal(why, loader.where)
+        reason = f"the loader at {line_ref} has no workers: more-workers first"
+        return persistent_workers.refusal(reason, loader.location)
     if loader.persistent_workers:
-        why = f"persistent_workers is already True at {place}"
-        return persistent_workers.nothing(why, loader.where)
+        reason = f"persistent_workers is already True at {line_ref}"
+        return persistent_workers.no_change(reason, loader.location)
     return persistent_workers.proposal(
-        f"persistent_workers False → True at {place}",
-        SetArgument(LOADER, "persistent_workers", value=True, where=loader.where),
+        f"persistent_workers False → True at {line_ref}",
+        SetArgument(LOADER, "persistent_workers", value=True, where=loader.location),
         applicability=Applicability.EQUIVALENT,
         risk="workers keep their copy of the data set: changes made between epochs do not reach it",
-        where=loader.where,
+        location=loader.location,
     )

@@ -1,7 +1,7 @@
 """Batches in pinned memory."""
 
 from gapless.catalogue import examples, traps
-from gapless.catalogue.choosing import each_loader, named, on_cuda
+from gapless.catalogue.choosing import propose_for_loaders, name_line, uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Applicability, Proposal, SetArgument
@@ -43,32 +43,32 @@ def pin_memory(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     The same values. Pinned memory cannot be swapped out; a thread more pins the batches of workers.
     With persistent workers the end of a job may take longer: a trial measures it.
     """
-    if not on_cuda(facts):
+    if not uses_cuda(facts):
         return (pin_memory.refusal("no device was used: nothing is copied to one"),)
-    return each_loader(pin_memory, facts, option, lambda one: _proposed(facts, one))
+    return propose_for_loaders(pin_memory, facts, option, lambda loader: _propose(facts, loader))
 
 
-def unpinnable(loader: Loader) -> str | None:
-    """Give why the batches of a loader cannot be pinned; ``None``: nothing is known against it."""
+def find_pin_obstacle(loader: Loader) -> str | None:
+    """Return why the batches of a loader cannot be pinned; ``None``: nothing is known against it."""
     if loader.pinnable is not False:
         return None
     return (
-        f"batches of the loader at {named(loader.where)} hold what cannot be pinned: give them a "
+        f"batches of the loader at {name_line(loader.location)} hold what cannot be pinned: give them a "
         "method pin_memory()"
     )
 
 
-def _proposed(facts: Facts, loader: Loader) -> Proposal:
-    place = named(loader.where)
+def _propose(facts: Facts, loader: Loader) -> Proposal:
+    line_ref = name_line(loader.location)
     if loader.pin_memory:
-        return pin_memory.nothing(f"pin_memory is already True at {place}", loader.where)
-    many = max(1, loader.num_workers)
-    trap = unpinnable(loader) or traps.crowded(facts, loader, many, loader.prefetch_factor or 1)
+        return pin_memory.no_change(f"pin_memory is already True at {line_ref}", loader.location)
+    n_workers = max(1, loader.num_workers)
+    trap = find_pin_obstacle(loader) or traps.find_memory_trap(facts, loader, n_workers, loader.prefetch_factor or 1)
     if trap is not None:
-        return pin_memory.refusal(trap, loader.where)
+        return pin_memory.refusal(trap, loader.location)
     return pin_memory.proposal(
-        f"pin_memory False → True at {place}",
-        SetArgument(LOADER, "pin_memory", value=True, where=loader.where),
-        applicability=Applicability.SAME,
-        where=loader.where,
+        f"pin_memory False → True at {line_ref}",
+        SetArgument(LOADER, "pin_memory", value=True, where=loader.location),
+        applicability=Applicability.IDENTICAL,
+        location=loader.location,
     )

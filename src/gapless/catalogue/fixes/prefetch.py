@@ -3,13 +3,13 @@
 from typing import Final
 
 from gapless.catalogue import examples, traps
-from gapless.catalogue.choosing import each_loader, named
+from gapless.catalogue.choosing import propose_for_loaders, name_line
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
 
-_START: Final = 4
+_DEFAULT_FACTOR: Final = 4
 
 
 @fix(
@@ -19,7 +19,7 @@ _START: Final = 4
     cases=[
         Case(
             "Eight workers, two batches ahead each",
-            examples.gpu(examples.fed()),
+            examples.gpu(examples.worker_loader()),
             "same: prefetch_factor 2 → 4 at train.py:41",
             edits=(SetArgument(LOADER, "prefetch_factor", 4, examples.LOADER_LINE),),
         ),
@@ -31,13 +31,13 @@ _START: Final = 4
         ),
         Case(
             "It is so already",
-            examples.gpu(examples.fed()),
+            examples.gpu(examples.worker_loader()),
             "nothing to change: prefetch_factor is already 2 at train.py:41",
             Option(value="2"),
         ),
         Case(
             "A container with 1 GiB of shared memory",
-            examples.gpu(examples.fed(), examples.machine(shm_bytes=1 << 30)),
+            examples.gpu(examples.worker_loader(), examples.machine(shm_bytes=1 << 30)),
             "refused: 8 workers × 8 batches of 38.0 MiB are 2.4 GiB, and 1.0 GiB are free in "
             "/dev/shm",
             Option(value="8"),
@@ -56,24 +56,24 @@ def prefetch(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     ## Safety
     The same batches in the same order. More of them are in memory at a time.
     """
-    return each_loader(prefetch, facts, option, lambda one: _proposed(facts, one, option))
+    return propose_for_loaders(prefetch, facts, option, lambda loader: _propose(facts, loader, option))
 
 
-def _proposed(facts: Facts, loader: Loader, option: Option) -> Proposal:
-    place = named(loader.where)
+def _propose(facts: Facts, loader: Loader, option: Option) -> Proposal:
+    line_ref = name_line(loader.location)
     if loader.num_workers == 0:
-        why = f"the loader at {place} has no workers that could work ahead: more-workers first"
-        return prefetch.refusal(why, loader.where)
-    have = loader.prefetch_factor or traps.PREFETCH
-    many = option.number(_START if have < _START else 2 * have)
-    if many == have:
-        return prefetch.nothing(f"prefetch_factor is already {have} at {place}", loader.where)
-    trap = traps.crowded(facts, loader, loader.num_workers, many)
+        reason = f"the loader at {line_ref} has no workers that could work ahead: more-workers first"
+        return prefetch.refusal(reason, loader.location)
+    old_factor = loader.prefetch_factor or traps.DEFAULT_PREFETCH
+    new_factor = option.parse_number(_DEFAULT_FACTOR if old_factor < _DEFAULT_FACTOR else 2 * old_factor)
+    if new_factor == old_factor:
+        return prefetch.no_change(f"prefetch_factor is already {old_factor} at {line_ref}", loader.location)
+    trap = traps.find_memory_trap(facts, loader, loader.num_workers, new_factor)
     if trap is not None:
-        return prefetch.refusal(trap, loader.where)
+        return prefetch.refusal(trap, loader.location)
     return prefetch.proposal(
-        f"prefetch_factor {have} → {many} at {place}",
-        SetArgument(LOADER, "prefetch_factor", many, loader.where),
-        applicability=Applicability.SAME,
-        where=loader.where,
+        f"prefetch_factor {old_factor} → {new_factor} at {line_ref}",
+        SetArgument(LOADER, "prefetch_factor", new_factor, loader.location),
+        applicability=Applicability.IDENTICAL,
+        location=loader.location,
     )

@@ -3,9 +3,9 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import on_cuda
+from gapless.catalogue.choosing import uses_cuda
 from gapless.catalogue.declare import Case, Option, fix
-from gapless.catalogue.fixes.bf16 import autocast
+from gapless.catalogue.fixes.bf16 import autocast_dtypes
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
@@ -13,7 +13,7 @@ from gapless.model.facts import Facts
 _TARGET: Final = "torch.nn.functional.scaled_dot_product_attention"
 _BACKENDS: Final = ("flash", "efficient", "cudnn", "math")
 _AMPERE: Final = (8, 0)
-_HALF: Final = frozenset(("torch.float16", "torch.bfloat16"))
+_HALF_DTYPES: Final = frozenset(("torch.float16", "torch.bfloat16"))
 
 
 @fix(
@@ -56,20 +56,20 @@ def sdpa(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     ## Safety
     Equivalent: the same formula, summed in another order. Dropout draws other numbers.
     """
-    if not on_cuda(facts):
+    if not uses_cuda(facts):
         return (sdpa.refusal("no CUDA device was used"),)
-    half = bool(autocast(facts)) or any(one.dtype in _HALF for one in facts.models)
-    usual = "flash" if half and _able(facts) else "efficient"
-    backend = option.value or usual
+    is_half = bool(autocast_dtypes(facts)) or any(model.dtype in _HALF_DTYPES for model in facts.models)
+    default_backend = "flash" if is_half and _has_flash(facts) else "efficient"
+    backend = option.value or default_backend
     if backend not in _BACKENDS:
         raise UsageError(f"sdpa={backend}: there are {', '.join(_BACKENDS)}")
-    if backend == "flash" and not _able(facts):
-        has = ".".join(map(str, facts.machine.capability or ()))
-        why = f"flash needs compute capability 8.0, and {facts.machine.device} has {has}"
-        return (sdpa.refusal(why),)
-    if backend == "flash" and facts.models and not half:
-        why = "flash needs float16 or bfloat16, and neither was seen: bf16 first"
-        return (sdpa.refusal(why),)
+    if backend == "flash" and not _has_flash(facts):
+        capability_text = ".".join(map(str, facts.machine.capability or ()))
+        reason = f"flash needs compute capability 8.0, and {facts.machine.device} has {capability_text}"
+        return (sdpa.refusal(reason),)
+    if backend == "flash" and facts.models and not is_half:
+        reason = "flash needs float16 or bfloat16, and neither was seen: bf16 first"
+        return (sdpa.refusal(reason),)
     return (
         sdpa.proposal(
             f"scaled_dot_product_attention uses {backend}",
@@ -80,5 +80,5 @@ def sdpa(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     )
 
 
-def _able(facts: Facts) -> bool:
+def _has_flash(facts: Facts) -> bool:
     return facts.machine.capability is None or facts.machine.capability >= _AMPERE

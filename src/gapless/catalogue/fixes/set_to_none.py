@@ -18,7 +18,7 @@ _TARGETS: Final = ("torch.optim.Optimizer.zero_grad", "torch.nn.Module.zero_grad
             "Gradients are set to zero",
             examples.gpu(zero_grad_to_zero=312),
             "risky: zero_grad() drops gradients (set_to_none False → True)",
-            edits=tuple(SetArgument(one, "set_to_none", value=True) for one in _TARGETS),
+            edits=tuple(SetArgument(target, "set_to_none", value=True) for target in _TARGETS),
         ),
         Case(
             "They are dropped, as torch does by default",
@@ -38,11 +38,11 @@ def set_to_none(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     leaves a parameter without a gradient alone, where zeros would go on with momentum and decay.
     """
     if facts.calls.get("zero_grad_to_zero") == 0:
-        return (set_to_none.nothing("no zero_grad(set_to_none=False) was seen"),)
+        return (set_to_none.no_change("no zero_grad(set_to_none=False) was seen"),)
     return (
         set_to_none.proposal(
             "zero_grad() drops gradients (set_to_none False → True)",
-            *(SetArgument(one, "set_to_none", value=True) for one in _TARGETS),
+            *(SetArgument(target, "set_to_none", value=True) for target in _TARGETS),
             applicability=Applicability.RISKY,
             risk="parameters without a gradient are left alone, without momentum or decay",
         ),

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import on_cuda, setting
+from gapless.catalogue.choosing import uses_cuda, torch_setting
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.model.edit import Applicability, Edit, Proposal, SetEnv, SetGlobal
 from gapless.model.facts import Facts
@@ -75,27 +75,27 @@ def tf32(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     Risky: factors are rounded to 10 bits of mantissa instead of 23; sums stay fp32. Most trainings
     do not notice; what inverts matrices or solves equations may. Losses are compared.
     """
-    why = _refused(facts, option)
-    if why is not None:
-        return (tf32.refusal(why),)
-    if facts.models and not any(_is_fp32(one.dtype) for one in facts.models):
-        return (tf32.nothing("no model has fp32 parameters"),)
+    reason = _find_obstacle(facts, option)
+    if reason is not None:
+        return (tf32.refusal(reason),)
+    if facts.models and not any(_is_fp32(model.dtype) for model in facts.models):
+        return (tf32.no_change("no model has fp32 parameters"),)
     edits: list[Edit] = []
-    does = list[str]()
-    if setting(facts, "matmul_precision") not in {"high", "medium"}:
-        before = setting(facts, "matmul_precision") or "?"
-        does.append(f"fp32 matrix products are rounded to TF32 (matmul precision {before} → high)")
+    summaries = list[str]()
+    if torch_setting(facts, "matmul_precision") not in {"high", "medium"}:
+        old_precision = torch_setting(facts, "matmul_precision") or "?"
+        summaries.append(f"fp32 matrix products are rounded to TF32 (matmul precision {old_precision} → high)")
         edits.append(SetGlobal("torch.set_float32_matmul_precision", "high"))
-    if setting(facts, "allow_tf32_conv") is False:
-        does.append("and convolutions" if does else "convolutions are rounded to TF32")
+    if torch_setting(facts, "allow_tf32_conv") is False:
+        summaries.append("and convolutions" if summaries else "convolutions are rounded to TF32")
         edits.append(SetGlobal("torch.backends.cudnn.allow_tf32", value=True))
     if not edits:
-        return (tf32.nothing("fp32 matrix products may be rounded to TF32 already"),)
+        return (tf32.no_change("fp32 matrix products may be rounded to TF32 already"),)
     if _ENV in facts.machine.environment:
         edits.append(SetEnv(_ENV, None))
     return (
         tf32.proposal(
-            ", ".join(does),
+            ", ".join(summaries),
             *edits,
             applicability=Applicability.RISKY,
             risk="factors are rounded to 10 bits of mantissa",
@@ -103,15 +103,15 @@ def tf32(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     )
 
 
-def _refused(facts: Facts, option: Option) -> str | None:
-    have = facts.machine.capability
-    if not on_cuda(facts):
+def _find_obstacle(facts: Facts, option: Option) -> str | None:
+    capability = facts.machine.capability
+    if not uses_cuda(facts):
         return "no CUDA device was used"
-    if have is not None and have < _AMPERE:
+    if capability is not None and capability < _AMPERE:
         device = facts.machine.device
         return (
             f"{device} has no TF32: it came with compute capability 8.0, and this is "
-            f"{have[0]}.{have[1]}"
+            f"{capability[0]}.{capability[1]}"
         )
     if facts.machine.environment.get(_ENV) == "0" and not option.override:
         return f"{_ENV}=0 is set; --override unsets it"

@@ -1,7 +1,7 @@
 """Threads within each worker."""
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_loader, named
+from gapless.catalogue.choosing import propose_for_loaders, name_line
 from gapless.catalogue.declare import Case, Option, fix
 from gapless.catalogue.targets import LOADER
 from gapless.model.edit import Applicability, Proposal, Wrap
@@ -15,7 +15,7 @@ from gapless.model.facts import Facts, Loader
     cases=[
         Case(
             "Eight workers",
-            examples.gpu(examples.fed()),
+            examples.gpu(examples.worker_loader()),
             "same: workers of train.py:41 use 1 thread each",
             edits=(Wrap(LOADER, "worker-threads", {"threads": 1}, examples.LOADER_LINE),),
         ),
@@ -38,18 +38,18 @@ def worker_threads(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     ## Safety
     The same, as far as the libraries give the same result with any number of threads.
     """
-    threads = option.number(1)
+    threads = option.parse_number(1)
 
-    def make(loader: Loader) -> Proposal:
-        place = named(loader.where)
+    def propose(loader: Loader) -> Proposal:
+        line_ref = name_line(loader.location)
         if loader.num_workers == 0:
-            why = f"the loader at {place} has no workers: more-workers first"
-            return worker_threads.refusal(why, loader.where)
+            reason = f"the loader at {line_ref} has no workers: more-workers first"
+            return worker_threads.refusal(reason, loader.location)
         return worker_threads.proposal(
-            f"workers of {place} use {threads} thread{'s' if threads > 1 else ''} each",
-            Wrap(LOADER, "worker-threads", {"threads": threads}, loader.where),
-            applicability=Applicability.SAME,
-            where=loader.where,
+            f"workers of {line_ref} use {threads} thread{'s' if threads > 1 else ''} each",
+            Wrap(LOADER, "worker-threads", {"threads": threads}, loader.location),
+            applicability=Applicability.IDENTICAL,
+            location=loader.location,
         )
 
-    return each_loader(worker_threads, facts, option, make)
+    return propose_for_loaders(worker_threads, facts, option, propose)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from gapless.catalogue import examples
-from gapless.catalogue.choosing import each_loader
-from gapless.catalogue.declare import Case, Option, fix, is_nothing, worst
+from gapless.catalogue.choosing import propose_for_loaders
+from gapless.catalogue.declare import Case, Option, fix, changes_nothing, worst_applicability
 from gapless.catalogue.fixes.more_workers import more_workers
 from gapless.catalogue.fixes.one_thread import one_thread
 from gapless.catalogue.targets import LOADER
@@ -31,7 +31,7 @@ from gapless.model.facts import Facts, Loader
             examples.cpu(examples.machine(cpus=2, intra_op_threads=1)),
             "nothing to change: intra-op threads are 1 already: try more-workers",
         ),
-        Case("No loader", examples.bare(), "refused: no DataLoader was seen"),
+        Case("No loader", examples.bare_facts(), "refused: no DataLoader was seen"),
         Case(
             "A stream that every worker would read from its start",
             examples.cpu(
@@ -54,23 +54,23 @@ def workers_and_one_thread(facts: Facts, option: Option) -> tuple[Proposal, ...]
     ## Safety
     As ``more-workers``; and sums that were made by several threads are made in another order.
     """
-    second = one_thread(facts, replace(option, value=None, where=None))[0]
-    if is_nothing(second) and facts.loaders:
-        why = "intra-op threads are 1 already: try more-workers"
-        return (workers_and_one_thread.nothing(why),)
+    thread_proposal = one_thread(facts, replace(option, value=None, line_ref=None))[0]
+    if changes_nothing(thread_proposal) and facts.loaders:
+        reason = "intra-op threads are 1 already: try more-workers"
+        return (workers_and_one_thread.no_change(reason),)
 
-    def make(loader: Loader) -> Proposal:
-        alone = replace(facts, loaders=(loader,))
-        first = more_workers(alone, replace(option, where=None))[0]
-        if first.refused is not None or is_nothing(first):
-            return replace(first, fix=workers_and_one_thread.name)
+    def propose(loader: Loader) -> Proposal:
+        loader_facts = replace(facts, loaders=(loader,))
+        workers_proposal = more_workers(loader_facts, replace(option, line_ref=None))[0]
+        if workers_proposal.refused is not None or changes_nothing(workers_proposal):
+            return replace(workers_proposal, fix=workers_and_one_thread.name)
         return workers_and_one_thread.proposal(
-            f"{first.summary}, {second.summary}",
-            *first.edits,
-            *second.edits,
-            applicability=worst(first.applicability, second.applicability),
-            risk="; ".join(filter(None, (first.risk, second.risk))) or None,
-            where=loader.where,
+            f"{workers_proposal.summary}, {thread_proposal.summary}",
+            *workers_proposal.edits,
+            *thread_proposal.edits,
+            applicability=worst_applicability(workers_proposal.applicability, thread_proposal.applicability),
+            risk="; ".join(filter(None, (workers_proposal.risk, thread_proposal.risk))) or None,
+            location=loader.location,
         )
 
-    return each_loader(workers_and_one_thread, facts, option, make)
+    return propose_for_loaders(workers_and_one_thread, facts, option, propose)

@@ -3,14 +3,14 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.effects.occasions import DEVICE_MEMORY, uncached
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_OFTEN: Final = 0.5  # calls a step: a cache that is warm makes none
+_MIN_CALLS_PER_STEP: Final = 0.5  # calls a step: a cache that is warm makes none
 
 
 @rule(
@@ -18,7 +18,7 @@ _OFTEN: Final = 0.5  # calls a step: a cache that is warm makes none
     "allocating-in-step",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Batches of another length each time",
             "4 calls a step ask the driver for memory of the device or give it back, 1.2 ms of "
             "each 21.2 ms step.",
@@ -29,8 +29,8 @@ _OFTEN: Final = 0.5  # calls a step: a cache that is warm makes none
                 operator("cudaFree", 1, 0.4),
             ),
         ),
-        Figure("A warm cache", None, stated(examples.gpu(), {"busy.tc_math": 20})),
-        Figure(
+        RuleFigure("A warm cache", None, stated(examples.gpu(), {"busy.tc_math": 20})),
+        RuleFigure(
             "The cache is emptied: another cause",
             None,
             stated(
@@ -41,7 +41,7 @@ _OFTEN: Final = 0.5  # calls a step: a cache that is warm makes none
         ),
     ],
 )
-def allocating_in_step(seen: Seen) -> Loss | None:
+def allocating_in_step(evidence: Evidence) -> Detection | None:
     """Recognise that memory is asked of the driver in ordinary steps, not only in the first ones.
 
     ## Why it costs time
@@ -52,20 +52,20 @@ def allocating_in_step(seen: Seen) -> Loss | None:
     ## How it is measured
     By the driver's calls in the windows, which lie behind the first steps.
     """
-    facts = seen.facts
+    facts = evidence.facts
     if facts is not None and (facts.calls.get("empty_cache") or 0) > facts.world.steps // 50:
         return None
-    found = windowed.calls(seen, *DEVICE_MEMORY)
-    if found.count < _OFTEN:
+    calls = windowed.sum_calls(evidence, *DEVICE_MEMORY)
+    if calls.count < _MIN_CALLS_PER_STEP:
         return None
-    return allocating_in_step.loss(
-        f"{windowed.times(found.count)} calls a step ask the driver for memory of the device or "
-        f"give it back, {windowed.of_step(seen, found.host_ns)}.",
-        *uncached(),
-        evidence=(
-            Measure("cudaMalloc and cudaFree, a step", found.count, ""),
-            Measure("their time on the host, a step", found.host_ns, "ns"),
+    return allocating_in_step.detection(
+        f"{windowed.format_count(calls.count)} calls a step ask the driver for memory of the device or "
+        f"give it back, {windowed.format_step_part(evidence, calls.host_ns)}.",
+        *omit_allocations(),
+        measures=(
+            Measure("cudaMalloc and cudaFree, a step", calls.count, ""),
+            Measure("their time on the host, a step", calls.host_ns, "ns"),
         ),
-        helps=("allocator",) if not seen.foreign else (),
+        helps=("allocator",) if not evidence.is_trace_only else (),
         no_remedy="Batches of few different lengths, or a largest one first, keep blocks in use.",
     )

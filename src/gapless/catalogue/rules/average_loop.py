@@ -4,28 +4,28 @@ from collections.abc import Mapping
 from typing import Final
 
 from gapless.catalogue import averaging, examples, optimizing, windowed
-from gapless.catalogue.averaging import made_anew, once
-from gapless.catalogue.rules.clip_loop import NORM
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.averaging import find_averaging, covers_tensors_once
+from gapless.catalogue.rules.clip_loop import NORM_OPERATOR
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
 from gapless.model.change import Change, Omit
-from gapless.model.edit import Where
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.edit import Location
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 from gapless.model.study import Site
 
-_FEW: Final = 10  # parameters
-_NEARLY: Final = 0.9
+_MIN_PARAMETERS: Final = 10  # parameters
+_MIN_TENSOR_SHARE: Final = 0.9
 _LERP: Final = "aten::lerp_"
 _MUL: Final = "aten::mul_"
 _ADD: Final = "aten::add_"
 # Of seven passes over all weights: a blend reads two and writes one. On a CPU they take the time.
-_STAYS: Final = 3 / 7
+_REMAINS: Final = 3 / 7
 # How often a step of an optimizer that loops scales a tensor of each parameter, and blends one.
-_SCALES: Final = {"Adam": 1, "SGD": 1, "RMSprop": 1, "Adagrad": 0}
-_MOST_SCALES: Final = 2  # AdamW's, and of what is not known
-_BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
+_SCALES_BY_CLASS: Final = {"Adam": 1, "SGD": 1, "RMSprop": 1, "Adagrad": 0}
+_MAX_SCALES: Final = 2  # AdamW's, and of what is not known
+_BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
 
 
 @rule(
@@ -33,7 +33,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
     "average-loop",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "slow.mul_(0.999).add_(weight, alpha=0.001)",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 4.0 ms a step on that.",
@@ -45,7 +45,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
             ),
         ),
-        Figure(
+        RuleFigure(
             "An AdamW that loops, on a CPU, and nothing else",
             None,
             stated(
@@ -57,7 +57,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 operator(_LERP, calls=161, host_ms=1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "The same, and an average",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 1.5 ms a step on that.",
@@ -70,7 +70,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 operator(_LERP, calls=161, host_ms=1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A recurrent layer, which goes through its sequence in place",
             None,
             stated(
@@ -81,7 +81,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 operator(_ADD, calls=1610, host_ms=3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "average = 0.999 * average + 0.001 * weight, on a CPU",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 3.3 ms a step on that.",
@@ -95,7 +95,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 Site(averaging.ADD, "train.py", 20, "update", 1_000_000, 161),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Over state_dict(), in the loop that trains",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 3.3 ms a step on that.",
@@ -111,7 +111,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
             ),
         ),
-        Figure(
+        RuleFigure(
             "average.copy_(average * 0.999 + weight * 0.001), in windows without stacks",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 3.3 ms a step on that.",
@@ -125,7 +125,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 operator("aten::_to_copy", calls=10, host_ms=0.1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "As many multiplications without stacks, and copies of other formats alone",
             None,
             stated(
@@ -138,7 +138,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 operator("aten::_to_copy", calls=170, host_ms=0.5),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A function that computes derivatives, by the chain rule",
             None,
             stated(
@@ -151,7 +151,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
             ),
         ),
-        Figure(
+        RuleFigure(
             "As many, in the layers of a model",
             None,
             stated(
@@ -163,7 +163,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
                 Site(averaging.ADD, "train.py", 20, "forward", 1_000_000, 200),
             ),
         ),
-        Figure(
+        RuleFigure(
             "All at once, on a CPU: torch itself goes through them there",
             None,
             stated(
@@ -176,7 +176,7 @@ _BLENDS: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
         ),
     ],
 )
-def average_loop(seen: Seen) -> Loss | None:
+def average_loop(evidence: Evidence) -> Detection | None:
     """Recognise a moving average of the weights that is updated tensor by tensor.
 
     ## Why it costs time
@@ -190,46 +190,46 @@ def average_loop(seen: Seen) -> Loss | None:
     by a function of the user's that multiplies twice and adds once for each parameter, as stacks
     show; without stacks, if as many tensors are copied into ones that are there. So it is inferred.
     """
-    many = optimizing.tensors(seen)
-    if many is None or many < _FEW:
+    count = optimizing.count_tensors(evidence)
+    if count is None or count < _MIN_PARAMETERS:
         return None
-    kind = optimizing.of_class(seen.facts.optimizers[0]) if seen.facts else ""
-    loops = optimizing.way(seen) == "loop"
-    scales = _SCALES.get(kind, _MOST_SCALES) if loops else 0
-    scales += windowed.calls(seen, NORM).count >= _NEARLY * many
-    multiplied, added, blended = (windowed.calls(seen, one) for one in (_MUL, _ADD, _LERP))
-    scales += _gone_through(seen, _MUL)
-    blends = (1 if loops and kind in _BLENDS else 0) + _gone_through(seen, _LERP)
-    if once(blended.count - blends * many, many):
-        calls = {_LERP: blended}
-    elif once(multiplied.count - scales * many, many) and added.count >= _NEARLY * many:
-        calls = {_MUL: multiplied, _ADD: added}
-    elif places := made_anew(seen, many):
-        return _loss(seen, many, {averaging.MUL: 2 * many, averaging.ADD: many}, *places)
+    kind = optimizing.class_name(evidence.facts.optimizers[0]) if evidence.facts else ""
+    is_loop = optimizing.find_way(evidence) == "loop"
+    scales = _SCALES_BY_CLASS.get(kind, _MAX_SCALES) if is_loop else 0
+    scales += windowed.sum_calls(evidence, NORM_OPERATOR).count >= _MIN_TENSOR_SHARE * count
+    mul_calls, add_calls, lerp_calls = (windowed.sum_calls(evidence, name) for name in (_MUL, _ADD, _LERP))
+    scales += _foreach_calls(evidence, _MUL)
+    blends = (1 if is_loop and kind in _BLENDING_CLASSES else 0) + _foreach_calls(evidence, _LERP)
+    if covers_tensors_once(lerp_calls.count - blends * count, count):
+        loop_calls = {_LERP: lerp_calls}
+    elif covers_tensors_once(mul_calls.count - scales * count, count) and add_calls.count >= _MIN_TENSOR_SHARE * count:
+        loop_calls = {_MUL: mul_calls, _ADD: add_calls}
+    elif locations := find_averaging(evidence, count):
+        return _loop_detection(evidence, count, {averaging.MUL: 2 * count, averaging.ADD: count}, *locations)
     else:
         return None
-    return _loss(seen, many, dict.fromkeys(calls, many))
+    return _loop_detection(evidence, count, dict.fromkeys(loop_calls, count))
 
 
-def _loss(seen: Seen, many: int, calls: Mapping[str, int], *places: Where | None) -> Loss:
-    """Give the loss of a loop that makes so many calls of some operators in a step.
+def _loop_detection(evidence: Evidence, count: int, calls: Mapping[str, int], *locations: Location | None) -> Detection:
+    """Return the loss of a loop that makes so many calls of some operators in a step.
 
     ``places``: of an average that is made anew, where that is, if it is known.
     """
-    share = {name: min(1.0, of / windowed.calls(seen, name).count) for name, of in calls.items()}
-    spent = sum(windowed.calls(seen, name).host_ns * part for name, part in share.items())
-    stays = _STAYS if places and not seen.on_device else 0.0
+    shares = {name: min(1.0, n / windowed.sum_calls(evidence, name).count) for name, n in calls.items()}
+    spent_ns = sum(windowed.sum_calls(evidence, name).host_ns * share for name, share in shares.items())
+    remaining_share = _REMAINS if locations and not evidence.on_device else 0.0
     changes: list[Change] = [
-        Omit((name,), keep=1 - (1 - stays) * part) for name, part in share.items()
+        Omit((name,), keep=1 - (1 - remaining_share) * share) for name, share in shares.items()
     ]
-    return average_loop.loss(
-        f"Beside the optimizer, {many} parameters are averaged one by one in each step; the host "
-        f"spends {windowed.ms(spent)} a step on that.",
+    return average_loop.detection(
+        f"Beside the optimizer, {count} parameters are averaged one by one in each step; the host "
+        f"spends {windowed.ms(spent_ns)} a step on that.",
         *changes,
-        where=next(iter(places), None),
-        evidence=(
-            Measure("parameters", many, ""),
-            Measure("on the host, a step", spent, "ns"),
+        location=next(iter(locations), None),
+        measures=(
+            Measure("parameters", count, ""),
+            Measure("on the host, a step", spent_ns, "ns"),
         ),
         no_remedy=(
             "torch._foreach_lerp_(averages, weights, 0.001) updates all at once "
@@ -239,11 +239,11 @@ def _loss(seen: Seen, many: int, calls: Mapping[str, int], *places: Where | None
     )
 
 
-def _gone_through(seen: Seen, name: str) -> float:
+def _foreach_calls(evidence: Evidence, name: str) -> float:
     """Tell how often torch calls an operator of each tensor for one call that is given all.
 
     On devices there are kernels for many tensors; on a CPU there is a loop, in C++.
     """
-    if seen.on_device:
+    if evidence.on_device:
         return 0.0
-    return windowed.calls(seen, name.replace("::", "::_foreach_")).count
+    return windowed.sum_calls(evidence, name.replace("::", "::_foreach_")).count

@@ -3,15 +3,15 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import copied, operator
-from gapless.model.change import Copied
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import example_copies, operator
+from gapless.model.change import CopyChange
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_MOST: Final = 0.5  # share of the copies whose wait may be missing among the synchronising calls
-_PINNED: Final = examples.loader(pin_memory=True)
+_MIN_WAITED_SHARE: Final = 0.5  # share of the copies whose wait may be missing among the synchronising calls
+_PINNED_LOADER: Final = examples.loader(pin_memory=True)
 
 
 @rule(
@@ -19,46 +19,46 @@ _PINNED: Final = examples.loader(pin_memory=True)
     "blocking-copy",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Pinned batches, copied by .to(device)",
             "Each of 2 copies a step from pinned memory is waited for; synchronising costs 2.0 ms "
             "of each 25.0 ms step.",
             stated(
-                examples.gpu(_PINNED),
+                examples.gpu(_PINNED_LOADER),
                 {
                     "busy.tc_math": 20,
                     "copy.h2d.pinned": 3,
                     "idle.sync.return": 0.1,
                     "idle.sync.refill": 1.9,
                 },
-                copied("HtoD", "pinned", calls=2, ms=3, mib=36),
+                example_copies("HtoD", "pinned", calls=2, ms=3, mib=36),
                 operator("cudaStreamSynchronize", calls=2, host_ms=3.1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "The same with non_blocking=True; one number is read back",
             None,
             stated(
-                examples.gpu(_PINNED),
+                examples.gpu(_PINNED_LOADER),
                 {"busy.tc_math": 20, "copy.h2d.pinned": 3, "idle.sync.return": 0.1},
-                copied("HtoD", "pinned", calls=2, ms=3, mib=36),
-                copied("DtoH", "pageable", calls=1, ms=0.01, mib=0),
+                example_copies("HtoD", "pinned", calls=2, ms=3, mib=36),
+                example_copies("DtoH", "pageable", calls=1, ms=0.01, mib=0),
                 operator("cudaStreamSynchronize", calls=1, host_ms=18),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Batches in ordinary memory: another fault",
             None,
             stated(
                 examples.gpu(),
                 {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
-                copied("HtoD", "pageable", calls=2, ms=4, mib=36),
+                example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
                 operator("cudaStreamSynchronize", calls=2, host_ms=0.1),
             ),
         ),
     ],
 )
-def blocking_copy(seen: Seen) -> Loss | None:
+def blocking_copy(evidence: Evidence) -> Detection | None:
     """Recognise copies from pinned memory that the host waits for.
 
     ## Why it costs time
@@ -71,23 +71,23 @@ def blocking_copy(seen: Seen) -> Loss | None:
     left of these waits, once those of other copies are taken off, are those for copies from pinned
     memory. So it is inferred.
     """
-    pinned = windowed.copies(seen, "HtoD", "pinned")
-    if not pinned.count:
+    copies = windowed.sum_copies(evidence, "HtoD", "pinned")
+    if not copies.count:
         return None
-    waits = windowed.calls(seen, "*StreamSynchronize").count
-    others = (windowed.copies(seen, "HtoD", "pageable"), windowed.copies(seen, "DtoH"))
-    waited = min(waits - sum(one.count for one in others), pinned.count)
-    if waited < _MOST * pinned.count:
+    n_waits = windowed.sum_calls(evidence, "*StreamSynchronize").count
+    other_copies = (windowed.sum_copies(evidence, "HtoD", "pageable"), windowed.sum_copies(evidence, "DtoH"))
+    copy_waits = min(n_waits - sum(moved.count for moved in other_copies), copies.count)
+    if copy_waits < _MIN_WAITED_SHARE * copies.count:
         return None
-    lost = seen.per_step("idle.sync", "idle.h2d.host")
-    return blocking_copy.loss(
-        f"Each of {windowed.times(pinned.count)} copies a step from pinned memory is waited for; "
-        f"synchronising costs {windowed.of_step(seen, lost)}.",
-        Copied(non_blocking=True),
-        evidence=(
-            Measure("copies from pinned memory, a step", pinned.count, ""),
-            Measure("of those waited for", waited, ""),
-            Measure("synchronising, a step", lost, "ns"),
+    lost_ns = evidence.per_step("idle.sync", "idle.h2d.host")
+    return blocking_copy.detection(
+        f"Each of {windowed.format_count(copies.count)} copies a step from pinned memory is waited for; "
+        f"synchronising costs {windowed.format_step_part(evidence, lost_ns)}.",
+        CopyChange(non_blocking=True),
+        measures=(
+            Measure("copies from pinned memory, a step", copies.count, ""),
+            Measure("of those waited for", copy_waits, ""),
+            Measure("synchronising, a step", lost_ns, "ns"),
         ),
         helps=("non-blocking", "device-prefetcher"),
         inferred=True,

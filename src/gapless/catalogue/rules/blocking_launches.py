@@ -3,17 +3,17 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
-from gapless.model.change import Change, Hosted
+from gapless.model.change import Change, HostChange
 from gapless.model.facts import Precision
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
-_CALLS: Final = ("*LaunchKernel*",)
-_USUAL_NS: Final = Interval(3_000.0, 5_000.0, 10_000.0)  # of a launch that does not wait
+_LAUNCH_CALLS: Final = ("*LaunchKernel*",)
+_USUAL_NS: Final = Estimate(3_000.0, 5_000.0, 10_000.0)  # of a launch that does not wait
 
 
 @rule(
@@ -21,7 +21,7 @@ _USUAL_NS: Final = Interval(3_000.0, 5_000.0, 10_000.0)  # of a launch that does
     "blocking-launches",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "CUDA_LAUNCH_BLOCKING=1",
             "CUDA_LAUNCH_BLOCKING is set: each of 400 launches a step waits for its kernel, for "
             "20.0 ms together.",
@@ -31,7 +31,7 @@ _USUAL_NS: Final = Interval(3_000.0, 5_000.0, 10_000.0)  # of a launch that does
                 operator("cudaLaunchKernel", calls=400, host_ms=20),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Not set",
             None,
             stated(
@@ -42,7 +42,7 @@ _USUAL_NS: Final = Interval(3_000.0, 5_000.0, 10_000.0)  # of a launch that does
         ),
     ],
 )
-def blocking_launches(seen: Seen, precision: Precision) -> Loss | None:
+def blocking_launches(evidence: Evidence, precision: Precision) -> Detection | None:
     """Recognise that each launch waits until its kernel has ended.
 
     ## Why it costs time
@@ -52,23 +52,23 @@ def blocking_launches(seen: Seen, precision: Precision) -> Loss | None:
     ## How it is measured
     The setting is a fact of the run. The gain follows from launches that take as long as usual.
     """
-    if not precision.settings.get("launch_blocking") or not seen.on_device:
+    if not precision.settings.get("launch_blocking") or not evidence.on_device:
         return None
-    launches = windowed.calls(seen, *_CALLS)
-    return blocking_launches.loss(
+    launches = windowed.sum_calls(evidence, *_LAUNCH_CALLS)
+    return blocking_launches.detection(
         "CUDA_LAUNCH_BLOCKING is set: each of "
-        f"{windowed.times(launches.count)} launches a step waits for its kernel, for "
+        f"{windowed.format_count(launches.count)} launches a step waits for its kernel, for "
         f"{windowed.ms(launches.host_ns)} together.",
-        *freed(seen),
-        evidence=(Measure("in launches, a step", launches.host_ns, "ns"),),
+        *changes_without_waits(evidence),
+        measures=(Measure("in launches, a step", launches.host_ns, "ns"),),
         helps=("debug-off",),
     )
 
 
-def freed(seen: Seen) -> tuple[Change, ...]:
-    """Give what changes if launches do not wait."""
-    mean = windowed.calls(seen, *_CALLS).mean_ns
-    if not mean:
+def changes_without_waits(evidence: Evidence) -> tuple[Change, ...]:
+    """Return what changes if launches do not wait."""
+    mean_ns = windowed.sum_calls(evidence, *_LAUNCH_CALLS).mean_ns
+    if not mean_ns:
         return ()
-    ends = (_USUAL_NS.low, _USUAL_NS.mid, _USUAL_NS.high)
-    return (Hosted(("idle.launch",), Interval(*(min(1.0, one / mean) for one in ends))),)
+    bounds = (_USUAL_NS.low, _USUAL_NS.mid, _USUAL_NS.high)
+    return (HostChange(("idle.launch",), Estimate(*(min(1.0, ns / mean_ns) for ns in bounds))),)

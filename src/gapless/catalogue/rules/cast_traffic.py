@@ -3,17 +3,17 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import beside_attention, part
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.computing import share_outside_attention, dilute_factor
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import kernel
 from gapless.model.change import Scale
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 0.03  # of the step
-_LEFT: Final = Interval(0.2, 0.6, 1.0)  # some casts are what mixed precision is
+_MIN_STEP_SHARE: Final = 0.03  # of the step
+_REMAINS: Final = Estimate(0.2, 0.6, 1.0)  # some casts are what mixed precision is
 
 
 @rule(
@@ -21,7 +21,7 @@ _LEFT: Final = Interval(0.2, 0.6, 1.0)  # some casts are what mixed precision is
     "cast-traffic",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Half as long as the products",
             "240 kernels a step only turn numbers into another type: 6.0 ms of each 26.0 ms step.",
             stated(
@@ -30,7 +30,7 @@ _LEFT: Final = Interval(0.2, 0.6, 1.0)  # some casts are what mixed precision is
                 kernel("bfloat16_copy_kernel_cuda", 240, 6, "busy.cast"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "The casts of autocast",
             None,
             stated(
@@ -41,7 +41,7 @@ _LEFT: Final = Interval(0.2, 0.6, 1.0)  # some casts are what mixed precision is
         ),
     ],
 )
-def cast_traffic(seen: Seen) -> Loss | None:
+def cast_traffic(evidence: Evidence) -> Detection | None:
     """Recognise that casts take a part of the step that is worth a look.
 
     ## Why it costs time
@@ -51,18 +51,18 @@ def cast_traffic(seen: Seen) -> Loss | None:
     ## How it is measured
     By kernels whose operator has inputs and outputs of different types. Some of them must stay.
     """
-    found, spent = windowed.kernels(seen, "busy.cast"), seen.per_step("busy.cast")
-    beside = beside_attention(seen, "busy.cast")
-    if beside * seen.share("busy.cast") < _LEAST or not found.count:
+    casts, spent_ns = windowed.sum_kernels(evidence, "busy.cast"), evidence.per_step("busy.cast")
+    outside_share = share_outside_attention(evidence, "busy.cast")
+    if outside_share * evidence.share("busy.cast") < _MIN_STEP_SHARE or not casts.count:
         return None
-    return cast_traffic.loss(
-        f"{windowed.times(found.count)} kernels a step only turn numbers into another type: "
-        f"{windowed.of_step(seen, spent)}.",
-        Scale(part(_LEFT, beside), leaves=("busy.cast",)),
-        where=windowed.site(seen, "aten::to", "aten::_to_copy"),
-        evidence=(
-            Measure("casts, a step", found.count, ""),
-            Measure("their time, a step", spent, "ns"),
+    return cast_traffic.detection(
+        f"{windowed.format_count(casts.count)} kernels a step only turn numbers into another type: "
+        f"{windowed.format_step_part(evidence, spent_ns)}.",
+        Scale(dilute_factor(_REMAINS, outside_share), leaves=("busy.cast",)),
+        location=windowed.find_calling_function(evidence, "aten::to", "aten::_to_copy"),
+        measures=(
+            Measure("casts, a step", casts.count, ""),
+            Measure("their time, a step", spent_ns, "ns"),
         ),
         no_remedy="Look for .float() and .to() within the model, and for layers that autocast "
         "keeps in fp32 between others; one region of autocast around the whole forward caches "

@@ -4,24 +4,24 @@ from typing import Final
 
 from gapless.catalogue import examples, windowed
 from gapless.catalogue.computing import (
-    in_half,
-    per_step,
+    uses_half_precision,
+    ns_per_window_step,
     roof_of,
     rounds_convolutions,
-    share,
+    window_share,
     work_of,
 )
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.work_examples import h200, worked
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.work_examples import h200, example_work
 from gapless.model.facts import Model
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 from gapless.replay import formats
 
-_LEAST: Final = 0.02  # of the step
-_IMAGES: Final = ((16, 64, 256, 256), (64, 64, 3, 3))
-_NORM: Final = worked(
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_IMAGE_SIZES: Final = ((16, 64, 256, 256), (64, 64, 3, 3))
+_NORM_WORK: Final = example_work(
     "aten::native_batch_norm",
     ((16, 64, 256, 256), (64,)),
     30,
@@ -30,9 +30,9 @@ _NORM: Final = worked(
     calls=10,
     channels_first=True,
 )
-_TURNED: Final = worked(
+_LAYOUT_WORK: Final = example_work(
     "aten::cudnn_convolution",
-    _IMAGES,
+    _IMAGE_SIZES,
     10,
     "busy.layout",
     dtype="bf16",
@@ -48,25 +48,25 @@ _AMP: Final = examples.precision(autocast={"cuda": "torch.bfloat16"})
     "channels-first",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Convolutions in bf16",
             "Images with channels first: 10.0 ms of each 55.0 ms step turn them round for tensor "
             "cores, and other kernels of such images take 30.0 ms.",
             stated(
                 examples.gpu(_AMP),
                 {"busy.layout": 10, "busy.norm_reduce": 30, "busy.tc_math": 15},
-                _NORM,
-                _TURNED,
+                _NORM_WORK,
+                _LAYOUT_WORK,
                 h200(),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Channels last",
             None,
             stated(
                 examples.gpu(_AMP, examples.model(channels_last=True)),
                 {"busy.norm_reduce": 5, "busy.tc_math": 15},
-                worked(
+                example_work(
                     "aten::native_batch_norm",
                     ((16, 64, 256, 256), (64,)),
                     5,
@@ -77,18 +77,18 @@ _AMP: Final = examples.precision(autocast={"cuda": "torch.bfloat16"})
                 h200(),
             ),
         ),
-        Figure(
+        RuleFigure(
             "No images",
             None,
             stated(
                 examples.gpu(examples.model(convolutions=0, channels_last=None)),
                 {"busy.tc_math": 20},
-                worked("aten::mm", ((4096, 768), (768, 768)), 20, "busy.tc_math"),
+                example_work("aten::mm", ((4096, 768), (768, 768)), 20, "busy.tc_math"),
             ),
         ),
     ],
 )
-def channels_first(seen: Seen, model: Model) -> Loss | None:
+def channels_first(evidence: Evidence, model: Model) -> Detection | None:
     """Recognise convolutions whose images are laid out channel by channel.
 
     ## Why it costs time
@@ -100,25 +100,25 @@ def channels_first(seen: Seen, model: Model) -> Loss | None:
     By the strides of the operators' inputs, by kernels that turn images round, and by how far norms
     and pooling are from the memory's bandwidth.
     """
-    facts = seen.facts
-    if facts is None or not seen.on_device or not model.convolutions or model.channels_last:
+    facts = evidence.facts
+    if facts is None or not evidence.on_device or not model.convolutions or model.channels_last:
         return None
-    rows = work_of(seen)
-    turned = sum(one.ns for one in rows if one.leaf == "busy.layout")
-    spent = sum(one.ns for one in rows if one.channels_first and one.leaf != "busy.layout")
-    if share(seen, turned + spent) < _LEAST:
+    rows = work_of(evidence)
+    layout_ns = sum(row.ns for row in rows if row.leaf == "busy.layout")
+    images_ns = sum(row.ns for row in rows if row.channels_first and row.leaf != "busy.layout")
+    if window_share(evidence, layout_ns + images_ns) < _MIN_STEP_SHARE:
         return None
-    return channels_first.loss(
-        f"Images with channels first: {windowed.of_step(seen, per_step(seen, turned))} "
+    return channels_first.detection(
+        f"Images with channels first: {windowed.format_step_part(evidence, ns_per_window_step(evidence, layout_ns))} "
         "turn them round for tensor cores, and other "
-        f"kernels of such images take {windowed.ms(per_step(seen, spent))}.",
-        *formats.channels_last(
-            rows, roof_of(seen), half=in_half(facts), tf32=rounds_convolutions(facts)
+        f"kernels of such images take {windowed.ms(ns_per_window_step(evidence, images_ns))}.",
+        *formats.channels_last_changes(
+            rows, roof_of(evidence), half=uses_half_precision(facts), tf32=rounds_convolutions(facts)
         ),
-        where=model.where,
-        evidence=(
-            Measure("turning images round, a step", per_step(seen, turned), "ns"),
-            Measure("other kernels of images, a step", per_step(seen, spent), "ns"),
+        location=model.location,
+        measures=(
+            Measure("turning images round, a step", ns_per_window_step(evidence, layout_ns), "ns"),
+            Measure("other kernels of images, a step", ns_per_window_step(evidence, images_ns), "ns"),
         ),
         helps=("channels-last",),
     )

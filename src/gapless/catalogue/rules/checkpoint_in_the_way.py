@@ -4,16 +4,16 @@ from typing import Final
 
 from gapless.catalogue import examples, occasional, windowed
 from gapless.catalogue.effects.occasions import CHECKPOINT
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import COUNT, MS
 from gapless.model.change import Drop
-from gapless.model.finding import Loss, Measure
+from gapless.model.finding import Detection, Measure
 from gapless.model.footprint import CallUse
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 0.005  # of the step: a first look
-_AIM: Final = 0.01
+_MIN_STEP_SHARE: Final = 0.005  # of the step: a first look
+_TARGET_SHARE: Final = 0.01
 
 
 @rule(
@@ -21,7 +21,7 @@ _AIM: Final = 0.01
     "checkpoint-in-the-way",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Every twenty steps",
             "Checkpoints (every 20 steps, 100.0 ms each) take 5.0 ms of each 45.0 ms step.",
             stated(
@@ -30,10 +30,10 @@ _AIM: Final = 0.01
                 CallUse("checkpoint", "train.py", 88, "main", COUNT // 20, 500 * MS, 0.05),
             ),
         ),
-        Figure("None", None, stated(examples.gpu(checkpoint=0), {"busy.tc_math": 40})),
+        RuleFigure("None", None, stated(examples.gpu(checkpoint=0), {"busy.tc_math": 40})),
     ],
 )
-def checkpoint_in_the_way(seen: Seen) -> Loss | None:
+def checkpoint_in_the_way(evidence: Evidence) -> Detection | None:
     """Recognise that the training stands still while checkpoints are written.
 
     ## Why it costs time
@@ -44,21 +44,21 @@ def checkpoint_in_the_way(seen: Seen) -> Loss | None:
     By the recorder's marks around what saves, over the whole run: the time between two steps that
     went there, and nothing that the device's queue hid.
     """
-    found = occasional.calls(seen, "checkpoint", CHECKPOINT)
-    step = seen.step_ns
-    if found is None or not step or found.step_ns < _LEAST * step:
+    occasion = occasional.find_occasion(evidence, "checkpoint", CHECKPOINT)
+    step_ns = evidence.step_ns
+    if occasion is None or not step_ns or occasion.step_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    each = "" if found.each_ns is None else f", {windowed.ms(found.each_ns)} each"
-    return checkpoint_in_the_way.loss(
-        f"Checkpoints ({found.how_often}{each}) take {found.taking(seen)}.",
+    duration_words = "" if occasion.each_ns is None else f", {windowed.ms(occasion.each_ns)} each"
+    return checkpoint_in_the_way.detection(
+        f"Checkpoints ({occasion.frequency}{duration_words}) take {occasion.format_cost(evidence)}.",
         Drop((CHECKPOINT,)),
-        where=found.where,
-        evidence=(
-            Measure("saving, a step", found.step_ns, "ns"),
-            *((Measure("a checkpoint", found.each_ns, "ns"),) if found.each_ns else ()),
+        location=occasion.location,
+        measures=(
+            Measure("saving, a step", occasion.step_ns, "ns"),
+            *((Measure("a checkpoint", occasion.each_ns, "ns"),) if occasion.each_ns else ()),
         ),
-        helps=(f"checkpoint-every={found.every(step, _AIM)}",) if not seen.foreign else (),
-        unsure=found.unsure,
+        helps=(f"checkpoint-every={occasion.suggest_period(step_ns, _TARGET_SHARE)}",) if not evidence.is_trace_only else (),
+        unsure=occasion.unsure_reason,
         no_remedy="torch.distributed.checkpoint.async_save copies into pinned memory and writes in "
         "the background, which needs memory and a processor to spare.",
     )

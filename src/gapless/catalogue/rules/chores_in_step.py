@@ -4,29 +4,29 @@ from collections import Counter
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import MS, STEPS, source
-from gapless.model.change import Change, Hosted
-from gapless.model.edit import Where
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import MS, STEPS, source_line
+from gapless.model.change import Change, HostChange
+from gapless.model.edit import Location
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.study import Site
 
 # Packages whose functions copy, write down, measure or draw what was trained (``study`` tells).
-_CHORES: Final = ("copy", "csv", "json", "matplotlib", "pprint", "seaborn", "sklearn", "statistics")
-_MORE: Final = ("torch.Tensor", "torchmetrics", "yaml")
-_PYTHON: Final = ("idle.host.python", "idle.host.unframed")
+_CHORE_PACKAGES: Final = ("copy", "csv", "json", "matplotlib", "pprint", "seaborn", "sklearn", "statistics")
+_EXTRA_PACKAGES: Final = ("torch.Tensor", "torchmetrics", "yaml")
+_PYTHON_LEAVES: Final = ("idle.host.python", "idle.host.unframed")
 # A profiler that records each call of Python makes such code 1.5 times as slow, 2.5 at most
 # (Python-bound trainings under it were 1.5 to 2.1 times as slow).
 # So is the step that it records, less: of the share that it shows at least 0.4 is true.
-_TRUE: Final = Interval(0.4, 0.75, 1.0)
-_LEAST: Final = 0.01  # of the step
-_MOST: Final = 0.95  # of some leaves
+_TRUE_SHARE: Final = Estimate(0.4, 0.75, 1.0)
+_MIN_STEP_SHARE: Final = 0.01  # of the step
+_MAX_LEAF_SHARE: Final = 0.95  # of some leaves
 
 
-def _called(name: str, function: str, ms: float, calls: float = 1) -> Site:
+def _call_site(name: str, function: str, ms: float, calls: float = 1) -> Site:
     return Site(name, "train.py", 54, function, round(ms * STEPS * MS), round(calls * STEPS))
 
 
@@ -35,29 +35,29 @@ def _called(name: str, function: str, ms: float, calls: float = 1) -> Site:
     "chores-in-step",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "The best state is copied in each step",
             "copy.deepcopy, called 2× a step, takes 7.5 ms of each 30.0 ms step, as far as can be "
             "told under a profiler of Python.",
             stated(
                 examples.cpu(),
                 {"busy.math": 20, "idle.host.python": 10},
-                _called("copy.deepcopy", "train", 12, calls=2),
-                source("train.py", 40, "train", calls=0, host=36, total=36),
+                _call_site("copy.deepcopy", "train", 12, calls=2),
+                source_line("train.py", 40, "train", calls=0, host=36, total=36),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A line of JSON in each step",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 20, "idle.host.python": 10},
-                _called("json.dumps", "train", 0.1),
+                _call_site("json.dumps", "train", 0.1),
             ),
         ),
     ],
 )
-def chores_in_step(seen: Seen) -> Loss | None:
+def chores_in_step(evidence: Evidence) -> Detection | None:
     """Recognise copies, files, figures and metrics in the step that training does not need.
 
     ## Why it costs time
@@ -72,26 +72,26 @@ def chores_in_step(seen: Seen) -> Loss | None:
     own. A profiler that records each call of Python slows such code down: of the share that it
     shows 40 to 100 % are taken. On a device it is at most what the device waits for Python.
     """
-    step = seen.step_ns
-    found = Counter[str]()
-    for one in seen.study.sites:
-        if one.name.startswith(tuple(f"{name}." for name in (*_CHORES, *_MORE))):
-            found[one.name] += one.ns
-    if not step or not found:
+    step_ns = evidence.step_ns
+    ns_by_name = Counter[str]()
+    for site in evidence.study.sites:
+        if site.name.startswith(tuple(f"{package}." for package in (*_CHORE_PACKAGES, *_EXTRA_PACKAGES))):
+            ns_by_name[site.name] += site.ns
+    if not step_ns or not ns_by_name:
         return None
-    shown = step * found.total() / windowed.looped_ns(seen)
-    if _TRUE.mid * shown < _LEAST * step:
+    shown_ns = step_ns * ns_by_name.total() / windowed.loop_window_ns(evidence)
+    if _TRUE_SHARE.mid * shown_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    name = found.most_common(1)[0][0]
-    calls = sum(one.calls for one in seen.study.sites if one.name == name)
-    others = ", and others," if len(found) > 1 else ""
-    told = f"{name}, called {windowed.times(calls / windowed.steps(seen))}× a step,{others}"
-    return chores_in_step.loss(
-        f"{told} takes {windowed.of_step(seen, _TRUE.mid * shown)}, as far "
+    name = ns_by_name.most_common(1)[0][0]
+    calls = sum(site.calls for site in evidence.study.sites if site.name == name)
+    suffix = ", and others," if len(ns_by_name) > 1 else ""
+    subject = f"{name}, called {windowed.format_count(calls / windowed.count_steps(evidence))}× a step,{suffix}"
+    return chores_in_step.detection(
+        f"{subject} takes {windowed.format_step_part(evidence, _TRUE_SHARE.mid * shown_ns)}, as far "
         "as can be told under a profiler of Python.",
-        _gone(seen, shown),
-        where=_caller(seen, name),
-        evidence=(Measure("of a step, as the profiler shows it", shown / step, "share"),),
+        _change_without_calls(evidence, shown_ns),
+        location=_find_caller(evidence, name),
+        measures=(Measure("of a step, as the profiler shows it", shown_ns / step_ns, "share"),),
         no_remedy=(
             "do it every so many steps, or once an epoch; a state that is kept in memory can be "
             "copied into tensors made once (copy_ under torch.no_grad()), and only when it is to "
@@ -101,19 +101,19 @@ def chores_in_step(seen: Seen) -> Loss | None:
     )
 
 
-def _gone(seen: Seen, shown: float) -> Change:
-    """Give what changes without such calls: Python, and on the host what operators they call."""
-    leaves = _PYTHON if seen.on_device else (*_PYTHON, "busy.")
-    whole = seen.per_step(*leaves)
+def _change_without_calls(evidence: Evidence, shown_ns: float) -> Change:
+    """Return what changes without such calls: Python, and on the host what operators they call."""
+    leaves = _PYTHON_LEAVES if evidence.on_device else (*_PYTHON_LEAVES, "busy.")
+    leaves_ns = evidence.per_step(*leaves)
     low, mid, high = (
-        1 - min(_MOST, part * shown / whole) if whole else 1.0
-        for part in (_TRUE.high, _TRUE.mid, _TRUE.low)
+        1 - min(_MAX_LEAF_SHARE, share * shown_ns / leaves_ns) if leaves_ns else 1.0
+        for share in (_TRUE_SHARE.high, _TRUE_SHARE.mid, _TRUE_SHARE.low)
     )
-    return Hosted(leaves, Interval(low, mid, high))
+    return HostChange(leaves, Estimate(low, mid, high))
 
 
-def _caller(seen: Seen, name: str) -> Where | None:
-    """Give the user's function that such calls take most time in."""
-    mine = [one for one in seen.study.sites if one.name == name]
-    most = max(mine, key=lambda one: one.ns, default=None)
-    return None if most is None else Where(most.file, most.line, most.function)
+def _find_caller(evidence: Evidence, name: str) -> Location | None:
+    """Return the user's function that such calls take most time in."""
+    sites = [site for site in evidence.study.sites if site.name == name]
+    costliest = max(sites, key=lambda site: site.ns, default=None)
+    return None if costliest is None else Location(costliest.file, costliest.line, costliest.function)

@@ -3,13 +3,13 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.model.change import Drop
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 0.002  # of the step
+_MIN_STEP_SHARE: Final = 0.002  # of the step
 
 
 @rule(
@@ -17,24 +17,24 @@ _LEAST: Final = 0.002  # of the step
     "collecting-garbage",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Many objects that live long",
             "Python's garbage collector ran 40 times in 312 steps; it holds up 3.0 ms of each "
             "23.0 ms step.",
             stated(examples.gpu(collections=40), {"busy.tc_math": 20, "idle.gc": 3}),
         ),
-        Figure(
+        RuleFigure(
             "A trace of another tool",
             "Python's garbage collector runs in the steps; it holds up 3.0 ms of each 23.0 ms "
             "step.",
             stated(None, {"busy.tc_math": 20, "idle.gc": 3}),
         ),
-        Figure(
+        RuleFigure(
             "Collections behind the device's work",
             None,
             stated(examples.gpu(collections=40), {"busy.tc_math": 20}),
         ),
-        Figure(
+        RuleFigure(
             "Drawn: it runs while the device has nothing to do",
             "Python's garbage collector runs in the steps; it holds up 4.0 ms of each 12.0 ms "
             "step.",
@@ -46,7 +46,7 @@ _LEAST: Final = 0.002  # of the step
         ),
     ],
 )
-def collecting_garbage(seen: Seen) -> Loss | None:
+def collecting_garbage(evidence: Evidence) -> Detection | None:
     """Recognise that Python's collector of cyclic garbage stops the training thread.
 
     ## Why it costs time
@@ -59,18 +59,18 @@ def collecting_garbage(seen: Seen) -> Loss | None:
     Each collection is timed by the recorder. Counted is what the device, or the training, stood
     still for.
     """
-    step, lost = seen.step_ns, seen.per_step("idle.gc")
-    if not step or lost < _LEAST * step:
+    step_ns, lost_ns = evidence.step_ns, evidence.per_step("idle.gc")
+    if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    facts = seen.facts
+    facts = evidence.facts
     count = None if facts is None else facts.calls.get("collections")
-    often = "runs in the steps"
+    runs = "runs in the steps"
     if count and facts is not None:
-        often = f"ran {count} time{'s' if count > 1 else ''} in {facts.world.steps} steps"
-    return collecting_garbage.loss(
-        f"Python's garbage collector {often}; it holds up {windowed.of_step(seen, lost)}.",
+        runs = f"ran {count} time{'s' if count > 1 else ''} in {facts.world.steps} steps"
+    return collecting_garbage.detection(
+        f"Python's garbage collector {runs}; it holds up {windowed.format_step_part(evidence, lost_ns)}.",
         Drop(("idle.gc",)),
-        evidence=(Measure("held up, a step", lost, "ns"),)
+        measures=(Measure("held up, a step", lost_ns, "ns"),)
         + ((Measure("collections", count, ""),) if count else ()),
         helps=("collector",),
         no_remedy="a gc.collect() in the loop can go; the fix only makes it cheap",

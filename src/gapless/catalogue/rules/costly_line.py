@@ -3,18 +3,18 @@
 from typing import Final
 
 from gapless.catalogue import examples, step_lines, windowed
-from gapless.catalogue.choosing import named
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.model.finding import SAME_LINE, Loss, Measure
+from gapless.catalogue.choosing import name_line
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.model.finding import SAME_LINE, Detection, Measure
 from gapless.model.host_code import CallLine, HostCode, HotLine
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 0.05  # of the step, at the low end of what samples tell: less may be the loss
-_HALF: Final = 0.5  # beside a device, at the least: what is launched less is launched earlier
+_MIN_SHARE: Final = 0.05  # of the step, at the low end of what samples tell: less may be the loss
+_SURE_SHARE: Final = 0.5  # beside a device, at the least: what is launched less is launched earlier
 _BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
-_LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
+_HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
 
 
 @rule(
@@ -22,7 +22,7 @@ _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3,
     "costly-line",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Histograms of all gradients after each step",
             "train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward "
             "pass, the optimizer and the loader.",
@@ -30,13 +30,13 @@ _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3,
                 examples.cpu(),
                 {"busy.math": 14, "idle.host.python": 6},
                 _BACKWARD,
-                _LOOKS,
+                _HOST_CODE,
                 HotLine("training", "train.py", 34, "train", 80, 0.2),
                 HotLine("training", "train.py", 35, "train.<listcomp>", 40, 0.1),
                 HotLine("training", "train.py", 30, "train", 160, 0.4),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A function of the script's own that computes figures for a log",
             "train.py:36 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward "
             "pass, the optimizer and the loader.",
@@ -44,59 +44,59 @@ _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3,
                 examples.cpu(),
                 {"busy.math": 14, "idle.host.python": 6},
                 _BACKWARD,
-                _LOOKS,
+                _HOST_CODE,
                 HotLine("training", "log.py", 12, "accuracy", 80, 0.2),
                 CallLine("train.py", 36, "train", "log.py", "accuracy", 0.2),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A function of the script's own that computes the loss",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 14, "idle.host.python": 6},
                 _BACKWARD,
-                _LOOKS,
+                _HOST_CODE,
                 CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3),
                 CallLine("loss.py", 5, "criterion", "loss.py", "smoothed", 0.3),
                 CallLine("loss.py", 9, "smoothed", "torch/nn/functional.py", "nll_loss", 0.3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A loss, called at such a line",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 14, "idle.host.python": 6},
                 _BACKWARD,
-                _LOOKS,
+                _HOST_CODE,
                 HotLine("training", "train.py", 29, "train", 120, 0.3),
                 CallLine("train.py", 29, "train", "torch/nn/functional.py", "nll_loss", 0.3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A line of a model",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 14, "idle.host.python": 6},
                 _BACKWARD,
-                _LOOKS,
+                _HOST_CODE,
                 HotLine("training", "model.py", 34, "Net.forward", 120, 0.3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A line of few samples",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 14, "idle.host.python": 6},
                 _BACKWARD,
-                _LOOKS,
+                _HOST_CODE,
                 HotLine("training", "train.py", 34, "train", 24, 0.06),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A loop over gradients that keeps a device waiting",
             "train.py:34 takes 7.2 ms of each 24.0 ms step, beside the forward and the backward "
             "pass, the optimizer and the loader.",
@@ -104,24 +104,24 @@ _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3,
                 examples.gpu(),
                 {"busy.math": 4, "idle.host.dispatch": 20},
                 _BACKWARD,
-                _LOOKS,
+                _HOST_CODE,
                 HotLine("training", "train.py", 34, "train", 120, 0.3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Beside a device, for which the thread may wait there",
             None,
             stated(
                 examples.gpu(),
                 {"busy.math": 14, "idle.host.python": 6},
                 _BACKWARD,
-                _LOOKS,
+                _HOST_CODE,
                 HotLine("training", "train.py", 34, "train", 120, 0.3),
             ),
         ),
     ],
 )
-def costly_line(seen: Seen) -> Loss | None:
+def costly_line(evidence: Evidence) -> Detection | None:
     """Recognise a line of the stepping function that takes much, beside what trains.
 
     ## Why it costs time
@@ -140,17 +140,17 @@ def costly_line(seen: Seen) -> Loss | None:
     it at any line: there it is told only where the device waits for the thread most of each step,
     and nothing is read back.
     """
-    line, step = step_lines.costliest(seen), seen.step_ns
-    if line is None or not step or line.share.low < _LEAST:
+    line, step_ns = step_lines.find_costliest_line(evidence), evidence.step_ns
+    if line is None or not step_ns or line.share.low < _MIN_SHARE:
         return None
     share = line.share
-    sure = share.low * (_HALF if seen.on_device else 1.0)
-    return costly_line.loss(
-        f"{named(line.where)} takes {windowed.of_step(seen, share.mid * step)}, beside the forward "
+    sure_share = share.low * (_SURE_SHARE if evidence.on_device else 1.0)
+    return costly_line.detection(
+        f"{name_line(line.location)} takes {windowed.format_step_part(evidence, share.mid * step_ns)}, beside the forward "
         "and the backward pass, the optimizer and the loader.",
-        step_lines.left(seen, Interval(sure, share.mid, share.high)),
-        where=line.where,
-        evidence=(
+        step_lines.remove_share(evidence, Estimate(sure_share, share.mid, share.high)),
+        location=line.location,
+        measures=(
             Measure("sampled at the line, of the thread", share.mid, "share"),
             Measure("samples", line.looks, ""),
         ),

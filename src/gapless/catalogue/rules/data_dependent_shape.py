@@ -3,21 +3,21 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
 from gapless.model.change import Omit
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-SHAPED: Final = (
+DYNAMIC_OPERATORS: Final = (
     "aten::nonzero",
     "aten::_unique2",
     "aten::unique_dim",
     "aten::unique_consecutive",
     "aten::repeat_interleave",
 )
-_RARE: Final = 0.01  # a step
+_MIN_CALLS_PER_STEP: Final = 0.01  # a step
 
 
 @rule(
@@ -25,7 +25,7 @@ _RARE: Final = 0.01  # a step
     "data-dependent-shape",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A mask that selects rows, in the loss",
             "4 operators a step have results whose size depends on values (aten::nonzero 3, "
             "aten::_unique2 1), and the host waits for each; synchronising leaves the device idle "
@@ -37,7 +37,7 @@ _RARE: Final = 0.01  # a step
                 operator("aten::_unique2", calls=1, host_ms=0.5, device_ms=0.1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "On the host",
             None,
             stated(
@@ -48,7 +48,7 @@ _RARE: Final = 0.01  # a step
         ),
     ],
 )
-def data_dependent_shape(seen: Seen) -> Loss | None:
+def data_dependent_shape(evidence: Evidence) -> Detection | None:
     """Recognise operators that the host waits for because it must know how much they found.
 
     ## Why it costs time
@@ -60,25 +60,25 @@ def data_dependent_shape(seen: Seen) -> Loss | None:
     By name, where they launched something on a device. The cost is that of the steps replayed
     without them.
     """
-    if not seen.on_device:
+    if not evidence.on_device:
         return None
-    many = windowed.steps(seen)
-    rows = [one for one in windowed.operators(seen, *SHAPED) if one.device_total_ns]
-    found = windowed.summed(rows, many)
-    if found.count < _RARE:
+    n_steps = windowed.count_steps(evidence)
+    rows = [row for row in windowed.select_operators(evidence, *DYNAMIC_OPERATORS) if row.device_total_ns]
+    calls = windowed.sum_operators(rows, n_steps)
+    if calls.count < _MIN_CALLS_PER_STEP:
         return None
-    lost = seen.per_step("idle.sync")
-    each = ", ".join(f"{one.name} {windowed.times(one.calls / many)}" for one in rows)
-    names = tuple(one.name for one in rows)
-    return data_dependent_shape.loss(
-        f"{windowed.times(found.count)} operators a step have results whose size depends on values "
-        f"({each}), and the host waits for each; synchronising leaves the device idle for "
-        f"{windowed.of_step(seen, lost)}.",
+    lost_ns = evidence.per_step("idle.sync")
+    listing = ", ".join(f"{row.name} {windowed.format_count(row.calls / n_steps)}" for row in rows)
+    names = tuple(row.name for row in rows)
+    return data_dependent_shape.detection(
+        f"{windowed.format_count(calls.count)} operators a step have results whose size depends on values "
+        f"({listing}), and the host waits for each; synchronising leaves the device idle for "
+        f"{windowed.format_step_part(evidence, lost_ns)}.",
         Omit(names),
-        evidence=(
-            Measure("calls a step", found.count, ""),
-            Measure("waited in them, a step", found.host_ns, "ns"),
-            Measure("idle afterwards, a step", lost, "ns"),
+        measures=(
+            Measure("calls a step", calls.count, ""),
+            Measure("waited in them, a step", calls.host_ns, "ns"),
+            Measure("idle afterwards, a step", lost_ns, "ns"),
         ),
         no_remedy=(
             "keep sizes fixed: torch.where and products with the mask instead of x[mask], "

@@ -3,18 +3,18 @@
 from typing import Final
 
 from gapless.catalogue.examples import gpu, loader, machine
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.catalogue.staged import stage_bound
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.staged import detect_slow_stage
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection
+from gapless.model.seen import Evidence
 
-_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
-_FREE: Final = loader(num_workers=2, prefetch_factor=2)
+_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
+_FREE_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
 _STEP: Final = {"busy.math": 10.0, "idle.data.decode": 90.0}
-_BY_HAND: Final = (
+_MANUAL_REMEDY: Final = (
     "Store images at the size that training uses, or decoded (uint8 arrays on disk); let the "
     "decoder scale while it decodes (PIL's Image.draft, reduced decoding of OpenCV and TurboJPEG); "
     "or decode on the GPU (torchvision.io.decode_jpeg with device='cuda')."
@@ -26,37 +26,37 @@ _BY_HAND: Final = (
     "decode-bound",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Photographs at full size, two processors",
             "Decoding takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step "
             "could take 20.1 ms, with 2 workers 176.0 ms at best.",
-            seen(
-                gpu(_WORKERS, machine(cpus=2)),
+            evidence_of(
+                gpu(_LOADER, machine(cpus=2)),
                 _STEP,
-                used(_WORKERS, {"decode": 90.0}, made_by(2, {"decode": 5.0, "collate": 0.5})),
+                example_use(_LOADER, {"decode": 90.0}, example_workers(2, {"decode": 5.0, "collate": 0.5})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "More workers would keep up",
             None,
-            seen(
-                gpu(_FREE),
+            evidence_of(
+                gpu(_FREE_LOADER),
                 {"busy.math": 60.0, "idle.data.decode": 40.0},
-                used(_FREE, {"decode": 40.0}, made_by(2, {"decode": 5.0, "collate": 0.5})),
+                example_use(_FREE_LOADER, {"decode": 40.0}, example_workers(2, {"decode": 5.0, "collate": 0.5})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Nobody waits for it",
             None,
-            seen(
-                gpu(_WORKERS, machine(cpus=2)),
+            evidence_of(
+                gpu(_LOADER, machine(cpus=2)),
                 {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-                used(_WORKERS, {"hand-over": 0.2}, made_by(2, {"decode": 5.0, "collate": 0.5})),
+                example_use(_LOADER, {"hand-over": 0.2}, example_workers(2, {"decode": 5.0, "collate": 0.5})),
             ),
         ),
     ],
 )
-def decode_bound(seen: Seen, loader: Loader) -> Loss | None:
+def decode_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise samples that take long to decode, where workers side by side do not make up for it.
 
     ## Why it costs time
@@ -74,4 +74,4 @@ def decode_bound(seen: Seen, loader: Loader) -> Loss | None:
     Beside a training that computes on the same processors, and makes its batches itself, workers
     do not give what they may: there it is one, too, unless they would be a fifth faster at best.
     """
-    return stage_bound(decode_bound, seen, loader, words=("decode", _BY_HAND))
+    return detect_slow_stage(decode_bound, evidence, loader, words=("decode", _MANUAL_REMEDY))

@@ -3,39 +3,39 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import per_step, work_of
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.work_examples import worked
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.catalogue.computing import ns_per_window_step, work_of
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.work_examples import example_work
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.work import Work
-from gapless.replay.roofline import SAME, scales
+from gapless.replay.roofline import NO_CHANGE, scale_changes
 
-_LEAST: Final = 0.02  # of the step
+_MIN_STEP_SHARE: Final = 0.02  # of the step
 _NAMES: Final = frozenset(
     (
         *("cholesky", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matrix_exp", "pinv"),
         *("qr", "slogdet", "svd", "svdvals"),
     )
 )
-_BEGINNINGS: Final = ("linalg_", "_linalg_")
-_ENDINGS: Final = ("_ex", "_backward", "_factor_ex", "_factor")
+_PREFIXES: Final = ("linalg_", "_linalg_")
+_SUFFIXES: Final = ("_ex", "_backward", "_factor_ex", "_factor")
 _ALIASES: Final = ("inverse", "svd", "geqrf", "cholesky_inverse", "cholesky_solve", "pinverse")
 # In each tenth step, or as two products with a vector, a tenth stays; where the result is needed in
 # full and anew each time (a Gaussian process), all of it does.
-_LEFT: Final = Interval(0.0, 0.1, 1.0)
+_REMAINS: Final = Estimate(0.0, 0.1, 1.0)
 
 
 def _is_decomposition(row: Work) -> bool:
     name = row.operator.removeprefix("aten::")
     if name in _ALIASES:
         return True
-    bare = next((name[len(one) :] for one in _BEGINNINGS if name.startswith(one)), None)
-    if bare is None:
+    base_name = next((name[len(prefix) :] for prefix in _PREFIXES if name.startswith(prefix)), None)
+    if base_name is None:
         return False
-    return bare in _NAMES or any(bare.removesuffix(one) in _NAMES for one in _ENDINGS)
+    return base_name in _NAMES or any(base_name.removesuffix(suffix) in _NAMES for suffix in _SUFFIXES)
 
 
 @rule(
@@ -43,47 +43,47 @@ def _is_decomposition(row: Work) -> bool:
     "decomposition-in-step",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Weights that are divided by their largest singular value in each forward pass",
             "aten::linalg_svdvals, called 10× a step, takes 14.0 ms of each 34.0 ms step.",
             stated(
                 examples.cpu(),
                 {"busy.math": 20, "busy.other": 14},
-                worked("aten::linalg_svdvals", ((128, 1152),), 14, "busy.other", calls=10),
+                example_work("aten::linalg_svdvals", ((128, 1152),), 14, "busy.other", calls=10),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Both ways through an SVD, and an inverse",
             "Decompositions of matrices, mostly aten::_linalg_svd, called 2× a step, take 13.0 ms "
             "of each 33.0 ms step.",
             stated(
                 examples.gpu(),
                 {"busy.math": 20, "busy.other": 13},
-                worked("aten::_linalg_svd", ((256, 256),), 10, "busy.other", calls=2),
-                worked("aten::linalg_inv_ex", ((64, 64),), 3, "busy.other", calls=1),
+                example_work("aten::_linalg_svd", ((256, 256),), 10, "busy.other", calls=2),
+                example_work("aten::linalg_inv_ex", ((64, 64),), 3, "busy.other", calls=1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A small one",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 20, "busy.other": 0.2},
-                worked("aten::linalg_eigh", ((8, 8),), 0.2, "busy.other", calls=1),
+                example_work("aten::linalg_eigh", ((8, 8),), 0.2, "busy.other", calls=1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A norm of gradients is none",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 20, "busy.other": 4},
-                worked("aten::linalg_vector_norm", ((1024, 1024),), 4, "busy.other", calls=10),
+                example_work("aten::linalg_vector_norm", ((1024, 1024),), 4, "busy.other", calls=10),
             ),
         ),
     ],
 )
-def decomposition_in_step(seen: Seen) -> Loss | None:
+def decomposition_in_step(evidence: Evidence) -> Detection | None:
     """Recognise that matrices are decomposed in each step: SVD, eigenvalues, QR, inverses.
 
     ## Why it costs time
@@ -96,21 +96,21 @@ def decomposition_in_step(seen: Seen) -> Loss | None:
     By the time of such operators in the windows. Whether a step needs one is for people to say: the
     interval holds what a tenth of them would leave, or power iteration, and that all must stay.
     """
-    step, mine = seen.step_ns, [one for one in work_of(seen) if _is_decomposition(one)]
-    spent = per_step(seen, sum(one.ns for one in mine))
-    if not step or spent < _LEAST * step:
+    step_ns, rows = evidence.step_ns, [row for row in work_of(evidence) if _is_decomposition(row)]
+    spent_ns = ns_per_window_step(evidence, sum(row.ns for row in rows))
+    if not step_ns or spent_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    most = max(mine, key=lambda one: one.ns).operator
-    calls = sum(one.calls for one in mine if one.operator == most)
-    several = len({one.operator for one in mine}) > 1
-    alone = set(map(id, mine))
-    called = f"{most}, called {windowed.times(calls / windowed.steps(seen))}× a step,"
-    told = f"Decompositions of matrices, mostly {called} take" if several else f"{called} takes"
-    return decomposition_in_step.loss(
-        f"{told} {windowed.of_step(seen, spent)}.",
-        *scales(seen.study.work, lambda one: _LEFT if id(one) in alone else SAME),
-        where=windowed.site(seen, most),
-        evidence=(Measure("decompositions, a step", spent, "ns"),),
+    costliest = max(rows, key=lambda row: row.ns).operator
+    calls = sum(row.calls for row in rows if row.operator == costliest)
+    is_mixed = len({row.operator for row in rows}) > 1
+    row_ids = set(map(id, rows))
+    call_words = f"{costliest}, called {windowed.format_count(calls / windowed.count_steps(evidence))}× a step,"
+    subject = f"Decompositions of matrices, mostly {call_words} take" if is_mixed else f"{call_words} takes"
+    return decomposition_in_step.detection(
+        f"{subject} {windowed.format_step_part(evidence, spent_ns)}.",
+        *scale_changes(evidence.study.work, lambda row: _REMAINS if id(row) in row_ids else NO_CHANGE),
+        location=windowed.find_calling_function(evidence, costliest),
+        measures=(Measure("decompositions, a step", spent_ns, "ns"),),
         no_remedy=(
             "decompose every so many steps and keep the result; for the largest singular value use "
             "power iteration (torch.nn.utils.parametrizations.spectral_norm), for a solution "

@@ -3,27 +3,27 @@
 from typing import Final
 
 from gapless.catalogue import examples, optimizing, windowed
-from gapless.catalogue.computing import per_step, roof_of, share, work_of
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.computing import ns_per_window_step, roof_of, window_share, work_of
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
-from gapless.catalogue.work_examples import h200, worked
+from gapless.catalogue.work_examples import h200, example_work
 from gapless.model.change import Change
-from gapless.model.edit import Where
+from gapless.model.edit import Location
 from gapless.model.facts import Optimizer
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.work import Work
-from gapless.replay.embeddings import LAUNCHES, LAUNCHES_OF_ADAM, Tables, dense_tables, sparsely
-from gapless.replay.roofline import more_launches, scales
+from gapless.replay.embeddings import LAUNCHES, LAUNCHES_OF_ADAM, EmbeddingTables, dense_tables, sparse_factor
+from gapless.replay.roofline import add_launches, scale_changes
 
-_LEAST: Final = 0.01  # of the step
-_DENSE: Final = ("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward")
-_LOOKUPS: Final = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")
-_BACK: Final = operator("aten::_embedding_bag_dense_backward", 4, 2.6)
+_MIN_STEP_SHARE: Final = 0.01  # of the step
+_DENSE_OPERATORS: Final = ("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward")
+_LOOKUP_OPERATORS: Final = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")
+_BACKWARD_CALLS: Final = operator("aten::_embedding_bag_dense_backward", 4, 2.6)
 _OPTIMIZER: Final = examples.optimizer(name="torch.optim.sgd.SGD", device="cpu")
-_BY_HAND: Final = (
+_MANUAL_REMEDY: Final = (
     "Make the tables with nn.Embedding(…, sparse=True) or nn.EmbeddingBag(…, sparse=True), and "
     "give them an optimizer of their own: SGD without momentum and weight decay, Adagrad, or "
     "SparseAdam, which moves a row's moments only where it was looked up. NCCL does not "
@@ -32,11 +32,11 @@ _BY_HAND: Final = (
 )
 
 
-def _tables(rows: int, indices: int, ms: float) -> tuple[Work, ...]:
+def _table_work(rows: int, indices: int, ms: float) -> tuple[Work, ...]:
     table = (rows, 16)
     return (
-        worked("aten::embedding_bag", (table, (indices,)), 0.2, "busy.index", calls=4),
-        worked(
+        example_work("aten::embedding_bag", (table, (indices,)), 0.2, "busy.index", calls=4),
+        example_work(
             "aten::_embedding_bag_backward",
             ((indices, 16), (indices,)),
             ms,
@@ -45,12 +45,12 @@ def _tables(rows: int, indices: int, ms: float) -> tuple[Work, ...]:
             backward=True,
             launches=0,
         ),
-        worked("aten::add_", (table, table), ms / 4, "busy.optimizer", calls=4, launches=0),
+        example_work("aten::add_", (table, table), ms / 4, "busy.optimizer", calls=4, launches=0),
     )
 
 
-def _run(*parts: object, math: float = 4.0) -> Seen:
-    leaves = {"busy.index": 3.0, "busy.optimizer": 1.0, "busy.math": math}
+def _example_run(*parts: object, math_ms: float = 4.0) -> Evidence:
+    leaves = {"busy.index": 3.0, "busy.optimizer": 1.0, "busy.math": math_ms}
     return stated(examples.cpu(_OPTIMIZER), leaves, *parts)
 
 
@@ -59,32 +59,32 @@ def _run(*parts: object, math: float = 4.0) -> Seen:
     "dense-gradients",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Tables of 50,000 rows, 256 of which are looked up",
             "Gradients of embeddings are as large as the tables, of which a step looks up 0.51 % "
             "of the rows at most: filling them with zeros and stepping through them takes 3.5 ms "
             "of each 8.0 ms step of the windows.",
-            _run(*_tables(50_000, 256, 2.8), _BACK),
+            _example_run(*_table_work(50_000, 256, 2.8), _BACKWARD_CALLS),
         ),
-        Figure("Most rows are looked up", None, _run(*_tables(512, 256, 2.8), _BACK)),
-        Figure(
+        RuleFigure("Most rows are looked up", None, _example_run(*_table_work(512, 256, 2.8), _BACKWARD_CALLS)),
+        RuleFigure(
             "Sparse gradients",
             None,
-            _run(
-                *_tables(50_000, 256, 0.1),
+            _example_run(
+                *_table_work(50_000, 256, 0.1),
                 operator("aten::_embedding_bag_sparse_backward", 4, 0.1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "The table is the output layer's matrix too",
             None,
-            _run(
-                *_tables(50_000, 256, 2.8),
-                worked("aten::linear", ((256, 16), (50_000, 16)), 2, "busy.math"),
-                _BACK,
+            _example_run(
+                *_table_work(50_000, 256, 2.8),
+                example_work("aten::linear", ((256, 16), (50_000, 16)), 2, "busy.math"),
+                _BACKWARD_CALLS,
             ),
         ),
-        Figure(
+        RuleFigure(
             "On a device, with AdamW over all parameters at once",
             "Gradients of embeddings are as large as the tables, of which a step looks up 0.2 % of "
             "the rows at most: filling them with zeros and stepping through them takes 5.9 ms of "
@@ -92,25 +92,25 @@ def _run(*parts: object, math: float = 4.0) -> Seen:
             stated(
                 examples.gpu(examples.model(parameters=260_000_000)),
                 {"busy.tc_math": 10, "busy.mem": 2, "busy.optimizer": 4},
-                worked(
+                example_work(
                     "aten::gather", ((4_000_000, 64), (8192, 64), (8192, 64)), 0.1, "busy.index"
                 ),
-                worked(
+                example_work(
                     "aten::embedding_dense_backward",
                     ((8192, 64), (8192,)),
                     0.4,
                     "busy.index",
                     backward=True,
                 ),
-                worked("aten::fill_", ((4_000_000, 64),), 2, "busy.mem", backward=True),
-                worked("aten::_fused_adamw_", (), 4, "busy.optimizer"),
+                example_work("aten::fill_", ((4_000_000, 64),), 2, "busy.mem", backward=True),
+                example_work("aten::_fused_adamw_", (), 4, "busy.optimizer"),
                 operator("aten::embedding_dense_backward", 1, 0.1, 2.4),
                 h200(),
             ),
         ),
     ],
 )
-def dense_gradients(seen: Seen, optimizer: Optimizer) -> Loss | None:
+def dense_gradients(evidence: Evidence, optimizer: Optimizer) -> Detection | None:
     """Recognise large embeddings whose gradient is written whole, though few rows were looked up.
 
     ## Why it costs time
@@ -124,55 +124,55 @@ def dense_gradients(seen: Seen, optimizer: Optimizer) -> Loss | None:
     size in a product may be the table itself, tied to the output layer, whose gradient is dense in
     any case: then nothing is said.
     """
-    found = _found(seen)
-    if found is None or share(seen, found.ns) < _LEAST or optimizer is not _first(seen):
+    tables = _find_tables(evidence)
+    if tables is None or window_share(evidence, tables.ns) < _MIN_STEP_SHARE or optimizer is not _main_optimizer(evidence):
         return None
-    spent = per_step(seen, found.ns)
-    touched = f"{100 * found.touched:.2g} %"
-    account = seen.study.account
-    step = account.wall_ns / account.steps if account.steps else 0.0
-    return dense_gradients.loss(
+    spent_ns = ns_per_window_step(evidence, tables.ns)
+    portion = f"{100 * tables.row_share:.2g} %"
+    account = evidence.study.account
+    step_ns = account.wall_ns / account.steps if account.steps else 0.0
+    return dense_gradients.detection(
         "Gradients of embeddings are as large as the tables, of which a step looks up "
-        f"{touched} of the rows at most: filling them with zeros and stepping through them takes "
-        f"{windowed.ms(spent)} of each {windowed.ms(step)} step of the windows.",
-        *sparse(seen, found, optimizer),
-        where=windowed.site(seen, *_LOOKUPS) or _model(seen),
-        evidence=(
-            Measure("rows of the largest table", found.largest[0], ""),
-            Measure("rows looked up in it, a call", found.looked_up[found.largest], ""),
-            Measure("over whole tables, a step", spent, "ns"),
+        f"{portion} of the rows at most: filling them with zeros and stepping through them takes "
+        f"{windowed.ms(spent_ns)} of each {windowed.ms(step_ns)} step of the windows.",
+        *changes_when_sparse(evidence, tables, optimizer),
+        location=windowed.find_calling_function(evidence, *_LOOKUP_OPERATORS) or _model_location(evidence),
+        measures=(
+            Measure("rows of the largest table", tables.largest[0], ""),
+            Measure("rows looked up in it, a call", tables.rows_by_size[tables.largest], ""),
+            Measure("over whole tables, a step", spent_ns, "ns"),
         ),
-        no_remedy=_BY_HAND,
+        no_remedy=_MANUAL_REMEDY,
     )
 
 
-def sparse(seen: Seen, found: Tables, optimizer: Optimizer) -> tuple[Change, ...]:
-    """Give what changes if gradients hold the rows that were looked up, and no others."""
-    adam = "Adam" in optimizer.name
-    factor = sparsely(found, roof_of(seen), on_device=seen.on_device, adam=adam)
-    each = LAUNCHES_OF_ADAM if adam else LAUNCHES
-    more = Interval(*(one * found.calls for one in (each.low, each.mid, each.high)))
-    rows = seen.study.work
-    return (*scales(rows, factor), *(more_launches(rows, more) if seen.on_device else ()))
+def changes_when_sparse(evidence: Evidence, tables: EmbeddingTables, optimizer: Optimizer) -> tuple[Change, ...]:
+    """Return what changes if gradients hold the rows that were looked up, and no others."""
+    is_adam = "Adam" in optimizer.name
+    factor = sparse_factor(tables, roof_of(evidence), on_device=evidence.on_device, adam=is_adam)
+    launches = LAUNCHES_OF_ADAM if is_adam else LAUNCHES
+    extra_launches = Estimate(*(count * tables.calls for count in (launches.low, launches.mid, launches.high)))
+    rows = evidence.study.work
+    return (*scale_changes(rows, factor), *(add_launches(rows, extra_launches) if evidence.on_device else ()))
 
 
-def _found(seen: Seen) -> Tables | None:
-    rows = work_of(seen)
-    if optimizing.sparse(seen) or not windowed.calls(seen, *_DENSE).count:
+def _find_tables(evidence: Evidence) -> EmbeddingTables | None:
+    rows = work_of(evidence)
+    if optimizing.has_sparse_gradients(evidence) or not windowed.sum_calls(evidence, *_DENSE_OPERATORS).count:
         return None
-    facts, steps = seen.facts, seen.study.account.steps or 0
+    facts, n_steps = evidence.facts, evidence.study.account.steps or 0
     models = () if facts is None else facts.models
     passes = 1.0 if facts is None else facts.world.micro_batches or 1.0
-    return dense_tables(rows, sum(one.parameters or 0 for one in models) * steps * passes)
+    return dense_tables(rows, sum(model.parameters or 0 for model in models) * n_steps * passes)
 
 
-def _first(seen: Seen) -> Optimizer | None:
-    """Give the optimizer of most parameters: the tables are taken to be its own."""
-    every = () if seen.facts is None else seen.facts.optimizers
-    return max(every, key=lambda one: one.tensors or 0, default=None)
+def _main_optimizer(evidence: Evidence) -> Optimizer | None:
+    """Return the optimizer of most parameters: the tables are taken to be its own."""
+    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    return max(optimizers, key=lambda optimizer: optimizer.tensors or 0, default=None)
 
 
-def _model(seen: Seen) -> Where | None:
-    """Give where the model was made."""
-    models = () if seen.facts is None else seen.facts.models
-    return next((one.where for one in models if one.where is not None), None)
+def _model_location(evidence: Evidence) -> Location | None:
+    """Return where the model was made."""
+    models = () if evidence.facts is None else evidence.facts.models
+    return next((model.location for model in models if model.location is not None), None)

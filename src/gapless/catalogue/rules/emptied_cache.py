@@ -3,15 +3,15 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.effects.occasions import DEVICE_MEMORY, uncached
-from gapless.catalogue.ruling import Figure, NotSeenError, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
+from gapless.catalogue.ruling import RuleFigure, NotObservedError, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
 from gapless.model.facts import World
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_OFTEN: Final = 0.02  # calls a step
+_MIN_CALLS_PER_STEP: Final = 0.02  # calls a step
 
 
 @rule(
@@ -19,7 +19,7 @@ _OFTEN: Final = 0.02  # calls a step
     "emptied-cache",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "In each step",
             "torch.cuda.empty_cache() is called 1.0 times a step: 14 calls a step free or allocate "
             "memory of the device, 3.0 ms of each 22.0 ms step.",
@@ -30,13 +30,13 @@ _OFTEN: Final = 0.02  # calls a step
                 operator("cudaFree", 7, 2.0),
             ),
         ),
-        Figure("Never", None, stated(examples.gpu(empty_cache=0), {"busy.tc_math": 20})),
-        Figure(
+        RuleFigure("Never", None, stated(examples.gpu(empty_cache=0), {"busy.tc_math": 20})),
+        RuleFigure(
             "Once, before the training", None, stated(examples.gpu(empty_cache=1), {"busy.math": 9})
         ),
     ],
 )
-def emptied_cache(seen: Seen, world: World) -> Loss | None:
+def emptied_cache(evidence: Evidence, world: World) -> Detection | None:
     """Recognise that ``torch.cuda.empty_cache()`` is called again and again.
 
     ## Why it costs time
@@ -47,23 +47,23 @@ def emptied_cache(seen: Seen, world: World) -> Loss | None:
     ## How it is measured
     By counting the calls, and by what freeing and allocating takes in the windows.
     """
-    calls = seen.facts.calls.get("empty_cache") if seen.facts is not None else None
-    if calls is None:
-        raise NotSeenError("calls", "calls of empty_cache were not counted")
-    often = calls / world.steps if world.steps else 0.0
-    if often < _OFTEN:
+    n_calls = evidence.facts.calls.get("empty_cache") if evidence.facts is not None else None
+    if n_calls is None:
+        raise NotObservedError("calls", "calls of empty_cache were not counted")
+    calls_per_step = n_calls / world.steps if world.steps else 0.0
+    if calls_per_step < _MIN_CALLS_PER_STEP:
         return None
-    found = windowed.calls(seen, *DEVICE_MEMORY)
-    return emptied_cache.loss(
-        f"torch.cuda.empty_cache() is called {often:.1f} times a step: "
-        f"{windowed.times(found.count)} calls a step free or allocate memory of the device, "
-        f"{windowed.of_step(seen, found.host_ns)}.",
-        *uncached(),
-        where=windowed.site(seen, "cudaFree", "hipFree"),
-        evidence=(
-            Measure("empty_cache, calls a step", often, ""),
-            Measure("cudaMalloc and cudaFree, a step", found.count, ""),
-            Measure("their time on the host, a step", found.host_ns, "ns"),
+    driver_calls = windowed.sum_calls(evidence, *DEVICE_MEMORY)
+    return emptied_cache.detection(
+        f"torch.cuda.empty_cache() is called {calls_per_step:.1f} times a step: "
+        f"{windowed.format_count(driver_calls.count)} calls a step free or allocate memory of the device, "
+        f"{windowed.format_step_part(evidence, driver_calls.host_ns)}.",
+        *omit_allocations(),
+        location=windowed.find_calling_function(evidence, "cudaFree", "hipFree"),
+        measures=(
+            Measure("empty_cache, calls a step", calls_per_step, ""),
+            Measure("cudaMalloc and cudaFree, a step", driver_calls.count, ""),
+            Measure("their time on the host, a step", driver_calls.host_ns, "ns"),
         ),
         helps=("no-empty-cache",),
     )

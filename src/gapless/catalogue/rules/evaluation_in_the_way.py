@@ -5,24 +5,24 @@ from typing import Final
 from gapless.catalogue import examples, occasional, step_lines, windowed
 from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.occasional import Occasion
-from gapless.catalogue.ruling import Figure, NotSeenError, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, NotObservedError, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import MS
 from gapless.model.change import Drop, Omit
-from gapless.model.edit import Where
+from gapless.model.edit import Location
 from gapless.model.facts import World
-from gapless.model.finding import Loss, Measure
+from gapless.model.finding import Detection, Measure
 from gapless.model.run import Sighting
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.model.study import EVALUATES, Site
 from gapless.model.tables import Line
 
-_LEAST: Final = 0.02  # of the step: a first look
-_AIM: Final = 0.05
-_MOST: Final = 10
-_KNOWN: Final = 3  # times: two whole periods
-_ASKS: Final = "DataLoaderIter.__next__"
-_SHORTER: Final = (
+_MIN_STEP_SHARE: Final = 0.02  # of the step: a first look
+_TARGET_SHARE: Final = 0.05
+_MAX_PERIOD: Final = 10
+_MIN_SIGHTINGS: Final = 3  # times: two whole periods
+_NEXT_BATCH: Final = "DataLoaderIter.__next__"
+_MANUAL_REMEDY: Final = (
     "A smaller part of the data, a larger batch and torch.inference_mode() shorten each of them."
 )
 
@@ -32,12 +32,12 @@ _SHORTER: Final = (
     "evaluation-in-the-way",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "As long as the training",
             "Evaluation (every 26 steps, 1040.0 ms each) takes 40.0 ms of each 80.0 ms step.",
             stated(examples.gpu(evaluation=12), {"busy.tc_math": 40, EVALUATION: 40}),
         ),
-        Figure(
+        RuleFigure(
             "A trace with stacks",
             "Evaluation (every 2 steps, 40.0 ms each) takes 20.0 ms of each 40.0 ms step.",
             stated(
@@ -47,7 +47,7 @@ _SHORTER: Final = (
                 Site(EVALUATES, "train.py", 20, "evaluate", MS, 5),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A trace with stacks: the loop itself tells a model to evaluate, and goes on",
             None,
             stated(
@@ -57,24 +57,24 @@ _SHORTER: Final = (
                 Site(EVALUATES, "train.py", 40, "main", MS, 5),
             ),
         ),
-        Figure(
+        RuleFigure(
             "One in a thousand steps",
             None,
             stated(examples.gpu(evaluation=1), {"busy.tc_math": 40, EVALUATION: 0.1}),
         ),
-        Figure(
+        RuleFigure(
             "An agent is told to evaluate while it acts in its environment",
             None,
             stated(
-                examples.unfed(
-                    examples.gpu(examples.evaluated(environment="gymnasium"), evaluation=12)
+                examples.without_loaders(
+                    examples.gpu(examples.evaluation(environment="gymnasium"), evaluation=12)
                 ),
                 {"busy.tc_math": 40, EVALUATION: 40},
             ),
         ),
     ],
 )
-def evaluation_in_the_way(seen: Seen, world: World) -> Loss | None:
+def evaluation_in_the_way(evidence: Evidence, world: World) -> Detection | None:
     """Recognise that a large part of the time goes into evaluation.
 
     ## Why it costs time
@@ -91,88 +91,88 @@ def evaluation_in_the_way(seen: Seen, world: World) -> Loss | None:
     data, the model acts in that time, and what it meets is what it is trained with: that is no
     evaluation.
     """
-    step = seen.step_ns
-    if seen.study.recorded is None:
-        return _of_trace(seen)
-    spent = seen.per_step(EVALUATION)
-    if occasional.experience(seen) is not None:
+    step_ns = evidence.step_ns
+    if evidence.study.recorded is None:
+        return _trace_detection(evidence)
+    spent_ns = evidence.per_step(EVALUATION)
+    if occasional.find_environment(evidence) is not None:
         return None
-    if not step or spent < _LEAST * step:
+    if not step_ns or spent_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    found = _occasion(seen, spent, world)
-    how = "" if found is None else f" ({found.how_often}, {windowed.ms(found.each_ns or 0)} each)"
-    takes = windowed.of_step(seen, spent)
-    every = max(2, min(_MOST, round(spent / (_AIM * step))))
-    return evaluation_in_the_way.loss(
-        f"Evaluation{how} takes {takes if found is None else found.taking(seen)}.",
+    occasion = _find_occasion(evidence, spent_ns, world)
+    details = "" if occasion is None else f" ({occasion.frequency}, {windowed.ms(occasion.each_ns or 0)} each)"
+    cost = windowed.format_step_part(evidence, spent_ns)
+    period = max(2, min(_MAX_PERIOD, round(spent_ns / (_TARGET_SHARE * step_ns))))
+    return evaluation_in_the_way.detection(
+        f"Evaluation{details} takes {cost if occasion is None else occasion.format_cost(evidence)}.",
         Drop((EVALUATION,)),
-        where=_where(seen),
-        evidence=(Measure("evaluation, a step", spent, "ns"),),
-        helps=(f"evaluate-every={every}",),
-        unsure=None if found is None else found.unsure,
-        no_remedy=_SHORTER,
+        location=_evaluation_location(evidence),
+        measures=(Measure("evaluation, a step", spent_ns, "ns"),),
+        helps=(f"evaluate-every={period}",),
+        unsure=None if occasion is None else occasion.unsure_reason,
+        no_remedy=_MANUAL_REMEDY,
     )
 
 
-def _of_trace(seen: Seen) -> Loss | None:
-    """Give the function of the user's that evaluates. Raises ``NotSeenError`` without stacks."""
-    lines, many = seen.study.tables.lines, windowed.steps(seen)
+def _trace_detection(evidence: Evidence) -> Detection | None:
+    """Return the function of the user's that evaluates. Raises ``NotSeenError`` without stacks."""
+    lines, n_steps = evidence.study.tables.lines, windowed.count_steps(evidence)
     if not lines:
-        raise NotSeenError("stacks", "the trace has no Python stacks (with_stack=True)")
-    told = {(one.file, one.line, one.function): one for one in seen.study.sites if _tells(one)}
-    mine = [one for one in lines if (one.file, one.line, one.function) in told]
-    mine = [one for one in mine if one.calls == told[one.file, one.line, one.function].calls]
-    most = max(mine, key=lambda one: one.host_total_ns, default=None)
-    step = seen.step_ns
-    if most is None or not step or most.host_total_ns < _LEAST * step * many:
+        raise NotObservedError("stacks", "the trace has no Python stacks (with_stack=True)")
+    site_by_key = {(site.file, site.line, site.function): site for site in evidence.study.sites if _is_evaluate_call(site)}
+    callers = [line for line in lines if (line.file, line.line, line.function) in site_by_key]
+    callers = [line for line in callers if line.calls == site_by_key[line.file, line.line, line.function].calls]
+    costliest = max(callers, key=lambda line: line.host_total_ns, default=None)
+    step_ns = evidence.step_ns
+    if costliest is None or not step_ns or costliest.host_total_ns < _MIN_STEP_SHARE * step_ns * n_steps:
         return None
-    spent, each = most.host_total_ns / many, most.host_total_ns / most.calls
-    known = most.calls >= _KNOWN
-    often = most.calls / many if known else None
-    period = many / most.calls if known else None
-    sighting = Sighting(most.calls, round(each), period, at_start=False)
-    place = Where(most.file, most.line, most.function)
-    found = Occasion(spent, each, often, place, sighting)
-    return evaluation_in_the_way.loss(
-        f"Evaluation ({found.how_often}, {windowed.ms(each)} each) takes {found.taking(seen)}.",
-        Omit((f"{most.file}({most.line}): {most.function}",)),
-        where=place,
-        evidence=(Measure("evaluation, a step", spent, "ns"),),
-        unsure=found.unsure,
-        no_remedy=_SHORTER,
+    spent_ns, mean_ns = costliest.host_total_ns / n_steps, costliest.host_total_ns / costliest.calls
+    has_period = costliest.calls >= _MIN_SIGHTINGS
+    rate = costliest.calls / n_steps if has_period else None
+    period = n_steps / costliest.calls if has_period else None
+    sighting = Sighting(costliest.calls, round(mean_ns), period, at_start=False)
+    location = Location(costliest.file, costliest.line, costliest.function)
+    occasion = Occasion(spent_ns, mean_ns, rate, location, sighting)
+    return evaluation_in_the_way.detection(
+        f"Evaluation ({occasion.frequency}, {windowed.ms(mean_ns)} each) takes {occasion.format_cost(evidence)}.",
+        Omit((f"{costliest.file}({costliest.line}): {costliest.function}",)),
+        location=location,
+        measures=(Measure("evaluation, a step", spent_ns, "ns"),),
+        unsure=occasion.unsure_reason,
+        no_remedy=_MANUAL_REMEDY,
         inferred=True,
     )
 
 
-def _tells(one: Site) -> bool:
-    return one.name == EVALUATES
+def _is_evaluate_call(site: Site) -> bool:
+    return site.name == EVALUATES
 
 
-def _occasion(seen: Seen, spent: float, world: World) -> Occasion | None:
-    """Give how often and how long; ``None`` where neither sightings nor calls tell."""
-    known = occasional.sighting(seen, EVALUATION)
-    if known is not None:
-        return Occasion(spent, known.each_ns, None, _where(seen), known)
-    count = seen.facts.calls.get("evaluation") if seen.facts is not None else None
+def _find_occasion(evidence: Evidence, spent_ns: float, world: World) -> Occasion | None:
+    """Return how often and how long; ``None`` where neither sightings nor calls tell."""
+    sighting = occasional.find_sighting(evidence, EVALUATION)
+    if sighting is not None:
+        return Occasion(spent_ns, sighting.each_ns, None, _evaluation_location(evidence), sighting)
+    count = evidence.facts.calls.get("evaluation") if evidence.facts is not None else None
     if not count or not world.steps:
         return None
-    return Occasion(spent, spent * world.steps / count, count / world.steps, _where(seen))
+    return Occasion(spent_ns, spent_ns * world.steps / count, count / world.steps, _evaluation_location(evidence))
 
 
-def _where(seen: Seen) -> Where | None:
-    """Give the line at which a model was told to evaluate most often.
+def _evaluation_location(evidence: Evidence) -> Location | None:
+    """Return the line at which a model was told to evaluate most often.
 
     Where none was told to: the line that asks a loader for batches, in a function which trains
     nothing.
     """
-    known = () if seen.facts is None else seen.facts.evaluations
-    most = max(known, key=lambda one: one.passes, default=None)
-    if most is not None or seen.study.recorded is None:
-        return None if most is None else most.where
-    calls = seen.study.recorded.call_lines
-    steps = {(one.file, one.function) for one in calls if one.called == step_lines.BACKWARD}
-    trains = step_lines.with_callers(steps, calls)
-    asks = [one for one in calls if one.called.endswith(_ASKS)]
-    beside = [one for one in asks if (one.file, one.function) not in trains]
-    line = max(beside, key=lambda one: one.share, default=None)
-    return None if line is None else Where(line.file, line.line, line.function)
+    evaluations = () if evidence.facts is None else evidence.facts.evaluations
+    main_evaluation = max(evaluations, key=lambda evaluation: evaluation.passes, default=None)
+    if main_evaluation is not None or evidence.study.recorded is None:
+        return None if main_evaluation is None else main_evaluation.location
+    calls = evidence.study.recorded.call_lines
+    step_functions = {(call.file, call.function) for call in calls if call.callee == step_lines.BACKWARD}
+    training_functions = step_lines.add_callers(step_functions, calls)
+    batch_calls = [call for call in calls if call.callee.endswith(_NEXT_BATCH)]
+    outside_calls = [call for call in batch_calls if (call.file, call.function) not in training_functions]
+    line = max(outside_calls, key=lambda call: call.share, default=None)
+    return None if line is None else Location(line.file, line.line, line.function)

@@ -4,22 +4,22 @@ from typing import Final
 
 from gapless.catalogue import examples, windowed
 from gapless.catalogue.effects.occasions import EVALUATION
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.model.change import Hosted
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.model.change import HostChange
 from gapless.model.facts import Evaluation, World
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 0.002  # of the step: a first look
-_OF_A_MODEL: Final = 0.5  # nodes for each parameter: a pass through the model, not a stray sum
+_MIN_STEP_SHARE: Final = 0.002  # of the step: a first look
+_MIN_NODE_RATIO: Final = 0.5  # nodes for each parameter: a pass through the model, not a stray sum
 # Of the host, for a node that is made, keeps what it needs and is thrown away: 2.3 µs where nothing
 # else takes time (a chain of tiny layers on one thread, torch 2.13).
 _NODE_NS: Final = (1_000.0, 2_300.0)  # at least, likely
 # What is kept is not given back and used again at once: in six small networks on one CPU 0 to 42 %
 # of a forward pass. A device that works behind the host may feel nothing of either.
-_MOST: Final = 0.4
+_MAX_PASS_SHARE: Final = 0.4
 
 
 @rule(
@@ -27,45 +27,45 @@ _MOST: Final = 0.4
     "evaluation-with-autograd",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "model.eval() alone",
             "Evaluation runs with autograd on: 12,400 nodes of graphs that no backward pass uses "
             "are made each time; it takes 40.0 ms of each 80.0 ms step.",
             stated(
                 examples.cpu(
-                    examples.evaluated(graphed=8, nodes=8 * 12_400),
+                    examples.evaluation(graphed=8, nodes=8 * 12_400),
                     examples.world(steps=300),
                     evaluation=12,
                 ),
                 {"busy.math": 40, EVALUATION: 40},
             ),
         ),
-        Figure(
+        RuleFigure(
             "Under torch.inference_mode()",
             None,
             stated(
-                examples.cpu(examples.evaluated(), evaluation=12), {"busy.math": 40, EVALUATION: 40}
+                examples.cpu(examples.evaluation(), evaluation=12), {"busy.math": 40, EVALUATION: 40}
             ),
         ),
-        Figure(
+        RuleFigure(
             "A sum of the weights, now and then",
             None,
             stated(
-                examples.cpu(examples.evaluated(graphed=8, nodes=8 * 40), evaluation=12),
+                examples.cpu(examples.evaluation(graphed=8, nodes=8 * 40), evaluation=12),
                 {"busy.math": 40, EVALUATION: 40},
             ),
         ),
-        Figure(
+        RuleFigure(
             "Too short to matter",
             None,
             stated(
-                examples.gpu(examples.evaluated(graphed=8, nodes=8 * 500), evaluation=12),
+                examples.gpu(examples.evaluation(graphed=8, nodes=8 * 500), evaluation=12),
                 {"busy.tc_math": 40, EVALUATION: 0.05},
             ),
         ),
     ],
 )
-def evaluation_with_autograd(seen: Seen, evaluation: Evaluation, world: World) -> Loss | None:
+def evaluation_with_autograd(evidence: Evidence, evaluation: Evaluation, world: World) -> Detection | None:
     """Recognise that the graph for a backward pass is made while a model evaluates.
 
     ## Why it costs time
@@ -81,21 +81,21 @@ def evaluation_with_autograd(seen: Seen, evaluation: Evaluation, world: World) -
 
     An evaluation that asks for gradients itself (attacks, saliency) needs its graphs.
     """
-    step, spent = seen.step_ns, seen.per_step(EVALUATION)
-    if not step or spent < _LEAST * step or not evaluation.passes:
+    step_ns, spent_ns = evidence.step_ns, evidence.per_step(EVALUATION)
+    if not step_ns or spent_ns < _MIN_STEP_SHARE * step_ns or not evaluation.passes:
         return None
     nodes = evaluation.nodes / evaluation.passes
-    if nodes < _OF_A_MODEL * evaluation.tensors:
+    if nodes < _MIN_NODE_RATIO * evaluation.tensors:
         return None
-    made = nodes * _count(seen, evaluation) / max(1, world.steps)
-    return evaluation_with_autograd.loss(
+    nodes_per_step = nodes * _count_evaluations(evidence, evaluation) / max(1, world.steps)
+    return evaluation_with_autograd.detection(
         f"Evaluation runs with autograd on: {nodes:,.0f} nodes of graphs that no backward pass "
-        f"uses are made each time; it takes {windowed.of_step(seen, spent)}.",
-        Hosted((EVALUATION,), _left(made, spent, on_device=seen.on_device)),
-        where=evaluation.where,
-        evidence=(
+        f"uses are made each time; it takes {windowed.format_step_part(evidence, spent_ns)}.",
+        HostChange((EVALUATION,), _remaining_share(nodes_per_step, spent_ns, on_device=evidence.on_device)),
+        location=evaluation.location,
+        measures=(
             Measure("nodes, an evaluation", nodes, ""),
-            Measure("evaluation, a step", spent, "ns"),
+            Measure("evaluation, a step", spent_ns, "ns"),
         ),
         no_remedy="Put `with torch.inference_mode():` around the loop that evaluates (or "
         "`torch.no_grad()`, where its results go on into training), by hand: gapless does not "
@@ -103,17 +103,17 @@ def evaluation_with_autograd(seen: Seen, evaluation: Evaluation, world: World) -
     )
 
 
-def _count(seen: Seen, evaluation: Evaluation) -> float:
-    """Give how many evaluations of the run are those: of several models each has its share."""
-    if seen.facts is None:
+def _count_evaluations(evidence: Evidence, evaluation: Evaluation) -> float:
+    """Return how many evaluations of the run are those: of several models each has its share."""
+    if evidence.facts is None:
         return 0.0
-    known = sum(one.passes for one in seen.facts.evaluations)
-    return seen.facts.calls.get("evaluation", 0) * evaluation.passes / known
+    passes = sum(record.passes for record in evidence.facts.evaluations)
+    return evidence.facts.calls.get("evaluation", 0) * evaluation.passes / passes
 
 
-def _left(nodes: float, spent: float, *, on_device: bool) -> Interval:
-    """Give the part of an evaluation that stays without graphs."""
-    low, mid = (min(_MOST, nodes * ns / spent) for ns in _NODE_NS)
+def _remaining_share(nodes: float, spent_ns: float, *, on_device: bool) -> Estimate:
+    """Return the part of an evaluation that stays without graphs."""
+    low, mid = (min(_MAX_PASS_SHARE, nodes * ns / spent_ns) for ns in _NODE_NS)
     if on_device:
         low, mid = 0.0, mid / 2
-    return Interval(1 - _MOST, 1 - mid, 1 - low)
+    return Estimate(1 - _MAX_PASS_SHARE, 1 - mid, 1 - low)

@@ -4,27 +4,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.choosing import named
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import operator, waited_at
+from gapless.catalogue.choosing import name_line
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import operator, example_sync
 from gapless.model.change import Omit
-from gapless.model.edit import Where
-from gapless.model.finding import Loss, Measure
+from gapless.model.edit import Location
+from gapless.model.finding import Detection, Measure
 from gapless.model.footprint import SyncUse
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
-WAITS: Final = ("*DeviceSynchronize", "*EventSynchronize")
-_RARE: Final = 0.02  # a step
-_SOME: Final = 0.5  # a step, where only windows tell: a profiler waits for the device when it stops
+SYNC_CALLS: Final = ("*DeviceSynchronize", "*EventSynchronize")
+_MIN_CALLS_PER_STEP: Final = 0.02  # a step
+_MIN_WINDOW_CALLS: Final = 0.5  # a step, where only windows tell: a profiler waits for the device when it stops
 
 
 @dataclass(frozen=True)
-class _Waits:
+class _SyncWaits:
     per_step: float
     ns: float
-    where: Where | None
-    more: int  # other lines
+    location: Location | None
+    n_other_lines: int  # other lines
 
 
 @rule(
@@ -32,7 +32,7 @@ class _Waits:
     "explicit-synchronize",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Left over from measuring",
             "torch.cuda.synchronize() and the like are called 2 times a step (train.py:88, and on "
             "1 other line); the host waits there for 17.0 ms of each 24.0 ms step, and the device "
@@ -40,12 +40,12 @@ class _Waits:
             stated(
                 examples.gpu(synchronize=200),
                 {"busy.tc_math": 20, "idle.sync.return": 0.1, "idle.sync.refill": 3.9},
-                waited_at("/project/train.py", 88, "main", 1, 15),
-                waited_at("/project/train.py", 91, "main", 1, 2),
+                example_sync("/project/train.py", 88, "main", 1, 15),
+                example_sync("/project/train.py", 91, "main", 1, 2),
                 operator("cudaDeviceSynchronize", calls=2, host_ms=17),
             ),
         ),
-        Figure(
+        RuleFigure(
             "In a trace of another tool",
             "torch.cuda.synchronize() and the like are called 1 time a step; the host waits there "
             "for 15.0 ms of each 24.0 ms step, and the device is idle for 4.0 ms afterwards.",
@@ -55,18 +55,18 @@ class _Waits:
                 operator("cudaDeviceSynchronize", calls=1, host_ms=15),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Once, before the first step",
             None,
             stated(
                 examples.gpu(synchronize=1),
                 {"busy.tc_math": 20},
-                waited_at("/project/train.py", 70, "main", 0, 0),
+                example_sync("/project/train.py", 70, "main", 0, 0),
             ),
         ),
     ],
 )
-def explicit_synchronize(seen: Seen) -> Loss | None:
+def explicit_synchronize(evidence: Evidence) -> Detection | None:
     """Recognise calls in the step that do nothing but wait for the device.
 
     ## Why it costs time
@@ -77,48 +77,48 @@ def explicit_synchronize(seen: Seen) -> Loss | None:
     The recorder sees these calls with their lines, windows see them by name. The cost is that of
     the steps replayed without them.
     """
-    found = _waits(seen)
-    if found is None:
+    waits = _find_waits(evidence)
+    if waits is None:
         return None
-    lost = seen.per_step("idle.sync")
-    plural = "times" if windowed.times(found.per_step) != "1" else "time"
-    others = f", and on {found.more} other line{'s' if found.more > 1 else ''}"
-    place = f" ({named(found.where)}{others if found.more else ''})" if found.where else ""
-    idle = f", and the device is idle for {windowed.ms(lost)} afterwards" if seen.on_device else ""
-    return explicit_synchronize.loss(
+    lost_ns = evidence.per_step("idle.sync")
+    noun = "times" if windowed.format_count(waits.per_step) != "1" else "time"
+    other_words = f", and on {waits.n_other_lines} other line{'s' if waits.n_other_lines > 1 else ''}"
+    line_ref = f" ({name_line(waits.location)}{other_words if waits.n_other_lines else ''})" if waits.location else ""
+    idle_words = f", and the device is idle for {windowed.ms(lost_ns)} afterwards" if evidence.on_device else ""
+    return explicit_synchronize.detection(
         "torch.cuda.synchronize() and the like are called "
-        f"{windowed.times(found.per_step)} {plural} a step{place}; the host waits there for "
-        f"{windowed.of_step(seen, found.ns)}{idle}.",
-        Omit(WAITS),
-        where=found.where,
-        evidence=(
-            Measure("calls a step", found.per_step, ""),
-            Measure("waited, a step", found.ns, "ns"),
-            Measure("idle afterwards, a step", lost, "ns"),
+        f"{windowed.format_count(waits.per_step)} {noun} a step{line_ref}; the host waits there for "
+        f"{windowed.format_step_part(evidence, waits.ns)}{idle_words}.",
+        Omit(SYNC_CALLS),
+        location=waits.location,
+        measures=(
+            Measure("calls a step", waits.per_step, ""),
+            Measure("waited, a step", waits.ns, "ns"),
+            Measure("idle afterwards, a step", lost_ns, "ns"),
         ),
         helps=("no-synchronize",),
     )
 
 
-def _waits(seen: Seen) -> _Waits | None:
-    recorded = seen.study.recorded
+def _find_waits(evidence: Evidence) -> _SyncWaits | None:
+    recorded = evidence.study.recorded
     if recorded is not None and recorded.footprint is not None:
-        return _recorded(recorded.footprint.syncs)
-    calls = windowed.calls(seen, *WAITS)
-    if calls.count < _SOME:
+        return _sum_syncs(recorded.footprint.syncs)
+    calls = windowed.sum_calls(evidence, *SYNC_CALLS)
+    if calls.count < _MIN_WINDOW_CALLS:
         return None
-    return _Waits(calls.count, calls.host_ns, None, 0)
+    return _SyncWaits(calls.count, calls.host_ns, None, 0)
 
 
-def _recorded(syncs: tuple[SyncUse, ...]) -> _Waits | None:
-    rows = [one for one in syncs if (one.per_step or 0) >= _RARE]
+def _sum_syncs(syncs: tuple[SyncUse, ...]) -> _SyncWaits | None:
+    rows = [sync for sync in syncs if (sync.per_step or 0) >= _MIN_CALLS_PER_STEP]
     if not rows:
         return None
-    first = rows[0]
-    known = first.file is not None and first.line is not None
-    return _Waits(
-        sum(one.per_step or 0 for one in rows),
-        sum(one.step_ns or 0 for one in rows),
-        Where(first.file or "", first.line or 0, first.function) if known else None,
+    main_sync = rows[0]
+    has_location = main_sync.file is not None and main_sync.line is not None
+    return _SyncWaits(
+        sum(sync.per_step or 0 for sync in rows),
+        sum(sync.step_ns or 0 for sync in rows),
+        Location(main_sync.file or "", main_sync.line or 0, main_sync.function) if has_location else None,
         len(rows) - 1,
     )

@@ -3,19 +3,19 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import copied
-from gapless.model.change import Copied
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import example_copies
+from gapless.model.change import CopyChange
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 0.002  # of the step
-_BY_HAND: Final = (
+_MIN_STEP_SHARE: Final = 0.002  # of the step
+_MANUAL_REMEDY: Final = (
     "copy the next batch on a stream of its own while this one is worked on "
     "(gapless.parts.DevicePrefetcher does that around any iterator of batches)"
 )
-_PINNED: Final = examples.loader(pin_memory=True)
+_PINNED_LOADER: Final = examples.loader(pin_memory=True)
 
 
 @rule(
@@ -23,26 +23,26 @@ _PINNED: Final = examples.loader(pin_memory=True)
     "exposed-copy",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Pinned batches on the stream of the computation",
             "The device copies batches for 2.0 ms of each 22.0 ms step and does nothing else "
             "meanwhile.",
             stated(
-                examples.gpu(_PINNED),
+                examples.gpu(_PINNED_LOADER),
                 {"busy.tc_math": 20, "copy.h2d.pinned": 2},
-                copied("HtoD", "pinned", calls=1, ms=2, mib=100),
+                example_copies("HtoD", "pinned", calls=1, ms=2, mib=100),
             ),
         ),
-        Figure(
+        RuleFigure(
             "The copies run beside the computation",
             None,
             stated(
-                examples.gpu(_PINNED),
+                examples.gpu(_PINNED_LOADER),
                 {"busy.tc_math": 20},
-                copied("HtoD", "pinned", calls=1, ms=2, mib=100),
+                example_copies("HtoD", "pinned", calls=1, ms=2, mib=100),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Drawn: a copy, and the work that waits for it",
             "The device copies batches for 3.0 ms of each 12.0 ms step and does nothing else "
             "meanwhile.",
@@ -55,7 +55,7 @@ _PINNED: Final = examples.loader(pin_memory=True)
         ),
     ],
 )
-def exposed_copy(seen: Seen) -> Loss | None:
+def exposed_copy(evidence: Evidence) -> Detection | None:
     """Recognise copies of batches that the device makes before its work, and not beside it.
 
     ## Why it costs time
@@ -66,21 +66,21 @@ def exposed_copy(seen: Seen) -> Loss | None:
     Only the part of the copies counts that lies beside no computation. Copies from memory that is
     not pinned are another fault, and told as such.
     """
-    lost = seen.per_step("copy.h2d.pinned")
-    step = seen.step_ns
-    if not step or lost < _LEAST * step or seen.per_step("copy.h2d.pageable") > lost:
+    lost_ns = evidence.per_step("copy.h2d.pinned")
+    step_ns = evidence.step_ns
+    if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns or evidence.per_step("copy.h2d.pageable") > lost_ns:
         return None
-    moved = windowed.copies(seen, "HtoD", "pinned")
-    loaders = None if seen.facts is None else seen.facts.loaders
-    return exposed_copy.loss(
-        f"The device copies batches for {windowed.of_step(seen, lost)} and "
+    copies = windowed.sum_copies(evidence, "HtoD", "pinned")
+    loaders = None if evidence.facts is None else evidence.facts.loaders
+    return exposed_copy.detection(
+        f"The device copies batches for {windowed.format_step_part(evidence, lost_ns)} and "
         "does nothing else meanwhile.",
-        Copied(pinned=True, non_blocking=True, ahead=True),
-        evidence=(
-            Measure("copying alone, a step", lost, "ns"),
-            Measure("copying, a step", moved.ns, "ns"),
-            Measure("copies a step", moved.count, ""),
+        CopyChange(pinned=True, non_blocking=True, ahead=True),
+        measures=(
+            Measure("copying alone, a step", lost_ns, "ns"),
+            Measure("copying, a step", copies.ns, "ns"),
+            Measure("copies a step", copies.count, ""),
         ),
         helps=() if loaders == () else ("device-prefetcher",),
-        no_remedy=_BY_HAND if loaders == () else None,
+        no_remedy=_MANUAL_REMEDY if loaders == () else None,
     )

@@ -3,31 +3,31 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.filing import LEAVES, MOST, caller, filing
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import MS, STEPS, source
-from gapless.model.change import Hosted
-from gapless.model.finding import Loss, Measure
+from gapless.catalogue.filing import LEAVES, MAX_FILE_SHARE, find_caller, measure_file_calls
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import MS, STEPS, source_line
+from gapless.model.change import HostChange
+from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import HostCode
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.study import FILES, Site
 
 # Calls of the system take as long under a profiler of Python as without, and the step around them
 # takes longer: their share of a plain step is what it shows, or more. How long a disk takes varies.
-_TRUE: Final = Interval(0.6, 1.0, 1.3)
-_LEAST: Final = 0.01  # of the step
-_NAMED: Final = 3  # calls
-_READS: Final = frozenset({"open", "close", "read", "readline", "readlines", "readinto"})
-_READ_ONCE: Final = "read it once before the loop, or in the loader's workers"
-_WRITE_SELDOM: Final = (
+_TRUE_SHARE: Final = Estimate(0.6, 1.0, 1.3)
+_MIN_STEP_SHARE: Final = 0.01  # of the step
+_MAX_NAMES: Final = 3  # calls
+_READ_CALLS: Final = frozenset({"open", "close", "read", "readline", "readlines", "readinto"})
+_READ_REMEDY: Final = "read it once before the loop, or in the loader's workers"
+_WRITE_REMEDY: Final = (
     "gather what is to be written and write it every so many steps, at once (writerows, one "
     "write), to a file that stays open, without flush and fsync; or write less"
 )
 
 
-def _called(name: str, ms: float, calls: float) -> Site:
+def _file_site(name: str, ms: float, calls: float) -> Site:
     return Site(
         f"{FILES}{name}", "train.py", 54, "train", round(ms * STEPS * MS), round(calls * STEPS)
     )
@@ -38,66 +38,66 @@ def _called(name: str, ms: float, calls: float) -> Site:
     "files-in-step",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A log that is flushed to the disk after each line",
             "Writing to files (fsync 30×, flush 30×, write 30× a step) holds up 20.9 ms of each "
             "40.0 ms step.",
             stated(
                 examples.cpu(),
                 {"busy.math": 18, "idle.host.unframed": 21, "idle.host.python": 1},
-                _called("fsync", 20, calls=30),
-                _called("flush", 0.5, calls=30),
-                _called("write", 0.5, calls=30),
-                source("train.py", 40, "train", calls=0, host=40, total=40),
+                _file_site("fsync", 20, calls=30),
+                _file_site("flush", 0.5, calls=30),
+                _file_site("write", 0.5, calls=30),
+                source_line("train.py", 40, "train", calls=0, host=40, total=40),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A sample is read from a file in the loop",
             "Opening and reading files (open 64×, read 64×, close 64× a step) holds up 14.8 ms of "
             "each 40.0 ms step.",
             stated(
                 examples.cpu(),
                 {"busy.math": 20, "idle.host.python": 20},
-                _called("open", 8, calls=64),
-                _called("read", 6, calls=64),
-                _called("close", 1, calls=64),
-                source("train.py", 40, "train", calls=0, host=40, total=40),
+                _file_site("open", 8, calls=64),
+                _file_site("read", 6, calls=64),
+                _file_site("close", 1, calls=64),
+                source_line("train.py", 40, "train", calls=0, host=40, total=40),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A line of text in each step, kept in memory until there are 8 kB",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 20, "idle.host.python": 10},
-                _called("write", 0.02, calls=1),
-                source("train.py", 40, "train", calls=0, host=30, total=30),
+                _file_site("write", 0.02, calls=1),
+                source_line("train.py", 40, "train", calls=0, host=30, total=30),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A socket that is read and written as a file",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 20, "idle.host.python": 20},
-                _called("readline", 20, calls=1),
-                source("train.py", 40, "train", calls=0, host=40, total=40),
+                _file_site("readline", 20, calls=1),
+                source_line("train.py", 40, "train", calls=0, host=40, total=40),
                 HostCode("socket", 0.5, 1.0, "train.py", 40, "train", None, 0.5, 100),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A device works meanwhile",
             None,
             stated(
                 examples.gpu(),
                 {"busy.tc_math": 40},
-                _called("fsync", 20, calls=1),
-                source("train.py", 40, "train", calls=0, host=40, total=40),
+                _file_site("fsync", 20, calls=1),
+                source_line("train.py", 40, "train", calls=0, host=40, total=40),
             ),
         ),
     ],
 )
-def files_in_step(seen: Seen) -> Loss | None:
+def files_in_step(evidence: Evidence) -> Detection | None:
     """Recognise that the training thread opens, writes, flushes or reads files in each step.
 
     ## Why it costs time
@@ -114,20 +114,20 @@ def files_in_step(seen: Seen) -> Loss | None:
     or a process calls no files: Python wraps these as files. At most it is what the device, or
     without one the training, waits for Python.
     """
-    step, known = seen.step_ns, filing(seen)
-    if not step or known is None or known.ns < _LEAST * step:
+    step_ns, file_use = evidence.step_ns, measure_file_calls(evidence)
+    if not step_ns or file_use is None or file_use.ns < _MIN_STEP_SHARE * step_ns:
         return None
-    mainly = ", ".join(
-        f"{name} {windowed.times(count)}×" for name, count in tuple(known.calls.items())[:_NAMED]
+    listing = ", ".join(
+        f"{name} {windowed.format_count(count)}×" for name, count in tuple(file_use.calls.items())[:_MAX_NAMES]
     )
-    reads = set(known.calls) <= _READS
-    doing = "Opening and reading files" if reads else "Writing to files"
-    share = known.ns / seen.per_step(*LEAVES)
-    low, mid, high = (1 - min(MOST, one * share) for one in (_TRUE.high, _TRUE.mid, _TRUE.low))
-    return files_in_step.loss(
-        f"{doing} ({mainly} a step) holds up {windowed.of_step(seen, known.ns)}.",
-        Hosted(LEAVES, Interval(low, mid, high)),
-        where=caller(seen, next(iter(known.calls))),
-        evidence=(Measure("calls of files, a step", known.ns, "ns"),),
-        no_remedy=_READ_ONCE if reads else _WRITE_SELDOM,
+    only_reads = set(file_use.calls) <= _READ_CALLS
+    subject = "Opening and reading files" if only_reads else "Writing to files"
+    share = file_use.ns / evidence.per_step(*LEAVES)
+    low, mid, high = (1 - min(MAX_FILE_SHARE, factor * share) for factor in (_TRUE_SHARE.high, _TRUE_SHARE.mid, _TRUE_SHARE.low))
+    return files_in_step.detection(
+        f"{subject} ({listing} a step) holds up {windowed.format_step_part(evidence, file_use.ns)}.",
+        HostChange(LEAVES, Estimate(low, mid, high)),
+        location=find_caller(evidence, next(iter(file_use.calls))),
+        measures=(Measure("calls of files, a step", file_use.ns, "ns"),),
+        no_remedy=_READ_REMEDY if only_reads else _WRITE_REMEDY,
     )

@@ -2,19 +2,19 @@
 
 from typing import Final
 
-from gapless.catalogue.examples import fed, gpu, loader
-from gapless.catalogue.lateness import handed_over_late
-from gapless.catalogue.loading import QUEUED, Loading, evidence, percent, waited
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.catalogue.windowed import ms, size
-from gapless.model.change import Feed
+from gapless.catalogue.examples import worker_loader, gpu, loader
+from gapless.catalogue.lateness import is_handed_over_late
+from gapless.catalogue.loading import MIN_QUEUE_SHARE, Loading, measure_loading, percent, find_waited_loading
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.windowed import ms, format_size
+from gapless.model.change import LoaderChange
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_BY_HAND: Final = (
+_MANUAL_REMEDY: Final = (
     "Let a batch be few tensors, and large ones, instead of many small ones; hand it over in the "
     "type in which it is stored (uint8 images) and convert on the GPU; leave out what the training "
     "does not use."
@@ -26,64 +26,64 @@ _BY_HAND: Final = (
     "hand-over-bound",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A batch of thousands of small tensors",
             "Batches are made in time, and handing one over takes 12.0 ms (86 % of the wait for "
             "it; a batch is 40 MB).",
-            seen(
-                gpu(fed()),
+            evidence_of(
+                gpu(worker_loader()),
                 {"busy.math": 40.0, "idle.data.hand-over": 12.0, "idle.data.decode": 2.0},
-                used(fed(), {"hand-over": 12.0, "decode": 2.0}, made_by(8, {"decode": 1.0})),
+                example_use(worker_loader(), {"hand-over": 12.0, "decode": 2.0}, example_workers(8, {"decode": 1.0})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "No workers",
             None,
-            seen(
+            evidence_of(
                 gpu(),
                 {"busy.math": 40.0, "idle.data.other": 12.0},
-                used(loader(), {"other": 2.0, "hand-over": 10.0}, made_by(0, {"other": 0.1})),
+                example_use(loader(), {"other": 2.0, "hand-over": 10.0}, example_workers(0, {"other": 0.1})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Processors are wanted by more than there are",
             None,
-            seen(
-                gpu(fed()),
+            evidence_of(
+                gpu(worker_loader()),
                 {"busy.math": 40.0, "idle.data.hand-over": 12.0},
-                used(
-                    fed(),
+                example_use(
+                    worker_loader(),
                     {"hand-over": 12.0},
-                    made_by(8, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0),
+                    example_workers(8, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0),
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Thousands of small tensors, on processors that are wanted: that alone explains little",
             "Batches are made in time, and handing one over takes 30.0 ms (94 % of the wait for "
             "it; a batch is 40 MB).",
-            seen(
-                gpu(fed()),
+            evidence_of(
+                gpu(worker_loader()),
                 {"busy.math": 40.0, "idle.data.hand-over": 30.0, "idle.data.decode": 2.0},
-                used(
-                    fed(),
+                example_use(
+                    worker_loader(),
                     {"hand-over": 30.0, "decode": 2.0},
-                    made_by(8, {"decode": 0.1}, on_cpu=0.7, run_queue=0.3, blocked=0.0),
+                    example_workers(8, {"decode": 0.1}, on_cpu=0.7, run_queue=0.3, blocked=0.0),
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Batches are late",
             None,
-            seen(
-                gpu(fed()),
+            evidence_of(
+                gpu(worker_loader()),
                 {"busy.math": 40.0, "idle.data.hand-over": 2.0, "idle.data.decode": 30.0},
-                used(fed(), {"hand-over": 2.0, "decode": 30.0}, made_by(8, {"decode": 1.0})),
+                example_use(worker_loader(), {"hand-over": 2.0, "decode": 30.0}, example_workers(8, {"decode": 1.0})),
             ),
         ),
     ],
 )
-def hand_over_bound(seen: Seen, loader: Loader) -> Loss | None:
+def hand_over_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise batches that are ready, and take long to come from a worker to the training.
 
     ## Why it costs time
@@ -97,35 +97,35 @@ def hand_over_bound(seen: Seen, loader: Loader) -> Loss | None:
     processors everything takes longer: then that share is taken off first, and what is left must be
     longer than it took on any machine and making the next batch beside it takes.
     """
-    one = waited(seen, loader) if loader.num_workers else None
-    if one is None:
+    loading = find_waited_loading(evidence, loader) if loader.num_workers else None
+    if loading is None:
         return None
-    share = one.use.hand_over_ns / one.use.wait_ns
-    over = share * one.wait_ns
-    if not handed_over_late(one) or not _is_long(one, over):
+    share = loading.use.hand_over_ns / loading.use.wait_ns
+    hand_over_ns = share * loading.wait_ns
+    if not is_handed_over_late(loading) or not _is_long(loading, hand_over_ns):
         return None
-    pinning = one.use.stages.get("data.pin", 0) / one.use.wait_ns * one.wait_ns
-    batch = "" if loader.batch_bytes is None else f"; a batch is {size(loader.batch_bytes)}"
-    return hand_over_bound.loss(
-        f"Batches are made in time, and handing one over takes {ms(over)} ({percent(share)} of the "
-        f"wait for it{batch}).",
-        Feed(loader.id, stages=dict.fromkeys(("hand-over", "pin"), one.hand_over_ns / over)),
-        where=loader.where,
-        evidence=(
-            *evidence(one),
-            Measure("handing over", over, "ns"),
-            Measure("of that, pinning", pinning, "ns"),
-            Measure("usual for such a batch", one.hand_over_ns, "ns"),
+    pinning_ns = loading.use.stages.get("data.pin", 0) / loading.use.wait_ns * loading.wait_ns
+    size_words = "" if loader.batch_bytes is None else f"; a batch is {format_size(loader.batch_bytes)}"
+    return hand_over_bound.detection(
+        f"Batches are made in time, and handing one over takes {ms(hand_over_ns)} ({percent(share)} of the "
+        f"wait for it{size_words}).",
+        LoaderChange(loader.id, stages=dict.fromkeys(("hand-over", "pin"), loading.hand_over_ns / hand_over_ns)),
+        location=loader.location,
+        measures=(
+            *measure_loading(loading),
+            Measure("handing over", hand_over_ns, "ns"),
+            Measure("of that, pinning", pinning_ns, "ns"),
+            Measure("usual for such a batch", loading.hand_over_ns, "ns"),
         ),
-        no_remedy=_BY_HAND,
+        no_remedy=_MANUAL_REMEDY,
     )
 
 
-def _is_long(one: Loading, over: float) -> bool:
-    """Tell whether handing over takes longer than its size explains, and the want of processors.
+def _is_long(loading: Loading, hand_over_ns: float) -> bool:
+    """Return whether handing over takes longer than its size explains, and the want of processors.
 
     The thread of a worker that sends a batch may wait for the one that makes the next.
     """
-    if one.queued < QUEUED:
-        return over > one.hand_over_ns
-    return over * (1 - one.queued) > one.hand_over_most_ns + one.fetch_ns
+    if loading.queue_share < MIN_QUEUE_SHARE:
+        return hand_over_ns > loading.hand_over_ns
+    return hand_over_ns * (1 - loading.queue_share) > loading.max_hand_over_ns + loading.fetch_ns

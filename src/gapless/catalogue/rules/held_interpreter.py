@@ -3,19 +3,19 @@
 from typing import Final
 
 from gapless.catalogue import examples, step_lines
-from gapless.catalogue.choosing import named
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.model.edit import Where
-from gapless.model.facts import Beside
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.catalogue.choosing import name_line
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.model.edit import Location
+from gapless.model.facts import BackgroundThread
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 0.1  # of the time: what the other thread ran, and what the training's lacked
-_KNOWN: Final = ("idle.data", "idle.io_main", "idle.sync", "copy", "idle.comm")  # waits that are
-_SURE: Final = Interval(0.0, 0.7, 1.0)  # of what the training thread lacked: C code may share
-_WATCH: Final = Beside(Where("train.py", 12, "watch"), "Thread-1 (watch)", 0.7, 0.25)
+_MIN_SHARE: Final = 0.1  # of the time: what the other thread ran, and what the training's lacked
+_WAITS: Final = ("idle.data", "idle.io_main", "idle.sync", "copy", "idle.comm")  # waits that are
+_GAIN_SHARE: Final = Estimate(0.0, 0.7, 1.0)  # of what the training thread lacked: C code may share
+_WATCH_THREAD: Final = BackgroundThread(Location("train.py", 12, "watch"), "Thread-1 (watch)", 0.7, 0.25)
 _STEP: Final = {"busy.math": 30.0, "idle.host.python": 70.0}
 
 
@@ -24,31 +24,31 @@ _STEP: Final = {"busy.math": 30.0, "idle.host.python": 70.0}
     "held-interpreter",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A thread that watches memory, without a pause",
             "Another thread of the training process (Thread-1 (watch), train.py:12) is on a "
             "processor for 70 % of the time, and the training thread for 25 %: one of them at a "
             "time runs Python.",
-            stated(examples.cpu(_WATCH), _STEP),
+            stated(examples.cpu(_WATCH_THREAD), _STEP),
         ),
-        Figure(
+        RuleFigure(
             "The training thread loses nothing by it",
             None,
-            stated(examples.cpu(Beside(_WATCH.where, "Thread-1", 0.7, 0.98)), _STEP),
+            stated(examples.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.7, 0.98)), _STEP),
         ),
-        Figure(
+        RuleFigure(
             "A thread that makes the next batches, for which the training waits",
             None,
-            stated(examples.cpu(_WATCH), {"busy.math": 25.0, "idle.data.decode": 75.0}),
+            stated(examples.cpu(_WATCH_THREAD), {"busy.math": 25.0, "idle.data.decode": 75.0}),
         ),
-        Figure(
+        RuleFigure(
             "A thread that sleeps",
             None,
-            stated(examples.cpu(Beside(_WATCH.where, "Thread-1", 0.05, 0.3)), _STEP),
+            stated(examples.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.05, 0.3)), _STEP),
         ),
     ],
 )
-def held_interpreter(seen: Seen) -> Loss | None:
+def held_interpreter(evidence: Evidence) -> Detection | None:
     """Recognise another thread of the process that keeps Python from the thread that trains.
 
     ## Why it costs time
@@ -62,27 +62,27 @@ def held_interpreter(seen: Seen) -> Loss | None:
     processor, less what it is known to wait for (data, files, a device), and no more than the other
     thread ran.
     """
-    facts, step = seen.facts, seen.step_ns
-    every = () if facts is None else facts.beside
-    other = max(every, key=lambda one: one.ran, default=None)
-    if other is None or not step:
+    facts, step_ns = evidence.facts, evidence.step_ns
+    threads = () if facts is None else facts.background_threads
+    busiest = max(threads, key=lambda thread: thread.cpu_share, default=None)
+    if busiest is None or not step_ns:
         return None
-    waits = seen.share(*_KNOWN) + _sampled_waits(seen)
-    lacked = min(other.ran, 1 - max(0.0, other.training_ran) - waits)
-    if other.ran < _LEAST or lacked < _LEAST:
+    waits_share = evidence.share(*_WAITS) + _sampled_waits(evidence)
+    lacked_share = min(busiest.cpu_share, 1 - max(0.0, busiest.training_cpu_share) - waits_share)
+    if busiest.cpu_share < _MIN_SHARE or lacked_share < _MIN_SHARE:
         return None
-    gone = Interval(lacked * _SURE.low, lacked * _SURE.mid, lacked * _SURE.high)
-    place = "" if other.where is None else f", {named(other.where)}"
-    return held_interpreter.loss(
-        f"Another thread of the training process ({other.name}{place}) is on a processor for "
-        f"{100 * other.ran:.0f} % of the time, and the training thread for "
-        f"{100 * other.training_ran:.0f} %: one of them at a time runs Python.",
-        step_lines.left(seen, gone),
-        where=other.where,
-        evidence=(
-            Measure("the other thread on a processor, of the time", other.ran, "share"),
-            Measure("the training thread, of the time", other.training_ran, "share"),
-            Measure("the training thread waits for nothing known", lacked, "share"),
+    gain = Estimate(lacked_share * _GAIN_SHARE.low, lacked_share * _GAIN_SHARE.mid, lacked_share * _GAIN_SHARE.high)
+    line_ref = "" if busiest.location is None else f", {name_line(busiest.location)}"
+    return held_interpreter.detection(
+        f"Another thread of the training process ({busiest.name}{line_ref}) is on a processor for "
+        f"{100 * busiest.cpu_share:.0f} % of the time, and the training thread for "
+        f"{100 * busiest.training_cpu_share:.0f} %: one of them at a time runs Python.",
+        step_lines.remove_share(evidence, gain),
+        location=busiest.location,
+        measures=(
+            Measure("the other thread on a processor, of the time", busiest.cpu_share, "share"),
+            Measure("the training thread, of the time", busiest.training_cpu_share, "share"),
+            Measure("the training thread waits for nothing known", lacked_share, "share"),
         ),
         no_remedy=(
             "let it sleep or wait for an event between its rounds; or do its work in a process of "
@@ -92,8 +92,8 @@ def held_interpreter(seen: Seen) -> Loss | None:
     )
 
 
-def _sampled_waits(seen: Seen) -> float:
-    """Give the share of the time in which samples show the thread waiting: for a lock, a sleep."""
-    recorded = seen.study.recorded
-    every = () if recorded is None else recorded.host_code
-    return sum(one.share for one in every if one.kind != "python")
+def _sampled_waits(evidence: Evidence) -> float:
+    """Return the share of the time in which samples show the thread waiting: for a lock, a sleep."""
+    recorded = evidence.study.recorded
+    host_code = () if recorded is None else recorded.host_code
+    return sum(code.share for code in host_code if code.kind != "python")

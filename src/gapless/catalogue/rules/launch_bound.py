@@ -3,25 +3,25 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import copied, kernel
-from gapless.model.change import EXACTLY_NONE, Hosted
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import example_copies, kernel
+from gapless.model.change import ZERO_FACTOR, HostChange
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-HOST: Final = (
+HOST_LEAVES: Final = (
     "idle.host.python",
     "idle.host.dispatch",
     "idle.host.engine",
     "idle.host.optimizer",
     "idle.launch",
 )
-_SHORT_NS: Final = 50_000.0  # gpu-idle 25 µs, once 50: a first look, no verdict
-_MANY: Final = 30  # kernels a step
-_LEAST: Final = 0.02  # of the step
-_REGIONS: Final = ("Torch-Compiled Region*", "CompiledFunction*")
-_FEW: Final = 1.0  # reads a step: a loss that is logged stands behind what is compiled
+_MAX_KERNEL_NS: Final = 50_000.0  # gpu-idle 25 µs, once 50: a first look, no verdict
+_MIN_KERNELS: Final = 30  # kernels a step
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_COMPILED_REGIONS: Final = ("Torch-Compiled Region*", "CompiledFunction*")
+_MAX_READS: Final = 1.0  # reads a step: a loss that is logged stands behind what is compiled
 
 
 @rule(
@@ -29,7 +29,7 @@ _FEW: Final = 1.0  # reads a step: a loss that is logged stands behind what is c
     "launch-bound",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A thousand kernels of four microseconds",
             "1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for "
             "the host for 16.0 ms of each 20.0 ms step.",
@@ -44,7 +44,7 @@ _FEW: Final = 1.0  # reads a step: a loss that is logged stands behind what is c
                 kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "The same, and numbers are read between the kernels",
             "1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for "
             "the host for 16.0 ms of each 20.0 ms step. What can be compiled ends at each of 48 "
@@ -53,10 +53,10 @@ _FEW: Final = 1.0  # reads a step: a loss that is logged stands behind what is c
                 examples.gpu(),
                 {"busy.elementwise": 4, "idle.host.dispatch": 16},
                 kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
-                copied("DtoH", "pageable", calls=48, ms=0.1, mib=0),
+                example_copies("DtoH", "pageable", calls=48, ms=0.1, mib=0),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Kernels of a millisecond: the host is far ahead",
             None,
             stated(
@@ -65,7 +65,7 @@ _FEW: Final = 1.0  # reads a step: a loss that is logged stands behind what is c
                 kernel("nvjet_tst_128x256_64x4", calls=100, ms=100, leaf="busy.tc_math"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Small kernels, and the device waits for data",
             None,
             stated(
@@ -76,7 +76,7 @@ _FEW: Final = 1.0  # reads a step: a loss that is logged stands behind what is c
         ),
     ],
 )
-def launch_bound(seen: Seen) -> Loss | None:
+def launch_bound(evidence: Evidence) -> Detection | None:
     """Recognise that the host cannot launch kernels as fast as the device works them off.
 
     ## Why it costs time
@@ -94,31 +94,31 @@ def launch_bound(seen: Seen) -> Loss | None:
     named where that would be less than half of the step, below all causes that have a price.
     Values that the host reads within the step speak against it: each ends what is compiled.
     """
-    if not seen.on_device:
+    if not evidence.on_device:
         return None
-    step, lost = seen.step_ns, seen.per_step(*HOST)
-    work = windowed.kernels(seen, "busy.")
-    if not step or lost < _LEAST * step or work.count < _MANY or work.mean_ns > _SHORT_NS:
+    step_ns, lost_ns = evidence.step_ns, evidence.per_step(*HOST_LEAVES)
+    work = windowed.sum_kernels(evidence, "busy.")
+    if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns or work.count < _MIN_KERNELS or work.mean_ns > _MAX_KERNEL_NS:
         return None
-    compiled = windowed.calls(seen, *_REGIONS).count > 0
-    breaks = windowed.copies(seen, "DtoH").count
-    against = (
-        f" What can be compiled ends at each of {windowed.times(breaks)} values a step that the "
+    is_compiled = windowed.sum_calls(evidence, *_COMPILED_REGIONS).count > 0
+    n_reads = windowed.sum_copies(evidence, "DtoH").count
+    reads_words = (
+        f" What can be compiled ends at each of {windowed.format_count(n_reads)} values a step that the "
         "host reads."
-        if breaks > _FEW
+        if n_reads > _MAX_READS
         else ""
     )
-    return launch_bound.loss(
-        f"{windowed.times(work.count)} kernels a step, of {work.mean_ns / 1000:.1f} µs each, are "
-        f"launched one by one; the device waits for the host for {windowed.of_step(seen, lost)}."
-        f"{against}",
-        Hosted(HOST, EXACTLY_NONE),
-        evidence=(
+    return launch_bound.detection(
+        f"{windowed.format_count(work.count)} kernels a step, of {work.mean_ns / 1000:.1f} µs each, are "
+        f"launched one by one; the device waits for the host for {windowed.format_step_part(evidence, lost_ns)}."
+        f"{reads_words}",
+        HostChange(HOST_LEAVES, ZERO_FACTOR),
+        measures=(
             Measure("kernels a step", work.count, ""),
             Measure("a kernel", work.mean_ns, "ns"),
-            Measure("waiting for the host, a step", lost, "ns"),
-            Measure("values that the host reads, a step", breaks, ""),
+            Measure("waiting for the host, a step", lost_ns, "ns"),
+            Measure("values that the host reads, a step", n_reads, ""),
         ),
-        helps=("compile-reduce-overhead",) if compiled else ("compile-reduce-overhead", "compile"),
+        helps=("compile-reduce-overhead",) if is_compiled else ("compile-reduce-overhead", "compile"),
         to_try=True,
     )

@@ -3,23 +3,23 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import share, work_of
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.work_examples import worked
+from gapless.catalogue.computing import window_share, work_of
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.work_examples import example_work
 from gapless.model.facts import Precision
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.work import Work
-from gapless.replay.roofline import SAME, kind_of, scales
+from gapless.replay.roofline import NO_CHANGE, kind_of, scale_changes
 
-_LEAST: Final = 0.05  # of the step
+_MIN_STEP_SHARE: Final = 0.05  # of the step
 # What convolutions take by oneDNN, of what they take without (benchmarks/libraries_off.py); cuDNN
 # has more to choose from, and its own kernels for recurrent layers.
-_ON_HOST: Final = Interval(0.2, 0.5, 1.0)
-_ON_DEVICE: Final = Interval(0.1, 0.4, 1.0)
-_CONVOLVED: Final = worked(
+_CPU_FACTOR: Final = Estimate(0.2, 0.5, 1.0)
+_DEVICE_FACTOR: Final = Estimate(0.1, 0.4, 1.0)
+_CONVOLUTION: Final = example_work(
     "aten::_slow_conv2d_forward", ((32, 64, 32, 32), (64, 64, 3, 3)), 30, "busy.math", calls=4
 )
 _LEAVES: Final = {"busy.math": 30, "busy.elementwise": 10}
@@ -30,36 +30,36 @@ _LEAVES: Final = {"busy.math": 30, "busy.elementwise": 10}
     "library-off",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Convolutions on processors, without oneDNN",
             "torch.backends.mkldnn.enabled is False: convolutions take 30.0 ms of each 40.0 ms "
             "step without oneDNN.",
-            stated(examples.cpu(examples.precision(mkldnn_enabled=False)), _LEAVES, _CONVOLVED),
+            stated(examples.cpu(examples.precision(mkldnn_enabled=False)), _LEAVES, _CONVOLUTION),
         ),
-        Figure(
+        RuleFigure(
             "Convolutions on a device, without cuDNN",
             "torch.backends.cudnn.enabled is False: convolutions take 30.0 ms of each 40.0 ms "
             "step without cuDNN.",
-            stated(examples.gpu(examples.precision(cudnn_enabled=False)), _LEAVES, _CONVOLVED),
+            stated(examples.gpu(examples.precision(cudnn_enabled=False)), _LEAVES, _CONVOLUTION),
         ),
-        Figure(
+        RuleFigure(
             "On a device, oneDNN is not asked",
             None,
-            stated(examples.gpu(examples.precision(mkldnn_enabled=False)), _LEAVES, _CONVOLVED),
+            stated(examples.gpu(examples.precision(mkldnn_enabled=False)), _LEAVES, _CONVOLUTION),
         ),
-        Figure("Both are on", None, stated(examples.cpu(), _LEAVES, _CONVOLVED)),
-        Figure(
+        RuleFigure("Both are on", None, stated(examples.cpu(), _LEAVES, _CONVOLUTION)),
+        RuleFigure(
             "Nothing that it would compute",
             None,
             stated(
                 examples.cpu(examples.precision(mkldnn_enabled=False)),
                 _LEAVES,
-                worked("aten::mm", ((512, 512),) * 2, 30, "busy.math"),
+                example_work("aten::mm", ((512, 512),) * 2, 30, "busy.math"),
             ),
         ),
     ],
 )
-def library_off(seen: Seen, precision: Precision) -> Loss | None:
+def library_off(evidence: Evidence, precision: Precision) -> Detection | None:
     """Recognise convolutions that are computed without the library that is made for them.
 
     ## Why it costs time
@@ -73,28 +73,28 @@ def library_off(seen: Seen, precision: Precision) -> Loss | None:
     would take is known from a few shapes only: the interval is wide.
     """
     flag, library, factor = (
-        ("cudnn", "cuDNN", _ON_DEVICE) if seen.on_device else ("mkldnn", "oneDNN", _ON_HOST)
+        ("cudnn", "cuDNN", _DEVICE_FACTOR) if evidence.on_device else ("mkldnn", "oneDNN", _CPU_FACTOR)
     )
     if precision.settings.get(f"{flag}_enabled") is not False:
         return None
-    spent = sum(one.ns for one in work_of(seen) if _is_meant(one, on_device=seen.on_device))
-    if share(seen, spent) < _LEAST:
+    rows_ns = sum(row.ns for row in work_of(evidence) if _uses_library(row, on_device=evidence.on_device))
+    if window_share(evidence, rows_ns) < _MIN_STEP_SHARE:
         return None
-    of_step = (seen.step_ns or 0.0) * share(seen, spent)
-    return library_off.loss(
+    spent_ns = (evidence.step_ns or 0.0) * window_share(evidence, rows_ns)
+    return library_off.detection(
         f"torch.backends.{flag}.enabled is False: convolutions take "
-        f"{windowed.of_step(seen, of_step)} without {library}.",
-        *scales(
-            seen.study.work,
-            lambda work: factor if _is_meant(work, on_device=seen.on_device) else SAME,
+        f"{windowed.format_step_part(evidence, spent_ns)} without {library}.",
+        *scale_changes(
+            evidence.study.work,
+            lambda work: factor if _uses_library(work, on_device=evidence.on_device) else NO_CHANGE,
         ),
-        evidence=(Measure(f"without {library}, a step", of_step, "ns"),),
+        measures=(Measure(f"without {library}, a step", spent_ns, "ns"),),
         no_remedy=f"leave torch.backends.{flag}.enabled as it is from the start: True",
     )
 
 
-def _is_meant(work: Work, *, on_device: bool) -> bool:
-    """Tell whether a library would compute it: on processors that is known of fp32."""
+def _uses_library(work: Work, *, on_device: bool) -> bool:
+    """Return whether a library would compute it: on processors that is known of fp32."""
     if work.dtype != "fp32" and not on_device:
         return False
     return kind_of(work) == "convolution" or (on_device and "rnn" in work.operator)

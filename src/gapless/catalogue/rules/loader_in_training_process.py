@@ -2,24 +2,24 @@
 
 from typing import Final
 
-from gapless.catalogue.examples import cpu, fed, gpu, loader
-from gapless.catalogue.loading import Loading, evidence, loading, more_workers
-from gapless.catalogue.loading import fed as with_workers
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import MS, STEPS, made_by, operator, used
-from gapless.catalogue.staged import mainly
-from gapless.catalogue.traced import AT_HOME, BY_WORKERS
-from gapless.catalogue.traps import workers as trap
-from gapless.catalogue.waiting import loss_at_home
+from gapless.catalogue.examples import cpu, worker_loader, gpu, loader
+from gapless.catalogue.loading import Loading, measure_loading, find_loading, name_worker_fixes
+from gapless.catalogue.loading import change_workers as with_workers
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import MS, STEPS, example_workers, operator, example_use
+from gapless.catalogue.staged import describe_main_stage
+from gapless.catalogue.traced import IN_PROCESS_ITERATOR, WORKER_ITERATOR
+from gapless.catalogue.traps import find_workers_trap as trap
+from gapless.catalogue.waiting import detect_own_loading
 from gapless.catalogue.windowed import ms
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection
+from gapless.model.seen import Evidence
 from gapless.model.study import IN_LOADING, Site
 
-_DECODES: Final = {"decode": 60.0, "collate": 20.0}
-_LINES: Final = loader(iterable=True, dataset="__main__.Lines", asks_worker_info=False)
+_STAGE_WAITS: Final = {"decode": 60.0, "collate": 20.0}
+_LINES_LOADER: Final = loader(iterable=True, dataset="__main__.Lines", asks_worker_info=False)
 
 
 @rule(
@@ -27,7 +27,7 @@ _LINES: Final = loader(iterable=True, dataset="__main__.Lines", asks_worker_info
     "loader-in-training-process",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Images are decoded while the GPU waits",
             "The training process makes each batch itself, 7.0 ms of a step of 10.0 ms. Decoding "
             "takes 100 % of making one.",
@@ -37,71 +37,71 @@ _LINES: Final = loader(iterable=True, dataset="__main__.Lines", asks_worker_info
                 gpu   .......me........me.
             """,
             facts=gpu(loader()),
-            parts=(used(loader(), {"main": 7.0}, made_by(0, {"decode": 0.1})),),
+            parts=(example_use(loader(), {"main": 7.0}, example_workers(0, {"decode": 0.1})),),
         ),
-        Figure(
+        RuleFigure(
             "Two processors",
             "The training process makes each batch itself, 80.0 ms of a step of 100.0 ms. Decoding "
             "takes 72 % of making one.",
-            seen(
+            evidence_of(
                 cpu(loader()),
                 {"busy.math": 20, "idle.data.decode": 60, "idle.data.collate": 20},
-                used(loader(), _DECODES, made_by(0, {"decode": 0.9, "collate": 0.35})),
+                example_use(loader(), _STAGE_WAITS, example_workers(0, {"decode": 0.9, "collate": 0.35})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A stream that every worker would read from its start",
             "The training process makes each batch itself, 80.0 ms of a step of 100.0 ms. Reading "
             "takes 100 % of making one.",
-            seen(
-                gpu(_LINES),
+            evidence_of(
+                gpu(_LINES_LOADER),
                 {"busy.math": 20, "idle.data.read": 80},
-                used(_LINES, {"read": 80.0}, made_by(0, {"read": 1.25})),
+                example_use(_LINES_LOADER, {"read": 80.0}, example_workers(0, {"read": 1.25})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A trace, and no recorded run: as much is known",
             "The training process makes each batch itself, 80.0 ms of each 100.0 ms step, 94 % of "
             "it in decode (data.py:12).",
-            seen(
+            evidence_of(
                 None,
                 {"busy.math": 20, "idle.data.main": 80},
-                operator(AT_HOME, calls=1, host_ms=80),
+                operator(IN_PROCESS_ITERATOR, calls=1, host_ms=80),
                 Site("idle.data.main", "train.py", 40, "main", 80 * MS * STEPS, STEPS),
                 Site(IN_LOADING, "data.py", 5, "__getitem__", 79 * MS * STEPS, STEPS),
                 Site(IN_LOADING, "data.py", 12, "decode", 75 * MS * STEPS, STEPS),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A trace in which workers make them",
             None,
-            seen(
+            evidence_of(
                 None,
                 {"busy.math": 20, "idle.data.unstaged": 80},
-                operator(BY_WORKERS, calls=1, host_ms=80),
+                operator(WORKER_ITERATOR, calls=1, host_ms=80),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Workers make them",
             None,
-            seen(
-                gpu(fed()),
+            evidence_of(
+                gpu(worker_loader()),
                 {"busy.math": 90, "idle.data.hand-over": 2},
-                used(fed(), {"hand-over": 2.0}, made_by(8, {"decode": 1.0})),
+                example_use(worker_loader(), {"hand-over": 2.0}, example_workers(8, {"decode": 1.0})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A loader for evaluation",
             None,
-            seen(
+            evidence_of(
                 gpu(loader(trains=False)),
                 {"busy.math": 90, "idle.io_main.eval": 10},
-                used(loader(trains=False), {"decode": 10.0}, made_by(0, {"decode": 0.1})),
+                example_use(loader(trains=False), {"decode": 10.0}, example_workers(0, {"decode": 0.1})),
             ),
         ),
     ],
 )
-def loader_in_training_process(seen: Seen, loader: Loader) -> Loss | None:
+def loader_in_training_process(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise a loader without workers: the training process makes its batches itself.
 
     ## Why it costs time
@@ -119,30 +119,30 @@ def loader_in_training_process(seen: Seen, loader: Loader) -> Loss | None:
     device (without one, the step) stands still for it; where it has stacks, also the function in
     which batches are made.
     """
-    if seen.foreign:
-        return loss_at_home(loader_in_training_process, seen, loader)
-    one = loading(seen, loader) if loader.num_workers == 0 else None
-    if one is None:
+    if evidence.is_trace_only:
+        return detect_own_loading(loader_in_training_process, evidence, loader)
+    loading = find_loading(evidence, loader) if loader.num_workers == 0 else None
+    if loading is None:
         return None
-    many = one.target()
-    why = trap(one.facts, loader, many)
-    single = why is not None and trap(one.facts, loader, 1) is None
-    return loader_in_training_process.loss(
-        f"The training process makes each batch itself, {ms(one.wait_ns)} of a step of "
-        f"{ms(one.step_ns)}.{_mainly(seen, one)}",
-        with_workers(one, 1 if single else None),
-        where=loader.where,
-        evidence=evidence(one),
-        helps=more_workers(one, 1 if single else None) if single or why is None else (),
-        no_remedy=None if why is None else _by_hand(why, single=single),
+    n_workers = loading.target_workers()
+    obstacle = trap(loading.facts, loader, n_workers)
+    single = obstacle is not None and trap(loading.facts, loader, 1) is None
+    return loader_in_training_process.detection(
+        f"The training process makes each batch itself, {ms(loading.wait_ns)} of a step of "
+        f"{ms(loading.step_ns)}.{_main_stage(evidence, loading)}",
+        with_workers(loading, 1 if single else None),
+        location=loader.location,
+        measures=measure_loading(loading),
+        helps=name_worker_fixes(loading, 1 if single else None) if single or obstacle is None else (),
+        no_remedy=None if obstacle is None else _manual_remedy(obstacle, single=single),
     )
 
 
-def _by_hand(why: str, *, single: bool) -> str:
+def _manual_remedy(obstacle: str, *, single: bool) -> str:
     if not single:
-        return f"Workers cannot be set as it is: {why}."
-    return f"One worker can be set; more than one cannot, as it is: {why}."
+        return f"Workers cannot be set as it is: {obstacle}."
+    return f"One worker can be set; more than one cannot, as it is: {obstacle}."
 
 
-def _mainly(seen: Seen, one: Loading) -> str:
-    return "" if one.use.workers is None else mainly(seen, one)
+def _main_stage(evidence: Evidence, loading: Loading) -> str:
+    return "" if loading.use.workers is None else describe_main_stage(evidence, loading)

@@ -4,16 +4,16 @@ from typing import Final
 
 from gapless.catalogue import examples, occasional, windowed
 from gapless.catalogue.effects.occasions import LOGGING
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import COUNT, MS
 from gapless.model.change import Drop
-from gapless.model.finding import Loss, Measure
+from gapless.model.finding import Detection, Measure
 from gapless.model.footprint import CallUse
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 0.005  # of the step: a first look
-_AIM: Final = 0.01
+_MIN_STEP_SHARE: Final = 0.005  # of the step: a first look
+_TARGET_SHARE: Final = 0.01
 
 
 @rule(
@@ -21,7 +21,7 @@ _AIM: Final = 0.01
     "logging-in-the-way",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A flush in each step",
             "Logging (2.0 times a step, 1.5 ms each) takes 3.0 ms of each 43.0 ms step.",
             stated(
@@ -30,7 +30,7 @@ _AIM: Final = 0.01
                 CallUse("logging", "train.py", 90, "main", 2 * COUNT, 3 * COUNT * MS, 2.0),
             ),
         ),
-        Figure(
+        RuleFigure(
             "The device's queue hides it",
             None,
             stated(
@@ -41,7 +41,7 @@ _AIM: Final = 0.01
         ),
     ],
 )
-def logging_in_the_way(seen: Seen) -> Loss | None:
+def logging_in_the_way(evidence: Evidence) -> Detection | None:
     """Recognise that the training stands still while a logger writes.
 
     ## Why it costs time
@@ -53,20 +53,20 @@ def logging_in_the_way(seen: Seen) -> Loss | None:
     steps that went there, and nothing that the device's queue hid. That a value was read from the
     device to be logged is another cause.
     """
-    found = occasional.calls(seen, "logging", LOGGING)
-    step = seen.step_ns
-    if found is None or not step or found.step_ns < _LEAST * step:
+    occasion = occasional.find_occasion(evidence, "logging", LOGGING)
+    step_ns = evidence.step_ns
+    if occasion is None or not step_ns or occasion.step_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    each = "" if found.each_ns is None else f", {windowed.ms(found.each_ns)} each"
-    return logging_in_the_way.loss(
-        f"Logging ({found.how_often}{each}) takes {found.taking(seen)}.",
+    duration_words = "" if occasion.each_ns is None else f", {windowed.ms(occasion.each_ns)} each"
+    return logging_in_the_way.detection(
+        f"Logging ({occasion.frequency}{duration_words}) takes {occasion.format_cost(evidence)}.",
         Drop((LOGGING,)),
-        where=found.where,
-        evidence=(
-            Measure("logging, a step", found.step_ns, "ns"),
-            *((Measure("a call", found.each_ns, "ns"),) if found.each_ns else ()),
+        location=occasion.location,
+        measures=(
+            Measure("logging, a step", occasion.step_ns, "ns"),
+            *((Measure("a call", occasion.each_ns, "ns"),) if occasion.each_ns else ()),
         ),
-        helps=(f"log-every={found.every(step, _AIM)}",) if not seen.foreign else (),
-        unsure=found.unsure,
-        no_remedy=None if not seen.foreign else "Log every tenth step.",
+        helps=(f"log-every={occasion.suggest_period(step_ns, _TARGET_SHARE)}",) if not evidence.is_trace_only else (),
+        unsure=occasion.unsure_reason,
+        no_remedy=None if not evidence.is_trace_only else "Log every tenth step.",
     )

@@ -3,17 +3,17 @@
 from typing import Final
 
 from gapless.catalogue import examples, pieces, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
-from gapless.catalogue.work_examples import worked
-from gapless.model.finding import Loss, Measure
+from gapless.catalogue.work_examples import example_work
+from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import CallLine
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
 _NODE: Final = "autograd::engine::evaluate_function: {}"
-_GRADIENTS: Final = operator(_NODE.format("torch::autograd::AccumulateGrad"), calls=4, host_ms=0.1)
-_LOSS: Final = worked("aten::nll_loss", ((96, 10), (96,)), 0.1, "busy.norm_reduce", calls=1)
+_GRADIENT_CALLS: Final = operator(_NODE.format("torch::autograd::AccumulateGrad"), calls=4, host_ms=0.1)
+_LOSS_WORK: Final = example_work("aten::nll_loss", ((96, 10), (96,)), 0.1, "busy.norm_reduce", calls=1)
 
 
 @rule(
@@ -21,66 +21,66 @@ _LOSS: Final = worked("aten::nll_loss", ((96, 10), (96,)), 0.1, "busy.norm_reduc
     "model-in-pieces",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Samples of a batch, each given to the model by itself",
             "The model is called 32 times in each step, on 3 rows of 96 at a time: each of its "
             "layers is called as often.",
             stated(
                 examples.cpu(examples.optimizer(tensors=4)),
                 {"busy.math": 20, "idle.host.python": 5},
-                _GRADIENTS,
+                _GRADIENT_CALLS,
                 operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
-                worked("aten::linear", ((3, 64), (64, 64)), 10, "busy.math", calls=32),
-                worked("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32),
-                _LOSS,
+                example_work("aten::linear", ((3, 64), (64, 64)), 10, "busy.math", calls=32),
+                example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32),
+                _LOSS_WORK,
                 CallLine("train.py", 40, "train", "model.py", "Net.forward", 0.4),
                 CallLine("model.py", 12, "Net.forward", "linear.py", "Linear.forward", 0.3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Layers that take the whole batch at once",
             None,
             stated(
                 examples.cpu(examples.optimizer(tensors=4)),
                 {"busy.math": 20},
-                _GRADIENTS,
+                _GRADIENT_CALLS,
                 operator(_NODE.format("AddmmBackward0"), calls=2, host_ms=8),
-                worked("aten::linear", ((96, 64), (64, 64)), 10, "busy.math", calls=1),
-                worked("aten::linear", ((96, 64), (10, 64)), 9, "busy.math", calls=1),
-                _LOSS,
+                example_work("aten::linear", ((96, 64), (64, 64)), 10, "busy.math", calls=1),
+                example_work("aten::linear", ((96, 64), (10, 64)), 9, "busy.math", calls=1),
+                _LOSS_WORK,
             ),
         ),
-        Figure(
+        RuleFigure(
             "Time steps of a recurrence: each takes all rows of the batch",
             None,
             stated(
                 examples.cpu(examples.optimizer(tensors=4)),
                 {"busy.math": 20},
-                _GRADIENTS,
+                _GRADIENT_CALLS,
                 operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
-                worked("aten::linear", ((96, 64), (64, 64)), 19, "busy.math", calls=64),
-                worked("aten::embedding", ((50, 64), (96, 32)), 0.1, "busy.index", calls=1),
-                worked("aten::nll_loss", ((96 * 64, 10),), 0.1, "busy.norm_reduce", calls=1),
-                _LOSS,
+                example_work("aten::linear", ((96, 64), (64, 64)), 19, "busy.math", calls=64),
+                example_work("aten::embedding", ((50, 64), (96, 32)), 0.1, "busy.index", calls=1),
+                example_work("aten::nll_loss", ((96 * 64, 10),), 0.1, "busy.norm_reduce", calls=1),
+                _LOSS_WORK,
             ),
         ),
-        Figure(
+        RuleFigure(
             "An agent that acts: what it does next depends on what is read of each result",
             None,
             stated(
                 examples.cpu(examples.optimizer(tensors=4)),
                 {"busy.math": 20},
-                _GRADIENTS,
+                _GRADIENT_CALLS,
                 operator(_NODE.format("AddmmBackward0"), calls=192, host_ms=8),
                 operator("aten::_local_scalar_dense", calls=96, host_ms=0.2),
-                worked("aten::linear", ((1, 64), (64, 64)), 10, "busy.math", calls=96),
-                worked("aten::linear", ((1, 64), (10, 64)), 9, "busy.math", calls=96),
-                _LOSS,
+                example_work("aten::linear", ((1, 64), (64, 64)), 10, "busy.math", calls=96),
+                example_work("aten::linear", ((1, 64), (10, 64)), 9, "busy.math", calls=96),
+                _LOSS_WORK,
             ),
         ),
     ],
 )
-def model_in_pieces(seen: Seen) -> Loss | None:
+def model_in_pieces(evidence: Evidence) -> Detection | None:
     """Recognise a model that is called on pieces of a batch, one after the other.
 
     ## Why it costs time
@@ -99,21 +99,21 @@ def model_in_pieces(seen: Seen) -> Loss | None:
     before they are one call; so the interval is wide. The line is the outermost at which sampled
     stacks stood in a forward pass.
     """
-    found = pieces.pieces_of(seen)
-    if found is None:
+    split = pieces.find_pieces(evidence)
+    if split is None:
         return None
-    rounds = windowed.times(found.rounds)
-    return model_in_pieces.loss(
-        f"The model is called {rounds} times in each step, on {found.rows} "
-        f"row{'s' if found.rows > 1 else ''} of {found.batch} at a time: each of its layers is "
+    rounds = windowed.format_count(split.rounds)
+    return model_in_pieces.detection(
+        f"The model is called {rounds} times in each step, on {split.piece_rows} "
+        f"row{'s' if split.piece_rows > 1 else ''} of {split.batch_rows} at a time: each of its layers is "
         "called as often.",
-        *pieces.whole(seen, found),
-        where=pieces.calling(seen),
-        evidence=(
-            Measure("calls of the model, a step", found.rounds, ""),
-            Measure("rows of each", found.rows, ""),
-            Measure("rows of the batch", found.batch, ""),
-            Measure("operators of the step that these are", found.host, "share"),
+        *pieces.merge_pieces(evidence, split),
+        location=pieces.find_model_call(evidence),
+        measures=(
+            Measure("calls of the model, a step", split.rounds, ""),
+            Measure("rows of each", split.piece_rows, ""),
+            Measure("rows of the batch", split.batch_rows, ""),
+            Measure("operators of the step that these are", split.host_share, "share"),
         ),
         no_remedy=(
             "give the model all rows at once; where their lengths differ, pad and mask them; where "

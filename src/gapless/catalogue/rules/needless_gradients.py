@@ -5,38 +5,38 @@ from math import prod
 from typing import Final
 
 from gapless.catalogue import examples, optimizing, windowed
-from gapless.catalogue.computing import share, work_of
+from gapless.catalogue.computing import window_share, work_of
 from gapless.catalogue.products import batch_of
-from gapless.catalogue.ruling import Figure, NotSeenError, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import operator, source
-from gapless.catalogue.work_examples import worked
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.catalogue.ruling import RuleFigure, NotObservedError, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import operator, source_line
+from gapless.catalogue.work_examples import example_work
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.tables import Line, Operator
 from gapless.model.work import Work
-from gapless.replay.roofline import SAME, scales
+from gapless.replay.roofline import NO_CHANGE, scale_changes
 from gapless.replay.shorter import sizes_of
 
 _ACCUMULATE: Final = "torch::autograd::AccumulateGrad"
-_FEW: Final = 4  # inputs whose gradients are asked for (physics, attacks) are one or two tensors
-_PART: Final = 0.1  # of all
-_ONCE: Final = 1.5  # calls a step: more are of several optimizers, or of several steps
+_INPUTS: Final = 4  # inputs whose gradients are asked for (physics, attacks) are one or two tensors
+_MIN_NEEDLESS_SHARE: Final = 0.1  # of all
+_MAX_STEP_CALLS: Final = 1.5  # calls a step: more are of several optimizers, or of several steps
 # Parameters differ in size, and layers in how many positions they are applied to: those that are
 # needless may take so many times more, or less, of the backward pass than as many others; less far
 # off where their sizes are known, too.
-_UNLIKE: Final = 4.0
-_SIZED: Final = 2.0
-_WEIGHTS: Final = 0.5  # of a layer's backward pass: the rest goes on to the layers below it
+_SIZE_SPREAD: Final = 4.0
+_SIZED_SPREAD: Final = 2.0
+_WEIGHTS_SHARE: Final = 0.5  # of a layer's backward pass: the rest goes on to the layers below it
 
 
-def _pass(tensors: int, passes: float = 1) -> tuple[Operator | Line | Work, ...]:
+def _pass_rows(tensors: int, passes: float = 1) -> tuple[Operator | Line | Work, ...]:
     return (
         operator(_ACCUMULATE, calls=tensors, host_ms=1),
-        source("torch/autograd/graph.py", 966, "_engine_run_backward", calls=passes, host=24),
-        worked("aten::mm", ((512, 512), (512, 512)), 20, "busy.math", backward=True),
-        worked("aten::addmm", ((512,), (512, 512), (512, 512)), 12, "busy.math"),
+        source_line("torch/autograd/graph.py", 966, "_engine_run_backward", calls=passes, host=24),
+        example_work("aten::mm", ((512, 512), (512, 512)), 20, "busy.math", backward=True),
+        example_work("aten::addmm", ((512,), (512, 512), (512, 512)), 12, "busy.math"),
     )
 
 
@@ -45,47 +45,47 @@ def _pass(tensors: int, passes: float = 1) -> tuple[Operator | Line | Work, ...]
     "needless-gradients",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A teacher runs outside of torch.no_grad()",
             "Gradients of 100 parameters are computed in each step, and optimizers step 40: 60 "
             "are needless; the backward pass takes 20.0 ms of each 32.0 ms step.",
             stated(
-                examples.cpu(examples.optimizer(tensors=40)), {"busy.math": 32}, *_pass(tensors=100)
+                examples.cpu(examples.optimizer(tensors=40)), {"busy.math": 32}, *_pass_rows(tensors=100)
             ),
         ),
-        Figure(
+        RuleFigure(
             "A frozen backbone of two layers, in front of what is trained",
             "Gradients of 10 parameters are computed in each step, and optimizers step 6: 4 are "
             "needless; the backward pass takes 20.0 ms of each 32.0 ms step.",
             stated(
                 examples.cpu(examples.optimizer(tensors=6)),
                 {"busy.math": 32},
-                *_pass(tensors=10),
-                worked("aten::linear", ((64, 784), (2048, 784), (2048,)), 0, "busy.math"),
-                worked(_ACCUMULATE, ((2048, 784),), 0, "busy.other", backward=True),
+                *_pass_rows(tensors=10),
+                example_work("aten::linear", ((64, 784), (2048, 784), (2048,)), 0, "busy.math"),
+                example_work(_ACCUMULATE, ((2048, 784),), 0, "busy.other", backward=True),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Gradients of the inputs, whose size is that of a batch",
             None,
             stated(
                 examples.cpu(examples.optimizer(tensors=6)),
                 {"busy.math": 32},
-                *_pass(tensors=9),
-                worked("aten::linear", ((64, 3), (50, 3), (50,)), 0, "busy.math"),
-                worked(_ACCUMULATE, ((64, 1),), 0, "busy.other", backward=True),
+                *_pass_rows(tensors=9),
+                example_work("aten::linear", ((64, 3), (50, 3), (50,)), 0, "busy.math"),
+                example_work(_ACCUMULATE, ((64, 1),), 0, "busy.other", backward=True),
             ),
         ),
-        Figure(
+        RuleFigure(
             "All parameters are trained, in two passes a step",
             None,
             stated(
                 examples.cpu(examples.optimizer(tensors=40)),
                 {"busy.math": 32},
-                *_pass(tensors=80, passes=2),
+                *_pass_rows(tensors=80, passes=2),
             ),
         ),
-        Figure(
+        RuleFigure(
             "An optimizer for each parameter, made at one line",
             None,
             stated(
@@ -93,19 +93,19 @@ def _pass(tensors: int, passes: float = 1) -> tuple[Operator | Line | Work, ...]
                     examples.optimizer(tensors=1, calls=30_000), examples.world(steps=300)
                 ),
                 {"busy.math": 32},
-                *_pass(tensors=100),
+                *_pass_rows(tensors=100),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Gradients of the inputs, for a penalty",
             None,
             stated(
-                examples.cpu(examples.optimizer(tensors=40)), {"busy.math": 32}, *_pass(tensors=42)
+                examples.cpu(examples.optimizer(tensors=40)), {"busy.math": 32}, *_pass_rows(tensors=42)
             ),
         ),
     ],
 )
-def needless_gradients(seen: Seen) -> Loss | None:
+def needless_gradients(evidence: Evidence) -> Detection | None:
     """Recognise that gradients are computed of parameters that no optimizer steps.
 
     ## Why it costs time
@@ -122,28 +122,28 @@ def needless_gradients(seen: Seen) -> Loss | None:
     tensors whose gradients may be asked for (inputs) do not count, where sizes do not tell that
     there are none: gradients of inputs have the length of the batch.
     """
-    many = optimizing.tensors(seen)
-    stored = windowed.calls(seen, _ACCUMULATE).count
-    few = 0 if _weights_alone(seen.study.work) else _FEW
-    if many is None or stored <= many + few or _several(seen):
+    n_parameters = optimizing.count_tensors(evidence)
+    n_stored = windowed.sum_calls(evidence, _ACCUMULATE).count
+    max_inputs = 0 if _are_all_weights(evidence.study.work) else _INPUTS
+    if n_parameters is None or n_stored <= n_parameters + max_inputs or _has_repeated_steps(evidence):
         return None
-    needless = stored - max(1.0, _passes(seen)) * many
-    if needless <= max(few, _PART * stored):
+    n_needless = n_stored - max(1.0, _count_passes(evidence)) * n_parameters
+    if n_needless <= max(max_inputs, _MIN_NEEDLESS_SHARE * n_stored):
         return None
-    backward = [one for one in work_of(seen) if one.backward]
-    step = seen.step_ns or 0
-    spent = step * share(seen, sum(one.ns for one in backward))
-    left = _left(needless / stored, _sized(seen, backward))
-    return needless_gradients.loss(
-        f"Gradients of {stored:.0f} parameters are computed in each step, and optimizers step "
-        f"{stored - needless:.0f}: {needless:.0f} are needless; the backward pass takes "
-        f"{windowed.of_step(seen, spent)}.",
-        *scales(seen.study.work, lambda one: left if one.backward else SAME),
-        where=optimizing.place(seen),
-        evidence=(
-            Measure("gradients stored, a step", stored, ""),
-            Measure("parameters of optimizers", many, ""),
-            Measure("backward passes, a step", _passes(seen), ""),
+    backward_rows = [row for row in work_of(evidence) if row.backward]
+    step_ns = evidence.step_ns or 0
+    spent_ns = step_ns * window_share(evidence, sum(row.ns for row in backward_rows))
+    remaining = _remaining_share(n_needless / n_stored, _needless_share(evidence, backward_rows))
+    return needless_gradients.detection(
+        f"Gradients of {n_stored:.0f} parameters are computed in each step, and optimizers step "
+        f"{n_stored - n_needless:.0f}: {n_needless:.0f} are needless; the backward pass takes "
+        f"{windowed.format_step_part(evidence, spent_ns)}.",
+        *scale_changes(evidence.study.work, lambda row: remaining if row.backward else NO_CHANGE),
+        location=optimizing.find_optimizer_line(evidence),
+        measures=(
+            Measure("gradients stored, a step", n_stored, ""),
+            Measure("parameters of optimizers", n_parameters, ""),
+            Measure("backward passes, a step", _count_passes(evidence), ""),
         ),
         no_remedy=(
             "run the model that is not trained under `with torch.no_grad():`; where gradients must "
@@ -153,54 +153,54 @@ def needless_gradients(seen: Seen) -> Loss | None:
     )
 
 
-def _weights_alone(rows: Sequence[Work]) -> bool:
-    """Tell whether no stored gradient has the size of a batch: then none is of an input."""
-    stored = [sizes[0] for one in rows if one.operator == _ACCUMULATE and (sizes := sizes_of(one))]
-    batches = {size for one in rows if (size := batch_of(one)) is not None}
-    return bool(stored) and bool(batches) and not any(set(one) & batches for one in stored)
+def _are_all_weights(rows: Sequence[Work]) -> bool:
+    """Return whether no stored gradient has the size of a batch: then none is of an input."""
+    stored_sizes = [sizes[0] for row in rows if row.operator == _ACCUMULATE and (sizes := sizes_of(row))]
+    batch_sizes = {size for row in rows if (size := batch_of(row)) is not None}
+    return bool(stored_sizes) and bool(batch_sizes) and not any(set(sizes) & batch_sizes for sizes in stored_sizes)
 
 
-def _several(seen: Seen) -> bool:
-    """Tell whether an optimizer steps more than once a step: it may be one of many at its line.
+def _has_repeated_steps(evidence: Evidence) -> bool:
+    """Return whether an optimizer steps more than once a step: it may be one of many at its line.
 
     One for each parameter, or for each member of an ensemble: the sizes of one of them are known.
     """
-    facts = seen.facts
+    facts = evidence.facts
     return facts is not None and any(
-        one.calls > _ONCE * max(1, facts.world.steps) for one in facts.optimizers
+        optimizer.calls > _MAX_STEP_CALLS * max(1, facts.world.steps) for optimizer in facts.optimizers
     )
 
 
-def _passes(seen: Seen) -> float:
+def _count_passes(evidence: Evidence) -> float:
     """Count the backward passes of a step, and what asks for gradients alone."""
-    found = [
-        one
-        for one in seen.study.tables.lines
-        if one.function == "_engine_run_backward" and "autograd" in one.file
+    lines = [
+        line
+        for line in evidence.study.tables.lines
+        if line.function == "_engine_run_backward" and "autograd" in line.file
     ]
-    if not found:
-        raise NotSeenError("stacks", "no window with stacks tells how many backward passes ran")
-    return sum(one.calls for one in found) / windowed.steps(seen)
+    if not lines:
+        raise NotObservedError("stacks", "no window with stacks tells how many backward passes ran")
+    return sum(line.calls for line in lines) / windowed.count_steps(evidence)
 
 
-def _sized(seen: Seen, backward: Iterable[Work]) -> float | None:
-    """Give the share of the stored gradients' numbers that is needless, where their sizes tell."""
-    optimizers = () if seen.facts is None else seen.facts.optimizers
-    owned = [one.parameters for one in optimizers]
-    stored = sum(
-        one.calls * prod(sizes_of(one)[0])
-        for one in backward
-        if one.operator == _ACCUMULATE and sizes_of(one)
+def _needless_share(evidence: Evidence, backward_rows: Iterable[Work]) -> float | None:
+    """Return the share of the stored gradients' numbers that is needless, where their sizes tell."""
+    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    owned_counts = [optimizer.parameters for optimizer in optimizers]
+    n_numbers = sum(
+        row.calls * prod(sizes_of(row)[0])
+        for row in backward_rows
+        if row.operator == _ACCUMULATE and sizes_of(row)
     )
-    if not stored or not all(owned):
+    if not n_numbers or not all(owned_counts):
         return None
-    many = sum(one or 0 for one in owned) * max(1.0, _passes(seen)) * windowed.steps(seen)
-    return 1 - many / stored if 0 < many < stored else None
+    n_owned = sum(count or 0 for count in owned_counts) * max(1.0, _count_passes(evidence)) * windowed.count_steps(evidence)
+    return 1 - n_owned / n_numbers if 0 < n_owned < n_numbers else None
 
 
-def _left(many: float, sized: float | None) -> Interval:
-    """Give the part of the backward pass that stays; both: the share of gradients, as odds."""
-    odds = [one / (1 - one) for one in (many, sized) if one is not None]
-    unlike = _UNLIKE if sized is None else _SIZED
-    low, mid, high = min(odds) / unlike, prod(odds) ** (1 / len(odds)), max(odds) * unlike
-    return Interval(1 / (1 + high), 1 / (1 + mid), 1 - _WEIGHTS * low / (1 + low))
+def _remaining_share(count_share: float, size_share: float | None) -> Estimate:
+    """Return the part of the backward pass that stays; both: the share of gradients, as odds."""
+    odds = [share / (1 - share) for share in (count_share, size_share) if share is not None]
+    spread = _SIZE_SPREAD if size_share is None else _SIZED_SPREAD
+    low, mid, high = min(odds) / spread, prod(odds) ** (1 / len(odds)), max(odds) * spread
+    return Estimate(1 / (1 + high), 1 / (1 + mid), 1 - _WEIGHTS_SHARE * low / (1 + low))

@@ -3,14 +3,14 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, NotSeenError, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, NotObservedError, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
-from gapless.model.change import Change, Drop, Hosted, Omit, Scale
+from gapless.model.change import Change, Drop, HostChange, Omit, Scale
 from gapless.model.facts import Parallel, World
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
 # What DDP does beside: gradients go into buckets, and back. Without a device that takes time.
 REDUCERS: Final = (
@@ -19,11 +19,11 @@ REDUCERS: Final = (
     "torch.distributed.ddp.reducer::copy_bucket_to_grad",
 )
 _LEAVES: Final = ("comm.", "idle.comm.")
-_CALL: Final = "c10d::allreduce_"
-_LATER: Final = 1.5  # of the waits for others, what may stay: they are met once in the end
-_LEAST: Final = 0.02  # of the step
+_REDUCE_CALL: Final = "c10d::allreduce_"
+_WAIT_FACTOR: Final = 1.5  # of the waits for others, what may stay: they are met once in the end
+_MIN_STEP_SHARE: Final = 0.02  # of the step
 _ROUND: Final = 0.02  # so far from a whole number may the mean be: an epoch's last step has fewer
-_MADE: Final = 0.9  # reductions of each backward pass, at least
+_MIN_PASS_SHARE: Final = 0.9  # reductions of each backward pass, at least
 _WORLD: Final = (examples.ddp(), examples.world(ranks=2, micro_batches=4.0))
 
 
@@ -32,46 +32,46 @@ _WORLD: Final = (examples.ddp(), examples.world(ranks=2, micro_batches=4.0))
     "needless-reductions",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Four micro-batches a step, reduced each time",
             "Gradients are reduced over 2 ranks after each of 4 backward passes of a step, and "
             "only the last needs it: communication takes 16.0 ms of each 40.0 ms step.",
             stated(
                 examples.cpu(*_WORLD),
                 {"busy.math": 24, "comm.exposed": 12, "comm.straggler_wait": 4},
-                operator(_CALL, calls=4, host_ms=1),
+                operator(_REDUCE_CALL, calls=4, host_ms=1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "no_sync() is called already",
             None,
             stated(
                 examples.cpu(*_WORLD, no_sync=300),
                 {"busy.math": 36, "comm.exposed": 4},
-                operator(_CALL, calls=1, host_ms=0.3),
+                operator(_REDUCE_CALL, calls=1, host_ms=0.3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Two losses, two backward passes, and one reduction",
             None,
             stated(
                 examples.cpu(examples.ddp(), examples.world(ranks=2, micro_batches=2.0)),
                 {"busy.math": 36, "comm.exposed": 4},
-                operator(_CALL, calls=1, host_ms=0.3),
+                operator(_REDUCE_CALL, calls=1, host_ms=0.3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "One micro-batch a step",
             None,
             stated(
                 examples.cpu(examples.ddp(), examples.world(ranks=2, micro_batches=1.0)),
                 {"busy.math": 30, "comm.exposed": 10},
-                operator(_CALL, calls=1, host_ms=0.3),
+                operator(_REDUCE_CALL, calls=1, host_ms=0.3),
             ),
         ),
     ],
 )
-def needless_reductions(seen: Seen, parallel: Parallel, world: World) -> Loss | None:
+def needless_reductions(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
     """Recognise gradient accumulation that reduces the gradients of each micro-batch.
 
     ## Why it costs time
@@ -85,44 +85,44 @@ def needless_reductions(seen: Seen, parallel: Parallel, world: World) -> Loss | 
     have, waits for other ranks included; without a device also of what DDP copies into its buckets
     and back.
     """
-    every = passes(world)
-    if parallel.kind != "ddp" or world.ranks < 2 or every is None:  # noqa: PLR2004
+    passes = count_passes(world)
+    if parallel.kind != "ddp" or world.ranks < 2 or passes is None:  # noqa: PLR2004
         return None
-    if seen.facts is not None and seen.facts.calls.get("no_sync"):
+    if evidence.facts is not None and evidence.facts.calls.get("no_sync"):
         return None
-    made, step = windowed.calls(seen, _CALL).count, seen.step_ns
-    spent = seen.per_step(*_LEAVES)
-    if made < _MADE * every or not step or spent * (1 - 1 / every) < _LEAST * step:
+    n_reductions, step_ns = windowed.sum_calls(evidence, _REDUCE_CALL).count, evidence.step_ns
+    spent_ns = evidence.per_step(*_LEAVES)
+    if n_reductions < _MIN_PASS_SHARE * passes or not step_ns or spent_ns * (1 - 1 / passes) < _MIN_STEP_SHARE * step_ns:
         return None
-    return needless_reductions.loss(
-        f"Gradients are reduced over {world.ranks} ranks after each of {every} backward passes of "
-        f"a step, and only the last needs it: communication takes {windowed.of_step(seen, spent)}.",
-        *less_often(seen, every),
-        where=parallel.where,
-        evidence=(
-            Measure("backward passes, a step", every, ""),
-            Measure("reductions, a step", made, ""),
-            Measure("communication, a step", spent, "ns"),
+    return needless_reductions.detection(
+        f"Gradients are reduced over {world.ranks} ranks after each of {passes} backward passes of "
+        f"a step, and only the last needs it: communication takes {windowed.format_step_part(evidence, spent_ns)}.",
+        *changes_with_no_sync(evidence, passes),
+        location=parallel.location,
+        measures=(
+            Measure("backward passes, a step", passes, ""),
+            Measure("reductions, a step", n_reductions, ""),
+            Measure("communication, a step", spent_ns, "ns"),
         ),
         helps=("no-sync",),
     )
 
 
-def passes(world: World) -> int | None:
-    """Give the backward passes of a step; ``None`` where there is one, or they vary."""
+def count_passes(world: World) -> int | None:
+    """Return the backward passes of a step; ``None`` where there is one, or they vary."""
     if world.micro_batches is None:
-        raise NotSeenError("passes", "the backward passes of a step were not counted")
-    every = round(world.micro_batches)
-    return every if every > 1 and abs(world.micro_batches - every) <= _ROUND * every else None
+        raise NotObservedError("passes", "the backward passes of a step were not counted")
+    passes = round(world.micro_batches)
+    return passes if passes > 1 and abs(world.micro_batches - passes) <= _ROUND * passes else None
 
 
-def less_often(seen: Seen, every: int) -> tuple[Change, ...]:
-    """Give what reducing in one of so many backward passes changes."""
-    most = min(1.0, _LATER / every)
-    if seen.on_device:
-        left = Interval(1 / every, 1 / every, most)
-        return (Scale(left, leaves=_LEAVES[:1]), Drop(_LEAVES[1:], keep=1 / every))
+def changes_with_no_sync(evidence: Evidence, passes: int) -> tuple[Change, ...]:
+    """Return what reducing in one of so many backward passes changes."""
+    max_share = min(1.0, _WAIT_FACTOR / passes)
+    if evidence.on_device:
+        remaining = Estimate(1 / passes, 1 / passes, max_share)
+        return (Scale(remaining, leaves=_LEAVES[:1]), Drop(_LEAVES[1:], keep=1 / passes))
     # What exchanges computes too, on processors that the training wants.
-    known = {one.name for one in seen.study.tables.operators}
-    beside = [Omit((name,), keep=1 / every) for name in REDUCERS if name in known]
-    return (Hosted(_LEAVES, Interval(0.0, 1 / every, most)), *beside)
+    operator_names = {row.name for row in evidence.study.tables.operators}
+    reducer_omits = [Omit((name,), keep=1 / passes) for name in REDUCERS if name in operator_names]
+    return (HostChange(_LEAVES, Estimate(0.0, 1 / passes, max_share)), *reducer_omits)

@@ -2,21 +2,21 @@
 
 from typing import Final
 
-from gapless.catalogue.at_home import making_ns, start_ns, without_workers
-from gapless.catalogue.examples import cpu, fed, gpu, loader, machine
-from gapless.catalogue.loading import evidence, waited
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
+from gapless.catalogue.at_home import estimate_own_batch_ns, restart_ns_per_batch, estimate_without_workers
+from gapless.catalogue.examples import cpu, worker_loader, gpu, loader, machine
+from gapless.catalogue.loading import measure_loading, find_waited_loading
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
 from gapless.catalogue.windowed import ms
-from gapless.model.change import Feed
+from gapless.model.change import LoaderChange
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_SHORTER: Final = 0.95  # of a step: what it would take without workers, at most
-_READY: Final = loader(num_workers=2, prefetch_factor=2)
-_SHORT: Final = loader(num_workers=2, prefetch_factor=2, iterations=10)
+_MAX_STEP_RATIO: Final = 0.95  # of a step: what it would take without workers, at most
+_READY_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
+_SHORT_LOADER: Final = loader(num_workers=2, prefetch_factor=2, iterations=10)
 _STEP: Final = {"busy.math": 10.0, "idle.data.hand-over": 6.0}
 
 
@@ -25,62 +25,62 @@ _STEP: Final = {"busy.math": 10.0, "idle.data.hand-over": 6.0}
     "needless-workers",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Samples that lie in memory, handed over by workers",
             "2 workers make batches in 1.9 ms, and the training waits 6.0 ms of each 16.0 ms step "
             "for them: made by the training process itself, a step could take 11.4 ms.",
-            seen(
-                cpu(_READY, machine(cpus=2)),
+            evidence_of(
+                cpu(_READY_LOADER, machine(cpus=2)),
                 _STEP,
-                used(_READY, {"hand-over": 6.0}, made_by(2, {"other": 0.01, "collate": 0.02})),
+                example_use(_READY_LOADER, {"hand-over": 6.0}, example_workers(2, {"other": 0.01, "collate": 0.02})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Epochs of a few batches, for which workers are started each time",
             "2 workers make batches in 1.9 ms, and the training waits 1.0 ms of each 15.0 ms step "
             "for them, and 3.6 ms for their start: made by the training process itself, a step "
             "could take 11.8 ms.",
-            seen(
-                gpu(_SHORT),
+            evidence_of(
+                gpu(_SHORT_LOADER),
                 {"busy.math": 10.0, "idle.data.hand-over": 1.0, "idle.data.start-up": 4.0},
-                used(
-                    _SHORT,
+                example_use(
+                    _SHORT_LOADER,
                     {"hand-over": 1.0},
-                    made_by(2, {"other": 0.01, "collate": 0.02}),
+                    example_workers(2, {"other": 0.01, "collate": 0.02}),
                     restart_ns=400_000_000,
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Images that are decoded",
             None,
-            seen(
-                gpu(fed()),
+            evidence_of(
+                gpu(worker_loader()),
                 {"busy.math": 40.0, "idle.data.hand-over": 6.0},
-                used(fed(), {"hand-over": 6.0}, made_by(8, {"decode": 1.0})),
+                example_use(worker_loader(), {"hand-over": 6.0}, example_workers(8, {"decode": 1.0})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "No workers",
             None,
-            seen(
+            evidence_of(
                 cpu(loader()),
                 {"busy.math": 10.0, "idle.data.other": 6.0},
-                used(loader(), {"other": 6.0}, made_by(0, {"other": 0.2})),
+                example_use(loader(), {"other": 6.0}, example_workers(0, {"other": 0.2})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Nobody waits for them",
             None,
-            seen(
-                cpu(_READY),
+            evidence_of(
+                cpu(_READY_LOADER),
                 {"busy.math": 99.9, "idle.data.hand-over": 0.1},
-                used(_READY, {"hand-over": 0.1}, made_by(2, {"other": 0.01, "collate": 0.02})),
+                example_use(_READY_LOADER, {"hand-over": 0.1}, example_workers(2, {"other": 0.01, "collate": 0.02})),
             ),
         ),
     ],
 )
-def needless_workers(seen: Seen, loader: Loader) -> Loss | None:
+def needless_workers(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise workers that take longer to hand a batch over than it takes to make one.
 
     ## Why it costs time
@@ -96,27 +96,27 @@ def needless_workers(seen: Seen, loader: Loader) -> Loss | None:
     at home would be a twentieth shorter. Where handing over takes longer than
     the size of a batch explains, that is the cause (hand-over-bound).
     """
-    one = waited(seen, loader) if loader.num_workers else None
-    if one is None:
+    loading = find_waited_loading(evidence, loader) if loader.num_workers else None
+    if loading is None:
         return None
-    gone = without_workers(one, seen.share("busy."))
-    if gone.mid < 1 - _SHORTER:
+    saving = estimate_without_workers(loading, evidence.share("busy."))
+    if saving.mid < 1 - _MAX_STEP_RATIO:
         return None
-    start, home = start_ns(one), one.step_ns * (1 - gone.mid)
-    begun = f", and {ms(start)} for their start" if start >= (1 - _SHORTER) * home else ""
-    many = "1 worker makes" if loader.num_workers == 1 else f"{loader.num_workers} workers make"
-    return needless_workers.loss(
-        f"{many} batches in {ms(one.fetch_ns)}, and the training waits {ms(one.wait_ns)} of each "
-        f"{ms(one.step_ns)} step for them{begun}: made by the training process itself, a step "
-        f"could take {ms(home)}.",
-        Feed(loader.id, num_workers=0),
-        where=loader.where,
-        evidence=(
-            *evidence(one),
-            Measure("making a batch, in a worker", one.fetch_ns, "ns"),
-            Measure("made by the training process, about", making_ns(one).mid, "ns"),
+    start, home_ns = restart_ns_per_batch(loading), loading.step_ns * (1 - saving.mid)
+    start_words = f", and {ms(start)} for their start" if start >= (1 - _MAX_STEP_RATIO) * home_ns else ""
+    subject = "1 worker makes" if loader.num_workers == 1 else f"{loader.num_workers} workers make"
+    return needless_workers.detection(
+        f"{subject} batches in {ms(loading.fetch_ns)}, and the training waits {ms(loading.wait_ns)} of each "
+        f"{ms(loading.step_ns)} step for them{start_words}: made by the training process itself, a step "
+        f"could take {ms(home_ns)}.",
+        LoaderChange(loader.id, num_workers=0),
+        location=loader.location,
+        measures=(
+            *measure_loading(loading),
+            Measure("making a batch, in a worker", loading.fetch_ns, "ns"),
+            Measure("made by the training process, about", estimate_own_batch_ns(loading).mid, "ns"),
             Measure("starting workers, a batch", start, "ns"),
         ),
-        helps=(one.asked("more-workers", 0),),
+        helps=(loading.name_fix("more-workers", 0),),
         unless="hand-over-bound",
     )

@@ -5,17 +5,17 @@ from typing import Final
 from gapless.catalogue import examples, optimizing, windowed
 from gapless.catalogue.fixes.foreach import foreach
 from gapless.catalogue.fixes.fused import fused
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import kernel, operator
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_MANY: Final = 30  # kernels a step
-_FEW: Final = 8  # parameters
-_TIME: Final = ("busy.optimizer", "idle.host.optimizer")
-_FLAT: Final = "Optimizer.step#LBFGS.step"  # lays all parameters end to end, and steps that
-_LOOP: Final = examples.optimizer(foreach=False)
+_MIN_KERNELS: Final = 30  # kernels a step
+_MIN_PARAMETERS: Final = 8  # parameters
+_LEAVES: Final = ("busy.optimizer", "idle.host.optimizer")
+_FLAT_STEP: Final = "Optimizer.step#LBFGS.step"  # lays all parameters end to end, and steps that
+_LOOP_OPTIMIZER: Final = examples.optimizer(foreach=False)
 
 
 @rule(
@@ -23,19 +23,19 @@ _LOOP: Final = examples.optimizer(foreach=False)
     "optimizer-loop",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "foreach=False",
             "The optimizer treats its parameters one by one: 1610 kernels a step, of 2.0 µs each, "
             "and the host's time for them; 13.2 ms of each 33.2 ms step.",
             stated(
-                examples.gpu(_LOOP),
+                examples.gpu(_LOOP_OPTIMIZER),
                 {"busy.tc_math": 20, "busy.optimizer": 3.2, "idle.host.optimizer": 10},
                 operator("Optimizer.step#AdamW.step", calls=1, host_ms=14, device_ms=3.2),
                 operator("aten::addcdiv_", calls=161, host_ms=2, device_ms=0.3),
                 kernel("vectorized_elementwise_kernel", 1610, 3.22, leaf="busy.optimizer"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "On a CPU, where torch does so by itself",
             "The optimizer treats its 161 parameters one by one: 8.0 ms of each 28.0 ms step.",
             stated(
@@ -45,7 +45,7 @@ _LOOP: Final = examples.optimizer(foreach=False)
                 operator("aten::addcdiv_", calls=161, host_ms=2),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Few parameters, and large: each is read and written a dozen times",
             "The optimizer treats its 6 parameters one by one: 8.0 ms of each 28.0 ms step.",
             stated(
@@ -55,7 +55,7 @@ _LOOP: Final = examples.optimizer(foreach=False)
                 operator("aten::addcdiv_", calls=6, host_ms=1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Sparse gradients, which torch treats so in any case",
             None,
             stated(
@@ -65,7 +65,7 @@ _LOOP: Final = examples.optimizer(foreach=False)
                 operator("aten::_embedding_bag_sparse_backward", calls=26, host_ms=2),
             ),
         ),
-        Figure(
+        RuleFigure(
             "LBFGS, which lays all parameters end to end",
             None,
             stated(
@@ -75,7 +75,7 @@ _LOOP: Final = examples.optimizer(foreach=False)
                 operator("aten::dot", calls=100, host_ms=2),
             ),
         ),
-        Figure(
+        RuleFigure(
             "As torch does it on a GPU",
             None,
             stated(
@@ -88,7 +88,7 @@ _LOOP: Final = examples.optimizer(foreach=False)
         ),
     ],
 )
-def optimizer_loop(seen: Seen) -> Loss | None:
+def optimizer_loop(evidence: Evidence) -> Detection | None:
     """Recognise an optimizer whose step is a loop over parameters.
 
     ## Why it costs time
@@ -101,36 +101,36 @@ def optimizer_loop(seen: Seen) -> Loss | None:
     and backward pass that ``step`` is given as a closure is not counted. The gain follows from
     launching as many as the other way would.
     """
-    flat = windowed.calls(seen, _FLAT).count
-    if optimizing.way(seen) != "loop" or optimizing.sparse(seen) or flat:
+    n_flat_steps = windowed.sum_calls(evidence, _FLAT_STEP).count
+    if optimizing.find_way(evidence) != "loop" or optimizing.has_sparse_gradients(evidence) or n_flat_steps:
         return None
-    work, many = windowed.kernels(seen, "busy.optimizer"), optimizing.tensors(seen)
-    able = _able(seen)
-    least = 2 if able else _FEW  # few, if large, are gone through a dozen times all the same
-    if (work.count < _MANY) if seen.on_device else ((many or 0) < least):
+    kernels, n_parameters = windowed.sum_kernels(evidence, "busy.optimizer"), optimizing.count_tensors(evidence)
+    fixes = _usable_fixes(evidence)
+    min_count = 2 if fixes else _MIN_PARAMETERS  # few, if large, are gone through a dozen times all the same
+    if (kernels.count < _MIN_KERNELS) if evidence.on_device else ((n_parameters or 0) < min_count):
         return None
-    lost = windowed.under(seen, *_TIME)
-    each = f"{windowed.times(work.count)} kernels a step, of {work.mean_ns / 1000:.1f} µs each, "
-    what = f"parameters one by one: {each}and the host's time for them; "
-    if not seen.on_device:
-        what = f"{many} parameters one by one: "
-    return optimizer_loop.loss(
-        f"The optimizer treats its {what}{windowed.of_step(seen, lost)}.",
-        *optimizing.faster(seen, "foreach" if able == ("foreach",) else "fused"),
-        where=optimizing.place(seen),
-        evidence=(
-            Measure("kernels of the optimizer, a step", work.count, ""),
-            Measure("the optimizer, a step", lost, "ns"),
+    lost_ns = windowed.sum_leaves(evidence, *_LEAVES)
+    kernel_words = f"{windowed.format_count(kernels.count)} kernels a step, of {kernels.mean_ns / 1000:.1f} µs each, "
+    subject = f"parameters one by one: {kernel_words}and the host's time for them; "
+    if not evidence.on_device:
+        subject = f"{n_parameters} parameters one by one: "
+    return optimizer_loop.detection(
+        f"The optimizer treats its {subject}{windowed.format_step_part(evidence, lost_ns)}.",
+        *optimizing.change_way(evidence, "foreach" if fixes == ("foreach",) else "fused"),
+        location=optimizing.find_optimizer_line(evidence),
+        measures=(
+            Measure("kernels of the optimizer, a step", kernels.count, ""),
+            Measure("the optimizer, a step", lost_ns, "ns"),
         ),
-        helps=able,
-        no_remedy=None if able else "torch._foreach_ functions treat lists of tensors at once",
+        helps=fixes,
+        no_remedy=None if fixes else "torch._foreach_ functions treat lists of tensors at once",
     )
 
 
-def _able(seen: Seen) -> tuple[str, ...]:
-    """Give the fixes that can be, the better first; in a foreign trace both may."""
-    if seen.facts is None:
+def _usable_fixes(evidence: Evidence) -> tuple[str, ...]:
+    """Return the fixes that can be, the better first; in a foreign trace both may."""
+    if evidence.facts is None:
         return (fused.name, foreach.name)
     return tuple(
-        one.name for one in (fused, foreach) if any(found.edits for found in one(seen.facts))
+        fix.name for fix in (fused, foreach) if any(proposal.edits for proposal in fix(evidence.facts))
     )

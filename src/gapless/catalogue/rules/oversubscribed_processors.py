@@ -2,22 +2,22 @@
 
 from typing import Final
 
-from gapless.catalogue.examples import cpu, fed, gpu, loader, machine
-from gapless.catalogue.loading import QUEUED, Loading, evidence, percent, waited
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.model.change import Feed
+from gapless.catalogue.examples import cpu, worker_loader, gpu, loader, machine
+from gapless.catalogue.loading import MIN_QUEUE_SHARE, Loading, measure_loading, percent, find_waited_loading
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.model.change import LoaderChange
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss, Measure
-from gapless.model.run import Others
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.run import CpuContention
+from gapless.model.seen import Evidence
 
 _STEP: Final = {"busy.math": 60.0, "idle.data.decode": 40.0}
-_EIGHT: Final = fed()
-_MUCH: Final = 0.25  # of the processors
-_FOUR: Final = loader(num_workers=4, prefetch_factor=2)
-_TWO: Final = loader(num_workers=2, prefetch_factor=2)
+_EIGHT_WORKERS: Final = worker_loader()
+_MIN_TAKEN_SHARE: Final = 0.25  # of the processors
+_FOUR_WORKERS: Final = loader(num_workers=4, prefetch_factor=2)
+_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
 
 
 @rule(
@@ -25,82 +25,82 @@ _TWO: Final = loader(num_workers=2, prefetch_factor=2)
     "oversubscribed-processors",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Eight workers on two processors",
             "8 workers and 2 threads of the training share 2 processors: a worker waits for one "
             "60 % of the time that it works.",
-            seen(
-                cpu(_EIGHT),
+            evidence_of(
+                cpu(_EIGHT_WORKERS),
                 _STEP,
-                used(
-                    _EIGHT,
+                example_use(
+                    _EIGHT_WORKERS,
                     {"decode": 40.0},
-                    made_by(8, {"decode": 1.0}, on_cpu=0.4, run_queue=0.6, blocked=0.0),
+                    example_workers(8, {"decode": 1.0}, on_cpu=0.4, run_queue=0.6, blocked=0.0),
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Two workers, and libraries with threads of their own in each",
             "2 workers share 16 processors: a worker waits for one 50 % of the time that it works.",
-            seen(
-                gpu(_TWO),
+            evidence_of(
+                gpu(_TWO_WORKERS),
                 _STEP,
-                used(
-                    _TWO,
+                example_use(
+                    _TWO_WORKERS,
                     {"decode": 40.0},
-                    made_by(2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0),
+                    example_workers(2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0),
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Four workers with four threads each on two processors",
             "4 workers with 4 threads each and 2 threads of the training share 2 processors: a "
             "worker waits for one 50 % of the time that it works.",
-            seen(
-                cpu(_FOUR),
+            evidence_of(
+                cpu(_FOUR_WORKERS),
                 _STEP,
-                used(
-                    _FOUR,
+                example_use(
+                    _FOUR_WORKERS,
                     {"decode": 40.0},
-                    made_by(4, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=4),
+                    example_workers(4, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=4),
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Others took the processors",
             None,
-            seen(
-                gpu(_TWO, machine(cpus=16, intra_op_threads=8)),
+            evidence_of(
+                gpu(_TWO_WORKERS, machine(cpus=16, intra_op_threads=8)),
                 _STEP,
-                used(
-                    _TWO,
+                example_use(
+                    _TWO_WORKERS,
                     {"decode": 40.0},
-                    made_by(2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=1),
+                    example_workers(2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=1),
                 ),
-                Others(12.0, 0.0, 16),
+                CpuContention(12.0, 0.0, 16),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Processors are free",
             None,
-            seen(
-                gpu(_EIGHT),
+            evidence_of(
+                gpu(_EIGHT_WORKERS),
                 _STEP,
-                used(_EIGHT, {"decode": 40.0}, made_by(8, {"decode": 1.0}, run_queue=0.05)),
+                example_use(_EIGHT_WORKERS, {"decode": 40.0}, example_workers(8, {"decode": 1.0}, run_queue=0.05)),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Eight workers on two processors, whom nobody waits for",
             None,
-            seen(
-                gpu(_EIGHT, machine(cpus=2)),
+            evidence_of(
+                gpu(_EIGHT_WORKERS, machine(cpus=2)),
                 {"busy.math": 100.0},
-                used(_EIGHT, {"hand-over": 0.2}, made_by(8, {"decode": 1.0}, run_queue=0.5)),
+                example_use(_EIGHT_WORKERS, {"hand-over": 0.2}, example_workers(8, {"decode": 1.0}, run_queue=0.5)),
             ),
         ),
     ],
 )
-def oversubscribed_processors(seen: Seen, loader: Loader) -> Loss | None:
+def oversubscribed_processors(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise more workers and threads than there are processors for.
 
     ## Why it costs time
@@ -115,76 +115,76 @@ def oversubscribed_processors(seen: Seen, loader: Loader) -> Loss | None:
     quarter of them while the run was recorded, it is those that workers wait for: the report's list
     of the machine tells.
     """
-    one = waited(seen, loader) if loader.num_workers else None
-    if one is None:
+    loading = find_waited_loading(evidence, loader) if loader.num_workers else None
+    if loading is None:
         return None
-    queued = one.queued
-    if queued < QUEUED or _by_others(seen, one):
+    queue_share = loading.queue_share
+    if queue_share < MIN_QUEUE_SHARE or _is_others_load(evidence, loading):
         return None
-    workers, threads = _room(one)
-    return oversubscribed_processors.loss(
-        f"{_crowd(one)} share {one.machine.own} processors: a worker waits for one "
-        f"{percent(queued)} of the time that it works.",
-        _room_made(one, workers, threads),
-        where=loader.where,
-        evidence=(
-            *evidence(one),
-            Measure("workers wait for a processor", queued, "share"),
-            Measure("processors", one.machine.own, ""),
-            Measure("threads of the training", one.machine.threads or "?", ""),
+    workers, threads = _fitting_counts(loading)
+    return oversubscribed_processors.detection(
+        f"{_describe_crowd(loading)} share {loading.processors.count} processors: a worker waits for one "
+        f"{percent(queue_share)} of the time that it works.",
+        _change_to_fit(loading, workers, threads),
+        location=loader.location,
+        measures=(
+            *measure_loading(loading),
+            Measure("workers wait for a processor", queue_share, "share"),
+            Measure("processors", loading.processors.count, ""),
+            Measure("threads of the training", loading.processors.threads or "?", ""),
         ),
-        helps=_helps(one, workers, threads),
+        helps=_choose_fixes(loading, workers, threads),
     )
 
 
-def _team(one: Loading) -> int:
-    """Give the threads of operators in a worker, if those of all crowd the processors; else 1."""
-    threads = one.workers.threads or 1
-    return threads if threads * one.loader.num_workers > one.machine.own else 1
+def _worker_threads(loading: Loading) -> int:
+    """Return the threads of operators in a worker, if those of all crowd the processors; else 1."""
+    threads = loading.workers.threads or 1
+    return threads if threads * loading.loader.num_workers > loading.processors.count else 1
 
 
-def _room(one: Loading) -> tuple[int, int | None]:
-    """Give how many workers, and threads beside them, have a processor each."""
-    machine = one.machine
-    workers = min(one.loader.num_workers, max(1, one.most()))
+def _fitting_counts(loading: Loading) -> tuple[int, int | None]:
+    """Return how many workers, and threads beside them, have a processor each."""
+    machine = loading.processors
+    workers = min(loading.loader.num_workers, max(1, loading.max_workers()))
     threads = machine.threads or 1
-    if not machine.computes or threads == 1 or threads + workers <= machine.own:
+    if not machine.computes or threads == 1 or threads + workers <= machine.count:
         return workers, None
-    return workers, max(1, machine.own - workers)
+    return workers, max(1, machine.count - workers)
 
 
-def _room_made(one: Loading, workers: int, threads: int | None) -> Feed:
-    """Give the change that leaves each a processor; where counts allow it already, libraries'."""
-    if _team(one) > 1 or (workers == one.loader.num_workers and threads is None):
-        return Feed(one.loader.id, worker_threads=1)
-    return Feed(one.loader.id, num_workers=workers, intra_op_threads=threads)
+def _change_to_fit(loading: Loading, workers: int, threads: int | None) -> LoaderChange:
+    """Return the change that leaves each a processor; where counts allow it already, libraries'."""
+    if _worker_threads(loading) > 1 or (workers == loading.loader.num_workers and threads is None):
+        return LoaderChange(loading.loader.id, worker_threads=1)
+    return LoaderChange(loading.loader.id, num_workers=workers, intra_op_threads=threads)
 
 
-def _crowd(one: Loading) -> str:
-    many, threads = one.loader.num_workers, one.machine.threads
-    words = f"{many} worker{'s' if many > 1 else ''}"
-    if _team(one) > 1:
-        words += f" with {_team(one)} threads each"
-    if one.machine.computes and threads is not None and threads > 1:
+def _describe_crowd(loading: Loading) -> str:
+    n_workers, threads = loading.loader.num_workers, loading.processors.threads
+    words = f"{n_workers} worker{'s' if n_workers > 1 else ''}"
+    if _worker_threads(loading) > 1:
+        words += f" with {_worker_threads(loading)} threads each"
+    if loading.processors.computes and threads is not None and threads > 1:
         return f"{words} and {threads} threads of the training"
     return words
 
 
-def _helps(one: Loading, workers: int, threads: int | None) -> tuple[str, ...]:
-    fewer = (one.asked("more-workers", workers),) if workers < one.loader.num_workers else ()
-    own = () if threads is None else (f"intra-op-threads={threads}",)
-    alone = one.asked("worker-threads", 1)
-    return (alone, *own, *fewer) if _team(one) > 1 else (*own, *fewer, alone)
+def _choose_fixes(loading: Loading, workers: int, threads: int | None) -> tuple[str, ...]:
+    worker_fixes = (loading.name_fix("more-workers", workers),) if workers < loading.loader.num_workers else ()
+    thread_fixes = () if threads is None else (f"intra-op-threads={threads}",)
+    library_fix = loading.name_fix("worker-threads", 1)
+    return (library_fix, *thread_fixes, *worker_fixes) if _worker_threads(loading) > 1 else (*thread_fixes, *worker_fixes, library_fix)
 
 
-def _by_others(seen: Seen, one: Loading) -> bool:
-    """Tell whether the run has a processor for each of its threads, and others took some of them.
+def _is_others_load(evidence: Evidence, loading: Loading) -> bool:
+    """Return whether the run has a processor for each of its threads, and others took some of them.
 
     That workers have no libraries' threads beside torch's is not known where theirs are not.
     """
-    recorded = seen.study.recorded
-    others = None if recorded is None else recorded.others
-    threads, workers = one.machine.threads or 1, one.workers.threads
-    if others is None or workers is None or others.cores < _MUCH * one.machine.own:
+    recorded = evidence.study.recorded
+    contention = None if recorded is None else recorded.contention
+    threads, workers = loading.processors.threads or 1, loading.workers.threads
+    if contention is None or workers is None or contention.cores < _MIN_TAKEN_SHARE * loading.processors.count:
         return False
-    return threads + workers * one.loader.num_workers <= one.machine.own
+    return threads + workers * loading.loader.num_workers <= loading.processors.count

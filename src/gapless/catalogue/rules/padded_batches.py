@@ -4,24 +4,24 @@ from dataclasses import replace
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import per_step, roof_of, work_of
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.work_examples import h200, worked
+from gapless.catalogue.computing import ns_per_window_step, roof_of, work_of
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.work_examples import h200, example_work
 from gapless.model.change import Change, Scale
-from gapless.model.edit import Where
-from gapless.model.facts import Filling, Loader
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.edit import Location
+from gapless.model.facts import PaddingStats, Loader
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.work import Work
-from gapless.replay.roofline import scales
-from gapless.replay.shorter import aim_of, looked_up, shortened, with_length
+from gapless.replay.roofline import scale_changes
+from gapless.replay.shorter import length_target, is_looked_up, shorten_factor, rows_with_length
 
 _FULL: Final = 0.85  # sorting by length in part leaves as much padding; more would not give much
-_LEAST: Final = 0.02  # of the step that must go with the length
-_UNTIL: Final = 0.95  # where the longest row ends: before, all rows are padded to a fixed length
-_TOKENS: Final = Filling(
+_MIN_STEP_SHARE: Final = 0.02  # of the step that must go with the length
+_REACH: Final = 0.95  # where the longest row ends: before, all rows are padded to a fixed length
+_TOKENS: Final = PaddingStats(
     batches=12,
     rows=32,
     length=512,
@@ -29,7 +29,7 @@ _TOKENS: Final = Filling(
     filled=0.24,
     longest=0.6,
     square=0.08,
-    told=True,
+    declared=True,
     varies=False,
     kind="int",
     dimensions=2,
@@ -46,23 +46,23 @@ _SPEECH: Final = replace(
     kind="float",
     dimensions=3,
 )
-_BORDERS: Final = replace(_TOKENS, rows=16, length=224, lengths=(224,), filled=0.7, told=False)
+_BORDERS: Final = replace(_TOKENS, rows=16, length=224, lengths=(224,), filled=0.7, declared=False)
 
 
-def _run(filling: Filling | None, *work: Work) -> Seen:
-    loader = replace(examples.loader(), filling=filling)
-    rest = worked("aten::_foreach_add_", ((3072, 768), (768, 3072)), 4, "busy.optimizer")
+def _example_run(filling: PaddingStats | None, *work: Work) -> Evidence:
+    loader = replace(examples.loader(), padding=filling)
+    optimizer_work = example_work("aten::_foreach_add_", ((3072, 768), (768, 3072)), 4, "busy.optimizer")
     facts = examples.gpu(loader)
     return stated(
-        facts, {"busy.math": 16, "busy.elementwise": 4, "busy.optimizer": 4}, *work, rest, h200()
+        facts, {"busy.math": 16, "busy.elementwise": 4, "busy.optimizer": 4}, *work, optimizer_work, h200()
     )
 
 
-def _layers(rows: int, length: int) -> tuple[Work, Work]:
+def _layer_work(rows: int, length: int) -> tuple[Work, Work]:
     sizes = ((rows * length, 768), (768, 3072))
     return (
-        worked("aten::mm", sizes, 16, "busy.math", calls=24),
-        worked("aten::gelu", ((rows, length, 3072),), 4, "busy.elementwise", calls=24),
+        example_work("aten::mm", sizes, 16, "busy.math", calls=24),
+        example_work("aten::gelu", ((rows, length, 3072),), 4, "busy.elementwise", calls=24),
     )
 
 
@@ -71,35 +71,35 @@ def _layers(rows: int, length: int) -> tuple[Work, Work]:
     "padded-batches",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Texts are padded to 512 tokens",
             "76 % of the positions of a batch are padding: rows of 512 are filled up to 123 on "
             "average, the longest of a batch up to 307; what goes over them takes 20.0 ms of each "
             "24.0 ms step of the windows.",
-            _run(_TOKENS, *_layers(32, 512)),
+            _example_run(_TOKENS, *_layer_work(32, 512)),
         ),
-        Figure(
+        RuleFigure(
             "Recordings are padded to the longest of their batch",
             "55 % of the positions of a batch are padding: rows of 1210 to 1730 are filled up to "
             "666 on average; what goes over them takes 20.0 ms of each 24.0 ms step of the "
             "windows.",
-            _run(_SPEECH, *_layers(16, 1480)),
+            _example_run(_SPEECH, *_layer_work(16, 1480)),
         ),
-        Figure("Batches of like lengths", None, _run(replace(_TOKENS, filled=0.94))),
-        Figure(
+        RuleFigure("Batches of like lengths", None, _example_run(replace(_TOKENS, filled=0.94))),
+        RuleFigure(
             "Rows are packed before they are computed with",
             None,
-            _run(_TOKENS, *_layers(1, 3930)),
+            _example_run(_TOKENS, *_layer_work(1, 3930)),
         ),
-        Figure(
+        RuleFigure(
             "Numbers that end alike, in no lengths, and are looked up nowhere",
             None,
-            _run(_BORDERS, *_layers(16, 224)),
+            _example_run(_BORDERS, *_layer_work(16, 224)),
         ),
-        Figure("Pictures", None, _run(None, *_layers(16, 224))),
+        RuleFigure("Pictures", None, _example_run(None, *_layer_work(16, 224))),
     ],
 )
-def padded_batches(seen: Seen, loader: Loader) -> Loss | None:
+def padded_batches(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise batches whose rows are filled up with padding, and work that goes over it.
 
     ## Why it costs time
@@ -116,71 +116,71 @@ def padded_batches(seen: Seen, loader: Loader) -> Loss | None:
     What goes with the length are operators with the length among the sizes of their inputs, beside
     the batch; rows that were packed together are left alone. A call's fixed cost stays.
     """
-    filling = loader.filling
+    filling = loader.padding
     if filling is None or filling.filled >= _FULL or loader.trains is False:
         return None
-    rows = work_of(seen)
-    if not (filling.told or filling.varies or looked_up(rows, filling)):
+    rows = work_of(evidence)
+    if not (filling.declared or filling.varies or is_looked_up(rows, filling)):
         return None
-    spent = per_step(seen, sum(one.ns for one in with_length(rows, filling)))
-    if spent < _LEAST * (seen.step_ns or 0):
+    spent_ns = ns_per_window_step(evidence, sum(row.ns for row in rows_with_length(rows, filling)))
+    if spent_ns < _MIN_STEP_SHARE * (evidence.step_ns or 0):
         return None
-    filled = round(filling.filled * filling.length)
-    return padded_batches.loss(
+    average = round(filling.filled * filling.length)
+    return padded_batches.detection(
         f"{1 - filling.filled:.0%} of the positions of a batch are padding: rows of "
-        f"{_lengths(filling)} are filled up to {filled} on average{_longest(filling)}; what goes "
-        f"over them takes {windowed.ms(spent)} of each {windowed.ms(_step(seen))} step "
+        f"{_lengths(filling)} are filled up to {average} on average{_longest(filling)}; what goes "
+        f"over them takes {windowed.ms(spent_ns)} of each {windowed.ms(_step_ns(evidence))} step "
         "of the windows.".replace("%", " %", 1),
-        *shorter(seen, filling),
-        where=_place(loader, filling),
-        evidence=(
+        *changes_when_shorter(evidence, filling),
+        location=_padding_location(loader, filling),
+        measures=(
             Measure("of batches that is padding", 1 - filling.filled, "share"),
-            Measure("work that goes with the length, a step", spent, "ns"),
+            Measure("work that goes with the length, a step", spent_ns, "ns"),
             Measure("batches looked at", filling.batches, ""),
         ),
-        no_remedy=_by_hand(filling),
+        no_remedy=_manual_remedy(filling),
     )
 
 
-def shorter(seen: Seen, filling: Filling) -> tuple[Change, ...]:
-    """Give what changes if batches are hardly longer than what they hold."""
-    roof = roof_of(seen)
-    least = None if roof is None else roof.peaks.kernel_ns
-    factor = shortened(seen.study.work, filling, least)
-    linear = aim_of(filling).linear
-    copies = Scale(Interval(linear.low, linear.mid, 1.0), leaves=("copy.h2d",))
-    return (*scales(seen.study.work, factor), *((copies,) if seen.on_device else ()))
+def changes_when_shorter(evidence: Evidence, filling: PaddingStats) -> tuple[Change, ...]:
+    """Return what changes if batches are hardly longer than what they hold."""
+    roof = roof_of(evidence)
+    kernel_ns = None if roof is None else roof.peaks.kernel_ns
+    factor = shorten_factor(evidence.study.work, filling, kernel_ns)
+    linear = length_target(filling).linear
+    copies = Scale(Estimate(linear.low, linear.mid, 1.0), leaves=("copy.h2d",))
+    return (*scale_changes(evidence.study.work, factor), *((copies,) if evidence.on_device else ()))
 
 
-def _place(loader: Loader, filling: Filling) -> Where | None:
-    """Give the line to change: where rows are put together, if all are padded further than that."""
-    too_far = filling.longest < _UNTIL
-    return loader.collate if too_far and loader.collate is not None else loader.where
+def _padding_location(loader: Loader, filling: PaddingStats) -> Location | None:
+    """Return the line to change: where rows are put together, if all are padded further than that."""
+    is_too_far = filling.longest < _REACH
+    return loader.collate if is_too_far and loader.collate is not None else loader.location
 
 
-def _by_hand(filling: Filling) -> str:
-    sort = (
+def _manual_remedy(filling: PaddingStats) -> str:
+    sort_words = (
         "Put rows of like length into a batch (a batch_sampler that sorts some hundred rows by "
         "length and shuffles the batches), or put rows one after another (packed sequences, "
         "nested tensors, attention of varying lengths)."
     )
-    if filling.longest < _UNTIL:
-        return f"Pad in the collate function to the longest of the batch, no further. {sort}"
-    return sort
+    if filling.longest < _REACH:
+        return f"Pad in the collate function to the longest of the batch, no further. {sort_words}"
+    return sort_words
 
 
-def _lengths(filling: Filling) -> str:
+def _lengths(filling: PaddingStats) -> str:
     low, high = filling.lengths[0], filling.lengths[-1]
     return f"{high}" if low == high else f"{low} to {high}"
 
 
-def _longest(filling: Filling) -> str:
-    if filling.longest >= _UNTIL:
+def _longest(filling: PaddingStats) -> str:
+    if filling.longest >= _REACH:
         return ""
     return f", the longest of a batch up to {round(filling.longest * filling.length)}"
 
 
-def _step(seen: Seen) -> float:
-    """Give the step in the windows: what operators take there is a part of it."""
-    account = seen.study.account
-    return account.wall_ns / account.steps if account.steps else seen.step_ns or 0.0
+def _step_ns(evidence: Evidence) -> float:
+    """Return the step in the windows: what operators take there is a part of it."""
+    account = evidence.study.account
+    return account.wall_ns / account.steps if account.steps else evidence.step_ns or 0.0

@@ -3,15 +3,15 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import copied
-from gapless.model.change import Copied
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import example_copies
+from gapless.model.change import CopyChange
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 64 << 10  # bytes a step; copies of less do not hold the host (prediction.md, E9)
-_BY_HAND: Final = (
+_MIN_SIZE: Final = 64 << 10  # bytes a step; copies of less do not hold the host (prediction.md, E9)
+_MANUAL_REMEDY: Final = (
     "put what is copied into pinned memory (tensor.pin_memory(), or torch.empty(…, "
     "pin_memory=True) that is filled again and again) and copy it with non_blocking=True"
 )
@@ -22,40 +22,40 @@ _BY_HAND: Final = (
     "pageable-copy",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Batches in ordinary memory",
             "38 MB a step are copied to the device from ordinary memory, at 9.4 GB/s; it waits "
             "5.0 ms of each 25.0 ms step for them.",
             stated(
                 examples.gpu(),
                 {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
-                copied("HtoD", "pageable", calls=2, ms=4, mib=36),
+                example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
             ),
         ),
-        Figure(
+        RuleFigure(
             "No loader makes them",
             "38 MB a step are copied to the device from ordinary memory, at 9.4 GB/s; it waits "
             "5.0 ms of each 25.0 ms step for them.",
             stated(
-                examples.bare(),
+                examples.bare_facts(),
                 {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
-                copied("HtoD", "pageable", calls=2, ms=4, mib=36),
+                example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
                 on_device=True,
             ),
         ),
-        Figure(
+        RuleFigure(
             "Batches in pinned memory, and a few numbers that are not",
             None,
             stated(
                 examples.gpu(examples.loader(pin_memory=True)),
                 {"busy.tc_math": 20, "copy.h2d.pinned": 1},
-                copied("HtoD", "pinned", calls=1, ms=1, mib=38),
-                copied("HtoD", "pageable", calls=10, ms=0.02, mib=0),
+                example_copies("HtoD", "pinned", calls=1, ms=1, mib=38),
+                example_copies("HtoD", "pageable", calls=10, ms=0.02, mib=0),
             ),
         ),
     ],
 )
-def pageable_copy(seen: Seen) -> Loss | None:
+def pageable_copy(evidence: Evidence) -> Detection | None:
     """Recognise copies to the device from memory that the driver has to copy once more.
 
     ## Why it costs time
@@ -67,25 +67,25 @@ def pageable_copy(seen: Seen) -> Loss | None:
     By the kind of memory in the name of the copies, and their bytes; of the account what the device
     waits for: the copies that nothing runs beside, and the host's time in their calls.
     """
-    moved = windowed.copies(seen, "HtoD", "pageable")
-    if not moved.ns or (moved.bytes is not None and moved.bytes < _LEAST):
+    copies = windowed.sum_copies(evidence, "HtoD", "pageable")
+    if not copies.ns or (copies.bytes is not None and copies.bytes < _MIN_SIZE):
         return None
-    lost = seen.per_step("copy.h2d.pageable", "idle.h2d.host")
-    what = "Batches" if moved.bytes is None else windowed.size(moved.bytes)
-    rate = "" if moved.bytes is None else f", at {moved.bytes / moved.ns:.1f} GB/s"
-    loaders = None if seen.facts is None else seen.facts.loaders
-    pinned = bool(loaders) and all(one.pin_memory for one in loaders or ())
-    helpless = loaders == () or pinned
-    why = "the loader pins its batches already: " if pinned else "no DataLoader makes them: "
-    return pageable_copy.loss(
-        f"{what} a step are copied to the device from ordinary memory{rate}; it waits "
-        f"{windowed.of_step(seen, lost)} for them.",
-        Copied(pinned=True, non_blocking=True),
-        evidence=(
-            Measure("copies a step", moved.count, ""),
-            Measure("copying on the device, a step", moved.ns, "ns"),
-            Measure("waited for, a step", lost, "ns"),
+    lost_ns = evidence.per_step("copy.h2d.pageable", "idle.h2d.host")
+    subject = "Batches" if copies.bytes is None else windowed.format_size(copies.bytes)
+    rate_words = "" if copies.bytes is None else f", at {copies.bytes / copies.ns:.1f} GB/s"
+    loaders = None if evidence.facts is None else evidence.facts.loaders
+    is_pinned = bool(loaders) and all(loader.pin_memory for loader in loaders or ())
+    has_no_fix = loaders == () or is_pinned
+    obstacle = "the loader pins its batches already: " if is_pinned else "no DataLoader makes them: "
+    return pageable_copy.detection(
+        f"{subject} a step are copied to the device from ordinary memory{rate_words}; it waits "
+        f"{windowed.format_step_part(evidence, lost_ns)} for them.",
+        CopyChange(pinned=True, non_blocking=True),
+        measures=(
+            Measure("copies a step", copies.count, ""),
+            Measure("copying on the device, a step", copies.ns, "ns"),
+            Measure("waited for, a step", lost_ns, "ns"),
         ),
-        helps=() if helpless else ("non-blocking", "pin-memory", "device-prefetcher"),
-        no_remedy=why + _BY_HAND if helpless else None,
+        helps=() if has_no_fix else ("non-blocking", "pin-memory", "device-prefetcher"),
+        no_remedy=obstacle + _MANUAL_REMEDY if has_no_fix else None,
     )

@@ -3,19 +3,19 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import kernel, operator
-from gapless.model.change import Hosted
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.change import HostChange
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.tables import Operator
 
-_LONG_NS: Final = 150_000  # on the host, without calls: no dispatch takes that
+_MIN_CALL_NS: Final = 150_000  # on the host, without calls: no dispatch takes that
 _DISPATCH_NS: Final = 20_000
-_WAITING: Final = ("aten::_local_scalar_dense", "aten::item", "aten::to", "aten::_to_copy")
-_LEAST: Final = 0.01  # of the step
+_WAITING_OPERATORS: Final = ("aten::_local_scalar_dense", "aten::item", "aten::to", "aten::_to_copy")
+_MIN_STEP_SHARE: Final = 0.01  # of the step
 
 
 @rule(
@@ -23,7 +23,7 @@ _LEAST: Final = 0.01  # of the step
     "preprocessing-in-step",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Images are normalised in the training loop, before the copy",
             "The training thread computes on tensors of the host, mainly in aten::sub 6.0 ms, "
             "aten::div 6.0 ms; that holds up 10.0 ms of each 31.0 ms step.",
@@ -36,11 +36,11 @@ _LEAST: Final = 0.01  # of the step
                 kernel("nvjet_tst_128x256_64x4", calls=50, ms=20, leaf="busy.tc_math"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "In the loader's workers",
             None,
             stated(
-                examples.gpu(examples.fed()),
+                examples.gpu(examples.worker_loader()),
                 {"busy.tc_math": 20, "idle.host.dispatch": 0.3},
                 operator("aten::convolution", calls=50, host_ms=3, device_ms=18),
                 kernel("nvjet_tst_128x256_64x4", calls=50, ms=20, leaf="busy.tc_math"),
@@ -48,7 +48,7 @@ _LEAST: Final = 0.01  # of the step
         ),
     ],
 )
-def preprocessing_in_step(seen: Seen) -> Loss | None:
+def preprocessing_in_step(evidence: Evidence) -> Detection | None:
     """Recognise that the training thread itself computes on host tensors in the step.
 
     ## Why it costs time
@@ -61,28 +61,28 @@ def preprocessing_in_step(seen: Seen) -> Loss | None:
     much as the device waited for operators of the training thread. What a loader computes in the
     training process is counted as waiting for data, not here.
     """
-    step = seen.step_ns
-    if not step or not seen.on_device:
+    step_ns = evidence.step_ns
+    if not step_ns or not evidence.on_device:
         return None
-    waited = seen.per_step("idle.host.dispatch")
-    rows = [one for one in windowed.operators(seen, "aten::*") if _on_host(one)]
-    many = windowed.steps(seen)
-    spent = sum(one.host_self_ns - one.calls * _DISPATCH_NS for one in rows) / many
-    usual = _DISPATCH_NS * windowed.kernels(seen, "busy.").count
-    lost = min(spent, max(waited - usual, waited / 2))
-    if lost < _LEAST * step:
+    dispatch_ns = evidence.per_step("idle.host.dispatch")
+    rows = [row for row in windowed.select_operators(evidence, "aten::*") if _is_host_work(row)]
+    n_steps = windowed.count_steps(evidence)
+    spent_ns = sum(row.host_self_ns - row.calls * _DISPATCH_NS for row in rows) / n_steps
+    usual_ns = _DISPATCH_NS * windowed.sum_kernels(evidence, "busy.").count
+    lost_ns = min(spent_ns, max(dispatch_ns - usual_ns, dispatch_ns / 2))
+    if lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    rows.sort(key=lambda one: -one.host_self_ns)
-    mainly = ", ".join(f"{one.name} {windowed.ms(one.host_self_ns / many)}" for one in rows[:3])
-    left = 1 - lost / waited
-    return preprocessing_in_step.loss(
-        f"The training thread computes on tensors of the host, mainly in {mainly}; that holds up "
-        f"{windowed.of_step(seen, lost)}.",
-        Hosted(("idle.host.dispatch",), Interval(left, left, min(1.0, left + 0.2))),
-        where=windowed.site(seen, *(one.name for one in rows[:3])),
-        evidence=(
-            Measure("computed on the host, a step", spent, "ns"),
-            Measure("the device waits for operators, a step", waited, "ns"),
+    rows.sort(key=lambda row: -row.host_self_ns)
+    listing = ", ".join(f"{row.name} {windowed.ms(row.host_self_ns / n_steps)}" for row in rows[:3])
+    remaining = 1 - lost_ns / dispatch_ns
+    return preprocessing_in_step.detection(
+        f"The training thread computes on tensors of the host, mainly in {listing}; that holds up "
+        f"{windowed.format_step_part(evidence, lost_ns)}.",
+        HostChange(("idle.host.dispatch",), Estimate(remaining, remaining, min(1.0, remaining + 0.2))),
+        location=windowed.find_calling_function(evidence, *(row.name for row in rows[:3])),
+        measures=(
+            Measure("computed on the host, a step", spent_ns, "ns"),
+            Measure("the device waits for operators, a step", dispatch_ns, "ns"),
         ),
         no_remedy=(
             "do it in the data set or in collate_fn, where workers do it beside the step, or copy "
@@ -91,7 +91,7 @@ def preprocessing_in_step(seen: Seen) -> Loss | None:
     )
 
 
-def _on_host(one: Operator) -> bool:
-    """Tell whether an operator computed on the host: it launched nothing, and took long."""
-    launched = bool(one.device_total_ns)
-    return not launched and one.name not in _WAITING and one.host_self_ns > one.calls * _LONG_NS
+def _is_host_work(row: Operator) -> bool:
+    """Return whether an operator computed on the host: it launched nothing, and took long."""
+    has_launches = bool(row.device_total_ns)
+    return not has_launches and row.name not in _WAITING_OPERATORS and row.host_self_ns > row.calls * _MIN_CALL_NS

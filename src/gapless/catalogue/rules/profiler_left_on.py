@@ -5,27 +5,27 @@ from typing import Final
 from gapless.catalogue import examples, occasional, windowed
 from gapless.catalogue.effects.occasions import PROFILING
 from gapless.catalogue.occasional import Occasion
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import changed, stepped
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import with_recorded, with_steps
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import COUNT, MS
-from gapless.model.change import Drop, Hosted
-from gapless.model.finding import Loss, Measure
+from gapless.model.change import Drop, HostChange
+from gapless.model.finding import Detection, Measure
 from gapless.model.footprint import CallUse
-from gapless.model.interval import Interval
-from gapless.model.recording import Unseen
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.recording import Unobserved
+from gapless.model.seen import Evidence
 
-_HOST: Final = ("idle.host", "idle.launch", "idle.sync.refill")
+_HOST_LEAVES: Final = ("idle.host", "idle.launch", "idle.sync.refill")
 # Steps that the host bounds take 1.45 to 2.1 times as long under one (measured: lessons, 30).
-_FACTOR: Final = Interval(0.5, 0.7, 1.0)
-_LEAST: Final = 0.005  # of the step: a first look
-_ON: Final = "A profiler of the training's own is on in all of its steps"
+_FACTOR: Final = Estimate(0.5, 0.7, 1.0)
+_MIN_STEP_SHARE: Final = 0.005  # of the step: a first look
+_ALWAYS_ON: Final = "A profiler of the training's own is on in all of its steps"
 _ENDS: Final = "Starting and stopping the training's own profiler, with the traces it writes"
-_BY_HAND: Final = (
+_MANUAL_REMEDY: Final = (
     "give it a schedule (a few steps, once), or leave it out: gapless has its own windows"
 )
-_TOLD: Final = ("its own profiler", "another profiler")  # why there are no windows of ours
+_PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no windows of ours
 
 
 @rule(
@@ -33,20 +33,20 @@ _TOLD: Final = ("its own profiler", "another profiler")  # why there are no wind
     "profiler-left-on",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "torch.profiler around the whole training",
             "A profiler of the training's own is on in all of its steps, of 25.0 ms.",
-            stepped(
-                changed(
+            with_steps(
+                with_recorded(
                     stated(
                         examples.gpu(), {"busy.tc_math": 20, "idle.host.dispatch": 5}, in_windows={}
                     ),
-                    unseen=(Unseen("windows", "the training has its own profiler"),),
+                    unseen=(Unobserved("windows", "the training has its own profiler"),),
                 ),
                 profiled_only=True,
             ),
         ),
-        Figure(
+        RuleFigure(
             "A trace every ten steps",
             "Starting and stopping the training's own profiler, with the traces it writes (every "
             "10 steps, 300.0 ms each) takes 30.0 ms of each 50.0 ms step.",
@@ -56,14 +56,14 @@ _TOLD: Final = ("its own profiler", "another profiler")  # why there are no wind
                 CallUse("profiling", "train.py", 90, "main", COUNT // 10, 30 * COUNT * MS, 0.1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "None, or only for some steps",
             None,
             stated(examples.gpu(), {"busy.tc_math": 20}),
         ),
     ],
 )
-def profiler_left_on(seen: Seen) -> Loss | None:
+def profiler_left_on(evidence: Evidence) -> Detection | None:
     """Recognise that the training's own profiler records all of its steps, or often stops.
 
     ## Why it costs time
@@ -76,34 +76,34 @@ def profiler_left_on(seen: Seen) -> Loss | None:
     then. That no step was without one makes it a fault; how much steps take longer under it is an
     estimate.
     """
-    recorded, step = seen.study.recorded, seen.step_ns
-    if recorded is None or recorded.steps is None or not step:
+    recorded, step_ns = evidence.study.recorded, evidence.step_ns
+    if recorded is None or recorded.steps is None or not step_ns:
         return None
-    told = any(word in one.why for one in recorded.unseen for word in _TOLD)
-    always = recorded.steps.profiled_only and (bool(recorded.adopted) or told)
-    ends = None if recorded.footprint is None else occasional.calls(seen, "profiling", PROFILING)
-    often = ends is not None and ends.step_ns >= _LEAST * step
-    if not (always or often):
+    is_reported = any(word in gap.why for gap in recorded.unobserved for word in _PROFILERS)
+    is_on = recorded.steps.profiled_only and (bool(recorded.adopted) or is_reported)
+    ends = None if recorded.footprint is None else occasional.find_occasion(evidence, "profiling", PROFILING)
+    costly = ends is not None and ends.step_ns >= _MIN_STEP_SHARE * step_ns
+    if not (is_on or costly):
         return None
-    return profiler_left_on.loss(
-        f"{_ON if always else _ENDS}{_taking(seen, ends if often else None, always=always)}.",
+    return profiler_left_on.detection(
+        f"{_ALWAYS_ON if is_on else _ENDS}{_cost_words(evidence, ends if costly else None, is_on=is_on)}.",
         Drop((PROFILING,)),
-        *((Hosted(_HOST, _FACTOR),) if always else ()),
-        where=occasional.line(seen, "profiling"),
-        evidence=(
-            Measure("a step", step, "ns"),
+        *((HostChange(_HOST_LEAVES, _FACTOR),) if is_on else ()),
+        location=occasional.find_line(evidence, "profiling"),
+        measures=(
+            Measure("a step", step_ns, "ns"),
             *((Measure("of that, its ends and traces", ends.step_ns, "ns"),) if ends else ()),
         ),
-        unsure=None if always or ends is None else ends.unsure,
-        no_remedy=_BY_HAND,
-        inferred=always,
+        unsure=None if is_on or ends is None else ends.unsure_reason,
+        no_remedy=_MANUAL_REMEDY,
+        inferred=is_on,
     )
 
 
-def _taking(seen: Seen, ends: Occasion | None, *, always: bool) -> str:
+def _cost_words(evidence: Evidence, ends: Occasion | None, *, is_on: bool) -> str:
     """Say what a step takes, or what of it the ends of the profiler take."""
     if ends is None:
-        return f", of {windowed.ms(seen.step_ns or 0)}"
-    each = "" if ends.each_ns is None else f", {windowed.ms(ends.each_ns)} each"
-    words = "; its ends and traces take" if always else f" ({ends.how_often}{each}) takes"
-    return f"{words} {ends.taking(seen)}"
+        return f", of {windowed.ms(evidence.step_ns or 0)}"
+    duration_words = "" if ends.each_ns is None else f", {windowed.ms(ends.each_ns)} each"
+    words = "; its ends and traces take" if is_on else f" ({ends.frequency}{duration_words}) takes"
+    return f"{words} {ends.format_cost(evidence)}"

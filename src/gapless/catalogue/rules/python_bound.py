@@ -3,28 +3,28 @@
 from typing import Final
 
 from gapless.catalogue import examples, looping, sampled, windowed
-from gapless.catalogue.between import PYTHON, SILENT, Excess, direct, excess_of, held
+from gapless.catalogue.between import PYTHON, SILENT, Excess, estimate_direct_calls, measure_excess, find_hold_up
 from gapless.catalogue.looping import Loop
-from gapless.catalogue.rank_examples import together
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import made_by, operator, used
-from gapless.catalogue.work_examples import worked
-from gapless.model.change import Hosted
-from gapless.model.finding import Loss, Measure
+from gapless.catalogue.rank_examples import evidence_of_ranks
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import example_workers, operator, example_use
+from gapless.catalogue.work_examples import example_work
+from gapless.model.change import HostChange
+from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import HostCode
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.study import Site
 
-_LEAST: Final = 0.02  # of the step
-_NAMED: Final = 3  # operators
-_WHOLE: Final = (
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_MAX_NAMES: Final = 3  # operators
+_LOOP_REMEDY: Final = (
     "call operators once for all samples, objects, nodes or time steps: stack or pad and mask, "
     "index with tensors, index_add, nn.LSTM in place of cells; where rounds depend on one another, "
     "take out of the loop what does not, or compile it (torch.compile)"
 )
-_TENSORS: Final = (
+_TENSOR_REMEDY: Final = (
     "keep the data in tensors and index these; or make one array of a batch (numpy.array, "
     "numpy.stack) and one tensor of that (torch.from_numpy)"
 )
@@ -35,7 +35,7 @@ _TENSORS: Final = (
     "python-bound",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A metric in pure Python after each step",
             "Python of the training thread, beside what calling operators takes, holds up 16.0 ms "
             "of each 40.0 ms step.",
@@ -45,7 +45,7 @@ _TENSORS: Final = (
                 operator("aten::addmm", calls=1000, host_ms=10, device_ms=20),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A tokenizer in pure Python, sampled",
             "Python in `Tokenizer.encode` (data.py:88) takes 41.0 ms of each 60.0 ms step.",
             stated(
@@ -55,7 +55,7 @@ _TENSORS: Final = (
                 HostCode("python", 0.7, 0.98, "data.py", 88, "Tokenizer.encode"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "An answer that is waited for in each step",
             "Waiting for a socket in `fetch` (train.py:12) takes 20.0 ms of each 30.0 ms step.",
             stated(
@@ -65,7 +65,7 @@ _TENSORS: Final = (
                 HostCode("socket", 0.66, 1.0, "train.py", 12, "fetch"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A simulator that sleeps, between thousands of small operators",
             "A sleep in `Simulator.step` (train.py:13) takes 12.6 ms of each 24.0 ms step.",
             stated(
@@ -76,7 +76,7 @@ _TENSORS: Final = (
                 HostCode("python", 0.1, 0.8, "train.py", 13, "Simulator.step", None, 0.525, 400),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Arrays prepared in NumPy before each step, as samples and windows tell",
             "numpy, called in `prepare` (train.py:20), takes 11.0 ms of each 24.0 ms step.",
             stated(
@@ -87,7 +87,7 @@ _TENSORS: Final = (
                 Site("aten::lift_fresh", "train.py", 18, "prepare", 10_000_000, 10),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A function that is sampled as often, but calls operators all the time",
             None,
             stated(
@@ -98,7 +98,7 @@ _TENSORS: Final = (
                 Site("aten::mul", "train.py", 18, "update", 120_000_000, 10_000),
             ),
         ),
-        Figure(
+        RuleFigure(
             "On a CPU: a loop over samples",
             "Python of the training thread, beside what calling operators takes, holds up 29.6 ms "
             "of each 50.0 ms step.",
@@ -108,7 +108,7 @@ _TENSORS: Final = (
                 operator("aten::addmm", calls=100, host_ms=20),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Many small operators: Python is spread over them",
             None,
             stated(
@@ -117,7 +117,7 @@ _TENSORS: Final = (
                 operator("aten::add", calls=5000, host_ms=20, device_ms=4),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Gates of a recurrent cell, at each of 60 time steps",
             "Loops over data call 420 small operators one by one in each step, mostly aten::mul "
             "180×, aten::sigmoid 180×, aten::linear 60×: calling them, not computing, takes 7.1 ms "
@@ -125,23 +125,23 @@ _TENSORS: Final = (
             stated(
                 examples.cpu(examples.optimizer(tensors=4)),
                 {"busy.elementwise": 2, "busy.math": 4, "idle.host.python": 6},
-                worked("aten::mul", ((32, 48), (32, 48)), 0.5, "busy.elementwise", calls=180),
-                worked("aten::sigmoid", ((32, 48),), 0.5, "busy.elementwise", calls=180),
-                worked("aten::linear", ((32, 56), (192, 56)), 1.0, "busy.math", calls=60),
-                worked("aten::conv2d", ((8, 3, 64, 64), (16, 3, 3, 3)), 4, "busy.math", calls=1),
+                example_work("aten::mul", ((32, 48), (32, 48)), 0.5, "busy.elementwise", calls=180),
+                example_work("aten::sigmoid", ((32, 48),), 0.5, "busy.elementwise", calls=180),
+                example_work("aten::linear", ((32, 56), (192, 56)), 1.0, "busy.math", calls=60),
+                example_work("aten::conv2d", ((8, 3, 64, 64), (16, 3, 3, 3)), 4, "busy.math", calls=1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "As many operators, one for each parameter",
             None,
             stated(
                 examples.cpu(),
                 {"busy.elementwise": 2, "busy.math": 4, "idle.host.python": 1},
                 operator("aten::mul", calls=480, host_ms=2),
-                worked("aten::mul", ((32, 48), (32, 48)), 2, "busy.elementwise", calls=480),
+                example_work("aten::mul", ((32, 48), (32, 48)), 2, "busy.elementwise", calls=480),
             ),
         ),
-        Figure(
+        RuleFigure(
             "torch.tensor for each transition of a batch",
             "torch.tensor makes 1280 tensors of Python's numbers in each step, one by one; with "
             "what is done to each, calling that takes 11.6 ms of each 16.0 ms step.",
@@ -150,13 +150,13 @@ _TENSORS: Final = (
                 {"busy.other": 2, "busy.math": 4, "idle.host.python": 10},
                 operator("aten::empty", calls=1280, host_ms=1.5),
                 operator("aten::lift_fresh", calls=1280, host_ms=0.1),
-                worked("aten::empty", (), 1.5, "busy.other", calls=1280),
-                worked("aten::lift_fresh", (), 0.1, "busy.other", calls=1280),
-                worked("aten::detach_", (), 0, "busy.other", calls=1280),
-                worked("aten::addmm", ((256, 256), (256, 256)), 4, "busy.math", calls=6),
+                example_work("aten::empty", (), 1.5, "busy.other", calls=1280),
+                example_work("aten::lift_fresh", (), 0.1, "busy.other", calls=1280),
+                example_work("aten::detach_", (), 0, "busy.other", calls=1280),
+                example_work("aten::addmm", ((256, 256), (256, 256)), 4, "busy.math", calls=6),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A decoder in pure Python every tenth step, seen in a few samples alone",
             "Python in `decode` (train.py:34) takes 3.5 ms of each 13.0 ms step.",
             stated(
@@ -166,29 +166,29 @@ _TENSORS: Final = (
                 HostCode("python", 0.3, 0.9, "train.py", 34, "decode", None, 0.28, 46),
             ),
         ),
-        Figure(
+        RuleFigure(
             "One of two ranks is silent for long: that is its own",
             None,
-            together(
+            evidence_of_ranks(
                 examples.cpu(examples.ddp(), examples.world(ranks=2)),
                 {"busy.math": 20, "comm.straggler_wait": 8},
                 {"busy.math": 20, "idle.host.unframed": 8},
                 parts=(operator("aten::addmm", calls=100, host_ms=20),),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A thread that is silent for long, and workers that wait for processors",
             None,
             stated(
-                examples.cpu(examples.fed()),
+                examples.cpu(examples.worker_loader()),
                 {"busy.math": 20, "idle.host.unframed": 6},
-                used(examples.fed(), {"decode": 1}, made_by(8, {"decode": 4}, run_queue=0.3)),
+                example_use(examples.worker_loader(), {"decode": 1}, example_workers(8, {"decode": 4}, run_queue=0.3)),
                 operator("aten::addmm", calls=100, host_ms=20),
             ),
         ),
     ],
 )
-def python_bound(seen: Seen) -> Loss | None:
+def python_bound(evidence: Evidence) -> Detection | None:
     """Recognise that Python, or calling many small operators from it, takes long.
 
     ## Why it costs time
@@ -218,82 +218,82 @@ def python_bound(seen: Seen) -> Loss | None:
     nearly all where rounds do not depend on one another, little where they do; and what is then
     called once may compute faster, too. So the interval is wide.
     """
-    loop, excess = looping.loop_of(seen), excess_of(seen)
-    if loop is None or looping.calling_ns(seen, loop) < excess.lost:
-        return _of_python(seen, excess)
-    beside = _beside(seen, loop)
-    if beside is not None and 2 * _beside_ns(seen, beside) > looping.calling_ns(seen, loop):
-        return _of_python(seen, excess)
-    return _of_loop(seen, loop, beside)
+    loop, excess = looping.find_loop(evidence), measure_excess(evidence)
+    if loop is None or looping.calling_ns(evidence, loop) < excess.lost_ns:
+        return _python_detection(evidence, excess)
+    other_code = _find_other_code(evidence, loop)
+    if other_code is not None and 2 * _code_ns(evidence, other_code) > looping.calling_ns(evidence, loop):
+        return _python_detection(evidence, excess)
+    return _loop_detection(evidence, loop, other_code)
 
 
-def _of_python(seen: Seen, excess: Excess) -> Loss | None:
-    step, code, time = seen.step_ns, *held(seen, excess)
-    lost = time.mid
-    if not step or lost < _LEAST * step:
+def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
+    step_ns, code, held_ns = evidence.step_ns, *find_hold_up(evidence, excess)
+    lost_ns = held_ns.mid
+    if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    whole = excess.python + excess.silent
-    left = Interval(1 - time.high / whole, 1 - lost / whole, 1 - time.low / whole)
-    leaves = (PYTHON, SILENT) if excess.silent else (PYTHON,)
-    share = () if code is None else (code.share * code.inside,)
-    return python_bound.loss(
-        sampled.words(code) + f" {windowed.of_step(seen, lost)}.",
-        Hosted(leaves, left),
-        evidence=(
-            Measure("Python between operators, a step", excess.python + excess.silent, "ns"),
-            Measure("of that for calling them", excess.usual, "ns"),
-            *(Measure("sampled in that function, of the thread", one, "share") for one in share),
+    total_ns = excess.python_ns + excess.silent_ns
+    remaining = Estimate(1 - held_ns.high / total_ns, 1 - lost_ns / total_ns, 1 - held_ns.low / total_ns)
+    leaves = (PYTHON, SILENT) if excess.silent_ns else (PYTHON,)
+    shares = () if code is None else (code.share * code.inside,)
+    return python_bound.detection(
+        sampled.begin_sentence(code) + f" {windowed.format_step_part(evidence, lost_ns)}.",
+        HostChange(leaves, remaining),
+        measures=(
+            Measure("Python between operators, a step", excess.python_ns + excess.silent_ns, "ns"),
+            Measure("of that for calling them", excess.usual_ns, "ns"),
+            *(Measure("sampled in that function, of the thread", share, "share") for share in shares),
         ),
-        where=sampled.where(code),
-        no_remedy=sampled.instead(code),
-        inferred=excess.silent > lost / 2 and code is None,
+        location=sampled.code_location(code),
+        no_remedy=sampled.suggest_remedy(code),
+        inferred=excess.silent_ns > lost_ns / 2 and code is None,
     )
 
 
-def _beside(seen: Seen, loop: Loop) -> HostCode | None:
-    """Give what was sampled beside a loop over data: it calls no operators."""
-    top = sampled.largest(seen)
+def _find_other_code(evidence: Evidence, loop: Loop) -> HostCode | None:
+    """Return what was sampled beside a loop over data: it calls no operators."""
+    top = sampled.find_top_code(evidence)
     if top is None or top.function is None:
         return None
-    place = looping.place(seen, loop)
-    inside = place is not None and place.function == top.function.rpartition(".")[2]
-    enough = _LEAST * (seen.step_ns or 0) <= _beside_ns(seen, top)
-    return top if enough and not inside else None
+    location = looping.find_loop_function(evidence, loop)
+    is_inside = location is not None and location.function == top.function.rpartition(".")[2]
+    is_costly = _MIN_STEP_SHARE * (evidence.step_ns or 0) <= _code_ns(evidence, top)
+    return top if is_costly and not is_inside else None
 
 
-def _beside_ns(seen: Seen, code: HostCode) -> float:
-    """Give how long such code takes a step."""
-    known = sampled.held_ns(seen, code, direct(seen, excess_of(seen)))
-    return sampled.ns(seen, code) if known is None else known.mid
+def _code_ns(evidence: Evidence, code: HostCode) -> float:
+    """Return how long such code takes a step."""
+    estimate = sampled.estimate_held_ns(evidence, code, estimate_direct_calls(evidence, measure_excess(evidence)))
+    return sampled.code_ns(evidence, code) if estimate is None else estimate.mid
 
 
-def _of_loop(seen: Seen, loop: Loop, beside: HostCode | None) -> Loss | None:
-    step, lost = seen.step_ns, looping.calling_ns(seen, loop)
-    more = ""
-    if beside is not None:
-        lost -= _beside_ns(seen, beside)
-        more = f" {sampled.words(beside)} {windowed.ms(_beside_ns(seen, beside))} more."
-    if not step or lost < _LEAST * step:
+def _loop_detection(evidence: Evidence, loop: Loop, other_code: HostCode | None) -> Detection | None:
+    step_ns, lost_ns = evidence.step_ns, looping.calling_ns(evidence, loop)
+    code_words = ""
+    if other_code is not None:
+        lost_ns -= _code_ns(evidence, other_code)
+        code_words = f" {sampled.begin_sentence(other_code)} {windowed.ms(_code_ns(evidence, other_code))} more."
+    if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    takes = f"{windowed.of_step(seen, lost)}."
-    mainly = ", ".join(f"{name} {windowed.times(many)}×" for name, many in loop.mainly[:_NAMED])
+    cost_words = f"{windowed.format_step_part(evidence, lost_ns)}."
+    listing = ", ".join(f"{name} {windowed.format_count(count)}×" for name, count in loop.main_operators[:_MAX_NAMES])
     summary = (
-        f"Loops over data call {windowed.times(loop.calls)} small operators one by one in each "
-        f"step, mostly {mainly}: calling them, not computing, takes {takes}"
+        f"Loops over data call {windowed.format_count(loop.calls)} small operators one by one in each "
+        f"step, mostly {listing}: calling them, not computing, takes {cost_words}"
     )
-    if loop.tensors:
+    if loop.n_tensors:
         summary = (
-            f"torch.tensor makes {windowed.times(loop.tensors)} tensors of Python's numbers in "
-            f"each step, one by one; with what is done to each, calling that takes {takes}"
+            f"torch.tensor makes {windowed.format_count(loop.n_tensors)} tensors of Python's numbers in "
+            f"each step, one by one; with what is done to each, calling that takes {cost_words}"
         )
-    return python_bound.loss(
-        summary + more,
-        looping.rewritten(seen, loop),
-        where=looping.place(seen, loop),
-        evidence=(
+    return python_bound.detection(
+        summary + code_words,
+        looping.rewrite_loop(evidence, loop),
+        location=looping.find_loop_function(evidence, loop),
+        measures=(
             Measure("small operators in loops, a step", loop.calls, ""),
-            Measure("calling them, a step", lost, "ns"),
+            Measure("calling them, a step", lost_ns, "ns"),
         ),
-        no_remedy=_TENSORS if loop.tensors else _WHOLE,
+        no_remedy=_TENSOR_REMEDY if loop.n_tensors else _LOOP_REMEDY,
         inferred=True,
     )

@@ -3,18 +3,18 @@
 from typing import Final
 
 from gapless.catalogue.examples import cpu, gpu, loader, machine
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.catalogue.staged import blocked, stage_bound
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.staged import detect_blocked_fetch, detect_slow_stage
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection
+from gapless.model.seen import Evidence
 
-_WORKERS: Final = loader(num_workers=16, prefetch_factor=2)
-_TWO: Final = loader(num_workers=2, prefetch_factor=2)
+_LOADER: Final = loader(num_workers=16, prefetch_factor=2)
+_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
 _STEP: Final = {"busy.math": 10.0, "idle.data.read": 90.0}
-_BY_HAND: Final = (
+_MANUAL_REMEDY: Final = (
     "Pack small files into few large ones that are read in order (tar shards of WebDataset, LMDB, "
     "an array on disk), copy the data to a local disk before training, or, if it fits, keep it in "
     "memory. Measure with cold caches: a second epoch reads from memory. Where it is no file that "
@@ -27,56 +27,56 @@ _BY_HAND: Final = (
     "read-bound",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Small files on a network drive",
             "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that a step "
             "could take 13.2 ms, with 16 workers 38.0 ms at best.",
-            seen(
-                gpu(_WORKERS),
+            evidence_of(
+                gpu(_LOADER),
                 _STEP,
-                used(_WORKERS, {"read": 90.0}, made_by(16, {"read": (9.0, 0.3), "decode": 0.5})),
+                example_use(_LOADER, {"read": 90.0}, example_workers(16, {"read": (9.0, 0.3), "decode": 0.5})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "More workers would keep up, and would still wait",
             "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that "
             "a step could take 63.2 ms, with 16 workers 63.2 ms at best.",
-            seen(
-                gpu(_TWO),
+            evidence_of(
+                gpu(_TWO_WORKERS),
                 {"busy.math": 60.0, "idle.data.read": 40.0},
-                used(_TWO, {"read": 40.0}, made_by(2, {"read": (9.0, 0.3), "decode": 0.5})),
+                example_use(_TWO_WORKERS, {"read": 40.0}, example_workers(2, {"read": (9.0, 0.3), "decode": 0.5})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "No call that reads, and no work either: something else is waited for",
             "Making a batch waits off the processor for 64.0 ms of 96.0 ms: without that "
             "a step could take 26.7 ms, with 6 workers 27.6 ms at best.",
-            seen(
+            evidence_of(
                 cpu(loader()),
                 {"busy.math": 20.0, "idle.data.other": 20.0},
-                used(loader(), {"other": 20.0}, made_by(0, {"other": (1.2, 0.2), "decode": 0.3})),
+                example_use(loader(), {"other": 20.0}, example_workers(0, {"other": (1.2, 0.2), "decode": 0.3})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Reading takes most, and computes: files are unpacked as they are read",
             "Reading takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step "
             "could take 20.1 ms, with 2 workers 176.0 ms at best.",
-            seen(
-                gpu(_TWO, machine(cpus=2)),
+            evidence_of(
+                gpu(_TWO_WORKERS, machine(cpus=2)),
                 _STEP,
-                used(_TWO, {"read": 90.0}, made_by(2, {"read": 5.0, "decode": 0.5})),
+                example_use(_TWO_WORKERS, {"read": 90.0}, example_workers(2, {"read": 5.0, "decode": 0.5})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Threads of workers wait for processors, and are waited for",
             None,
-            seen(
-                gpu(_WORKERS),
+            evidence_of(
+                gpu(_LOADER),
                 _STEP,
-                used(
-                    _WORKERS,
+                example_use(
+                    _LOADER,
                     {"other": 90.0},
-                    made_by(
+                    example_workers(
                         16,
                         {"other": (9.0, 0.9), "decode": 0.1},
                         on_cpu=0.1,
@@ -86,47 +86,47 @@ _BY_HAND: Final = (
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Single samples are late, and the others are not",
             None,
-            seen(
-                gpu(_WORKERS),
+            evidence_of(
+                gpu(_LOADER),
                 _STEP,
-                used(
-                    _WORKERS,
+                example_use(
+                    _LOADER,
                     {"other": 90.0},
-                    made_by(16, {"other": (9.0, 0.3), "decode": 0.5}, fetch_median_ns=70_000_000),
+                    example_workers(16, {"other": (9.0, 0.3), "decode": 0.5}, fetch_median_ns=70_000_000),
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Some reads are long, and finished batches lie behind the one that is late",
             None,
-            seen(
-                gpu(_WORKERS),
+            evidence_of(
+                gpu(_LOADER),
                 _STEP,
-                used(
-                    _WORKERS,
+                example_use(
+                    _LOADER,
                     {"other": 90.0},
-                    made_by(16, {"read": (9.0, 0.3), "decode": 0.5}, busy=0.6),
+                    example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}, busy=0.6),
                     hol_ms=60.0,
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Nobody waits for it",
             None,
-            seen(
-                gpu(_WORKERS),
+            evidence_of(
+                gpu(_LOADER),
                 {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-                used(
-                    _WORKERS, {"hand-over": 0.2}, made_by(16, {"read": (9.0, 0.3), "decode": 0.5})
+                example_use(
+                    _LOADER, {"hand-over": 0.2}, example_workers(16, {"read": (9.0, 0.3), "decode": 0.5})
                 ),
             ),
         ),
     ],
 )
-def read_bound(seen: Seen, loader: Loader) -> Loss | None:
+def read_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise samples that are waited for: in reads, or wherever else they block.
 
     ## Why it costs time
@@ -159,6 +159,6 @@ def read_bound(seen: Seen, loader: Loader) -> Loss | None:
     Beside a training that computes on the same processors, and makes its batches itself, workers
     do not give what they may: there it is one, too, unless they would be a fifth faster at best.
     """
-    return blocked(read_bound, seen, loader, _BY_HAND) or stage_bound(
-        read_bound, seen, loader, words=("read", _BY_HAND)
+    return detect_blocked_fetch(read_bound, evidence, loader, _MANUAL_REMEDY) or detect_slow_stage(
+        read_bound, evidence, loader, words=("read", _MANUAL_REMEDY)
     )

@@ -3,24 +3,24 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import per_step, share, work_of
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import changed
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.work_examples import worked
-from gapless.model.edit import Where
+from gapless.catalogue.computing import ns_per_window_step, window_share, work_of
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import with_recorded
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.work_examples import example_work
+from gapless.model.edit import Location
 from gapless.model.facts import Facts
-from gapless.model.finding import Loss, Measure
+from gapless.model.finding import Detection, Measure
 from gapless.model.run import DeviceState
-from gapless.model.seen import Seen
-from gapless.replay.recomputed import kept
+from gapless.model.seen import Evidence
+from gapless.replay.recomputed import keep_activations
 
-_LEAST: Final = 0.01  # of the step
-_FULL: Final = 0.6  # of the device's memory: above, there may be no room
-_CHECKPOINTED: Final = examples.gpu(examples.model(checkpoints=True))
-_TWICE: Final = (
-    worked("aten::mm", ((4096, 768), (768, 3072)), 12, "busy.tc_math", dtype="bf16", calls=90),
-    worked(
+_MIN_STEP_SHARE: Final = 0.01  # of the step
+_MAX_MEMORY_SHARE: Final = 0.6  # of the device's memory: above, there may be no room
+_CHECKPOINTED_FACTS: Final = examples.gpu(examples.model(checkpoints=True))
+_RECOMPUTED_WORK: Final = (
+    example_work("aten::mm", ((4096, 768), (768, 3072)), 12, "busy.tc_math", dtype="bf16", calls=90),
+    example_work(
         "aten::addmm",
         ((3072,), (4096, 768), (768, 3072)),
         4,
@@ -33,12 +33,12 @@ _TWICE: Final = (
 )
 
 
-def _state(used: int) -> DeviceState:
-    return DeviceState(0, 0.99, None, None, {}, 0.0, used << 30, 140 << 30, None)
+def _device_state(used_gib: int) -> DeviceState:
+    return DeviceState(0, 0.99, None, None, {}, 0.0, used_gib << 30, 140 << 30, None)
 
 
-def _run(facts: Facts, used: int) -> Seen:
-    return changed(stated(facts, {"busy.tc_math": 16}, *_TWICE), devices_seen=(_state(used),))
+def _example_run(facts: Facts, used_gib: int) -> Evidence:
+    return with_recorded(stated(facts, {"busy.tc_math": 16}, *_RECOMPUTED_WORK), devices_seen=(_device_state(used_gib),))
 
 
 @rule(
@@ -46,21 +46,21 @@ def _run(facts: Facts, used: int) -> Seen:
     "recomputed-activations",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A third of the memory is in use",
             "4.0 ms of each 16.0 ms step compute activations once more; 42 of 140 GiB of the "
             "device's memory were in use at most.",
-            _run(_CHECKPOINTED, 42),
+            _example_run(_CHECKPOINTED_FACTS, 42),
         ),
-        Figure("There would be no room", None, _run(_CHECKPOINTED, 120)),
-        Figure(
+        RuleFigure("There would be no room", None, _example_run(_CHECKPOINTED_FACTS, 120)),
+        RuleFigure(
             "They are kept",
             None,
-            stated(examples.gpu(), {"busy.tc_math": 16}, _TWICE[0]),
+            stated(examples.gpu(), {"busy.tc_math": 16}, _RECOMPUTED_WORK[0]),
         ),
     ],
 )
-def recomputed_activations(seen: Seen) -> Loss | None:
+def recomputed_activations(evidence: Evidence) -> Detection | None:
     """Recognise activation checkpointing in a run whose device has memory to spare.
 
     ## Why it costs time
@@ -73,38 +73,38 @@ def recomputed_activations(seen: Seen) -> Loss | None:
     three fifths. Whether the activations
     do fit is what a trial shows.
     """
-    rows = work_of(seen)
-    again = sum(one.ns for one in rows if one.again)
-    used, whole = _memory(seen)
-    if share(seen, again) < _LEAST or (used and whole and used > _FULL * whole):
+    rows = work_of(evidence)
+    spent_ns = sum(row.ns for row in rows if row.again)
+    peak, total = _peak_memory(evidence)
+    if window_share(evidence, spent_ns) < _MIN_STEP_SHARE or (peak and total and peak > _MAX_MEMORY_SHARE * total):
         return None
     room = "how much memory is free was not recorded"
-    if used and whole:
-        room = f"{used >> 30} of {whole >> 30} GiB of the device's memory were in use at most"
-    memory = (Measure("most memory in use", used, "bytes"),) if used else ()
-    modules = seen.facts is not None and bool(seen.facts.models) and not seen.foreign
-    return recomputed_activations.loss(
-        f"{windowed.of_step(seen, per_step(seen, again))} compute activations once more; {room}.",
-        *kept(rows),
-        where=windowed.site(seen, "CheckpointFunction", "torch.utils.checkpoint.*") or _model(seen),
-        evidence=(Measure("computed again, a step", per_step(seen, again), "ns"), *memory),
-        helps=("checkpointing-off",) if modules else (),
-        no_remedy=None if modules else "Leave torch.utils.checkpoint out.",
+    if peak and total:
+        room = f"{peak >> 30} of {total >> 30} GiB of the device's memory were in use at most"
+    memory_measures = (Measure("most memory in use", peak, "bytes"),) if peak else ()
+    has_modules = evidence.facts is not None and bool(evidence.facts.models) and not evidence.is_trace_only
+    return recomputed_activations.detection(
+        f"{windowed.format_step_part(evidence, ns_per_window_step(evidence, spent_ns))} compute activations once more; {room}.",
+        *keep_activations(rows),
+        location=windowed.find_calling_function(evidence, "CheckpointFunction", "torch.utils.checkpoint.*") or _model_location(evidence),
+        measures=(Measure("computed again, a step", ns_per_window_step(evidence, spent_ns), "ns"), *memory_measures),
+        helps=("checkpointing-off",) if has_modules else (),
+        no_remedy=None if has_modules else "Leave torch.utils.checkpoint out.",
     )
 
 
-def _model(seen: Seen) -> Where | None:
-    """Give where the model that checkpoints was made."""
-    models = () if seen.facts is None else seen.facts.models
-    return next((one.where for one in models if one.checkpoints is not False), None)
+def _model_location(evidence: Evidence) -> Location | None:
+    """Return where the model that checkpoints was made."""
+    models = () if evidence.facts is None else evidence.facts.models
+    return next((model.location for model in models if model.checkpoints is not False), None)
 
 
-def _memory(seen: Seen) -> tuple[int | None, int | None]:
-    """Give the most that was in use of any device's memory, and the size of it."""
-    recorded = seen.study.recorded
-    known = [
-        (one.memory_peak, one.memory_total)
-        for one in (() if recorded is None else recorded.devices_seen)
-        if one.memory_peak and one.memory_total
+def _peak_memory(evidence: Evidence) -> tuple[int | None, int | None]:
+    """Return the most that was in use of any device's memory, and the size of it."""
+    recorded = evidence.study.recorded
+    peaks = [
+        (state.memory_peak, state.memory_total)
+        for state in (() if recorded is None else recorded.devices_seen)
+        if state.memory_peak and state.memory_total
     ]
-    return max(known, key=lambda one: one[0] / one[1], default=(None, None))
+    return max(peaks, key=lambda peak: peak[0] / peak[1], default=(None, None))

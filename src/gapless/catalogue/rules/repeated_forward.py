@@ -3,23 +3,23 @@
 from typing import Final
 
 from gapless.catalogue import examples, step_lines, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.sampled import share_of
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.sampled import estimate_share
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.model.change import Change, Scale
-from gapless.model.edit import Where
+from gapless.model.edit import Location
 from gapless.model.facts import Repeat
-from gapless.model.finding import Loss, Measure
+from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import CallLine, HostCode
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
-_LEAST: Final = 0.03  # of the step
-_MOST: Final = 0.9
-_ON_DEVICE: Final = Interval(0.3, 0.75, 1.0)  # of the thread's share: a pass alone is launched so
-_REPEAT: Final = Repeat(Where("train.py", 65, "train"), "model.Net", 1.0)
-_CALLED: Final = CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.2)
-_LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 600)
+_MIN_STEP_SHARE: Final = 0.03  # of the step
+_MAX_DEVICE_SHARE: Final = 0.9
+_ON_DEVICE: Final = Estimate(0.3, 0.75, 1.0)  # of the thread's share: a pass alone is launched so
+_REPEAT: Final = Repeat(Location("train.py", 65, "train"), "model.Net", 1.0)
+_CALL_LINE: Final = CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.2)
+_HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 600)
 
 
 @rule(
@@ -27,35 +27,35 @@ _LOOKS: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3,
     "repeated-forward",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Probabilities for a log, by the same batch once more",
             "model.Net is called again with the tensors that it was called with, this "
             "time without gradients: 4.0 ms of each 20.0 ms step.",
             stated(
                 examples.cpu(_REPEAT),
                 {"busy.math": 14, "idle.host.python": 6},
-                _CALLED,
-                _LOOKS,
+                _CALL_LINE,
+                _HOST_CODE,
             ),
         ),
-        Figure(
+        RuleFigure(
             "Another batch",
             None,
-            stated(examples.cpu(), {"busy.math": 14, "idle.host.python": 6}, _CALLED, _LOOKS),
+            stated(examples.cpu(), {"busy.math": 14, "idle.host.python": 6}, _CALL_LINE, _HOST_CODE),
         ),
-        Figure(
+        RuleFigure(
             "It takes next to nothing",
             None,
             stated(
                 examples.cpu(_REPEAT),
                 {"busy.math": 14, "idle.host.python": 6},
                 CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.01),
-                _LOOKS,
+                _HOST_CODE,
             ),
         ),
     ],
 )
-def repeated_forward(seen: Seen) -> Loss | None:
+def repeated_forward(evidence: Evidence) -> Detection | None:
     """Recognise a model that is called twice in each step with the same tensors.
 
     ## Why it costs time
@@ -70,17 +70,17 @@ def repeated_forward(seen: Seen) -> Loss | None:
     second call takes, and so that it is no rare one, is known from samples of the training thread's
     stack in all steps; beside a device, its share of the device's work is taken to be the same.
     """
-    passes = ((_share(seen, one), one) for one in _repeats(seen))
-    share, repeat = max(passes, key=lambda one: one[0].mid, default=(None, None))
-    step = seen.step_ns
-    if share is None or repeat is None or not step or share.mid < _LEAST:
+    candidates = ((_repeat_share(evidence, repeat), repeat) for repeat in _located_repeats(evidence))
+    share, repeat = max(candidates, key=lambda candidate: candidate[0].mid, default=(None, None))
+    step_ns = evidence.step_ns
+    if share is None or repeat is None or not step_ns or share.mid < _MIN_STEP_SHARE:
         return None
-    return repeated_forward.loss(
+    return repeated_forward.detection(
         f"{repeat.kind} is called again with the tensors that it was called with, "
-        f"this time without gradients: {windowed.of_step(seen, share.mid * step)}.",
-        *_without(seen, share),
-        where=repeat.where,
-        evidence=(
+        f"this time without gradients: {windowed.format_step_part(evidence, share.mid * step_ns)}.",
+        *_changes_without(evidence, share),
+        location=repeat.location,
+        measures=(
             Measure("sampled in the second call, of the thread", share.mid, "share"),
             Measure("second calls, a step of the window", repeat.calls, ""),
         ),
@@ -92,36 +92,36 @@ def repeated_forward(seen: Seen) -> Loss | None:
     )
 
 
-def _repeats(seen: Seen) -> tuple[Repeat, ...]:
-    facts = seen.facts
-    return () if facts is None else tuple(one for one in facts.repeats if one.where is not None)
+def _located_repeats(evidence: Evidence) -> tuple[Repeat, ...]:
+    facts = evidence.facts
+    return () if facts is None else tuple(repeat for repeat in facts.repeats if repeat.location is not None)
 
 
-def _share(seen: Seen, repeat: Repeat) -> Interval:
-    """Give the share of the training thread's time in the calls of a line, with its error."""
-    recorded, where = seen.study.recorded, repeat.where
-    if recorded is None or where is None:
-        return Interval(0.0, 0.0, 0.0)
-    looks = sum(one.looks for one in recorded.host_code[:1])
+def _repeat_share(evidence: Evidence, repeat: Repeat) -> Estimate:
+    """Return the share of the training thread's time in the calls of a line, with its error."""
+    recorded, location = evidence.study.recorded, repeat.location
+    if recorded is None or location is None:
+        return Estimate(0.0, 0.0, 0.0)
+    n_samples = sum(code.looks for code in recorded.host_code[:1])
     share = sum(
-        one.share
-        for one in recorded.call_lines
-        if (one.file, one.line) == (where.file, where.line) and one.called.endswith("forward")
+        line.share
+        for line in recorded.call_lines
+        if (line.file, line.line) == (location.file, location.line) and line.callee.endswith("forward")
     )
-    return share_of(share, looks) if looks else Interval(0.0, 0.0, 0.0)
+    return estimate_share(share, n_samples) if n_samples else Estimate(0.0, 0.0, 0.0)
 
 
-def _without(seen: Seen, share: Interval) -> tuple[Change, ...]:
-    """Give what goes with the pass: time of the thread, and of the device beside it."""
-    thread = step_lines.left(seen, share)
-    if not seen.on_device:
-        return (thread,)
-    most, mid, least = (
-        min(_MOST, part * each)
-        for part, each in (
+def _changes_without(evidence: Evidence, share: Estimate) -> tuple[Change, ...]:
+    """Return what goes with the pass: time of the thread, and of the device beside it."""
+    thread_change = step_lines.remove_share(evidence, share)
+    if not evidence.on_device:
+        return (thread_change,)
+    high, mid, low = (
+        min(_MAX_DEVICE_SHARE, thread_share * factor)
+        for thread_share, factor in (
             (share.high, _ON_DEVICE.high),
             (share.mid, _ON_DEVICE.mid),
             (share.low, _ON_DEVICE.low),
         )
     )
-    return thread, Scale(Interval(1 - most, 1 - mid, 1 - least), leaves=("busy.",))
+    return thread_change, Scale(Estimate(1 - high, 1 - mid, 1 - low), leaves=("busy.",))

@@ -3,24 +3,24 @@
 from dataclasses import replace
 from typing import Final
 
-from gapless.catalogue.examples import fed, gpu, loader
-from gapless.catalogue.loading import Loading, evidence, loading
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
+from gapless.catalogue.examples import worker_loader, gpu, loader
+from gapless.catalogue.loading import Loading, measure_loading, find_loading
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
 from gapless.catalogue.windowed import ms
-from gapless.model.change import Feed
+from gapless.model.change import LoaderChange
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_OFTEN: Final = 2  # iterations: of a single one nothing was started again
-_LONG: Final = 4.0  # times a usual fetch: then more than making it is in the first
-_EPOCHS: Final = fed(iterations=5)
-_TWO: Final = loader(num_workers=2, prefetch_factor=2, iterations=5)
-_TESTS: Final = fed(id=1, iterations=5)
-_KEPT: Final = fed(iterations=5, persistent_workers=True)
-_ANEW: Final = fed(iterations=1)
+_MIN_ITERATIONS: Final = 2  # iterations: of a single one nothing was started again
+_MIN_FIRST_RATIO: Final = 4.0  # times a usual fetch: then more than making it is in the first
+_EPOCH_LOADER: Final = worker_loader(iterations=5)
+_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2, iterations=5)
+_TEST_LOADER: Final = worker_loader(id=1, iterations=5)
+_PERSISTENT_LOADER: Final = worker_loader(iterations=5, persistent_workers=True)
+_ONE_EPOCH_LOADER: Final = worker_loader(iterations=1)
 _STEP: Final = {"busy.math": 80.0, "idle.data.start-up": 20.0}
 
 
@@ -29,7 +29,7 @@ _STEP: Final = {"busy.math": 80.0, "idle.data.start-up": 20.0}
     "restarted-workers",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Short epochs",
             "8 workers start anew for each of 50 epochs: 4.0 ms until they run and 5.0 ms for the "
             "first batch, where a usual one takes 0.64 ms, every 2 steps.",
@@ -38,90 +38,90 @@ _STEP: Final = {"busy.math": 80.0, "idle.data.start-up": 20.0}
                 main    ttttwwwwwlLsswlLsspp
                 gpu     .........mmee.mmee..
             """,
-            facts=gpu(fed(iterations=50)),
+            facts=gpu(worker_loader(iterations=50)),
             parts=(
-                used(
-                    fed(iterations=50),
+                example_use(
+                    worker_loader(iterations=50),
                     {"start-up": 2.5, "hand-over": 0.5},
-                    made_by(8, {"decode": 0.01}),
+                    example_workers(8, {"decode": 0.01}),
                     restart_ns=50 * 4_000_000,
                     first_ns=5_000_000,
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Each worker reads a table when it is first asked",
             "2 workers start anew for each of 5 epochs: 80.0 ms until they run and 660.0 ms for "
             "the first batch, where a usual one takes 7.0 ms, every 20 steps.",
-            seen(
-                gpu(_TWO),
+            evidence_of(
+                gpu(_TWO_WORKERS),
                 {"busy.math": 60.0, "idle.data.other": 36.0, "idle.data.start-up": 4.0},
-                used(
-                    _TWO,
+                example_use(
+                    _TWO_WORKERS,
                     {"other": 36.0},
-                    made_by(2, {"other": 0.6}, fetch_median_ns=7_000_000),
+                    example_workers(2, {"other": 0.6}, fetch_median_ns=7_000_000),
                     restart_ns=5 * 80_000_000,
                     first_ns=660_000_000,
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A loader that is made anew for each epoch",
             "8 workers start anew for each of 5 epochs: 300.0 ms until they run and 400.0 ms for "
             "the first batch, where a usual one takes 64.0 ms, every 20 steps.",
-            seen(
-                gpu(_EPOCHS),
+            evidence_of(
+                gpu(_EPOCH_LOADER),
                 _STEP,
-                used(
-                    _EPOCHS,
+                example_use(
+                    _EPOCH_LOADER,
                     {"start-up": 20.0},
-                    made_by(8, {"decode": 1.0}),
+                    example_workers(8, {"decode": 1.0}),
                     restart_ns=5 * 300_000_000,
                     first_ns=400_000_000,
                     made=5,
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Workers that live on",
             None,
-            seen(
-                gpu(_KEPT),
+            evidence_of(
+                gpu(_PERSISTENT_LOADER),
                 {"busy.math": 99.0, "idle.data.start-up": 1.0},
-                used(_KEPT, {"start-up": 1.0}, made_by(8, {"decode": 1.0})),
+                example_use(_PERSISTENT_LOADER, {"start-up": 1.0}, example_workers(8, {"decode": 1.0})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "One epoch",
             None,
-            seen(
-                gpu(_ANEW),
+            evidence_of(
+                gpu(_ONE_EPOCH_LOADER),
                 {"busy.math": 99.0, "idle.data.start-up": 1.0},
-                used(_ANEW, {"start-up": 1.0}, made_by(8, {"decode": 1.0})),
+                example_use(_ONE_EPOCH_LOADER, {"start-up": 1.0}, example_workers(8, {"decode": 1.0})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A loader of tests, while another trains",
             None,
-            seen(
-                gpu(_ANEW, replace(_TESTS, trains=None)),
+            evidence_of(
+                gpu(_ONE_EPOCH_LOADER, replace(_TEST_LOADER, trains=None)),
                 _STEP,
-                used(_ANEW, {"hand-over": 1.0}, made_by(8, {"decode": 1.0})),
-                used(_TESTS, {"start-up": 19.0}, made_by(8, {"decode": 1.0}), restart_ns=10**9),
+                example_use(_ONE_EPOCH_LOADER, {"hand-over": 1.0}, example_workers(8, {"decode": 1.0})),
+                example_use(_TEST_LOADER, {"start-up": 19.0}, example_workers(8, {"decode": 1.0}), restart_ns=10**9),
             ),
         ),
-        Figure(
+        RuleFigure(
             "No workers",
             None,
-            seen(
+            evidence_of(
                 gpu(loader(iterations=5)),
                 _STEP,
-                used(loader(iterations=5), {"main": 20.0}, made_by(0, {"decode": 1.0})),
+                example_use(loader(iterations=5), {"main": 20.0}, example_workers(0, {"decode": 1.0})),
             ),
         ),
     ],
 )
-def restarted_workers(seen: Seen, loader: Loader) -> Loss | None:
+def restarted_workers(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise workers that are ended and started again for each epoch.
 
     ## Why it costs time
@@ -135,26 +135,26 @@ def restarted_workers(seen: Seen, loader: Loader) -> Loss | None:
     batch that takes much longer than a usual one shows what each worker does when it is first asked
     (it opens or reads the data set); workers that live on do it once. Only of a loader that trains.
     """
-    one = loading(seen, loader) if loader.num_workers else None
-    if one is None or loader.persistent_workers or one.use.iterations < _OFTEN:
+    loading = find_loading(evidence, loader) if loader.num_workers else None
+    if loading is None or loader.persistent_workers or loading.use.iterations < _MIN_ITERATIONS:
         return None
-    if loader.trains is None and any(other.trains for other in one.facts.loaders):
+    if loader.trains is None and any(other_loader.trains for other_loader in loading.facts.loaders):
         return None
-    use = one.use
+    use = loading.use
     start = use.restart_ns / use.iterations
-    return restarted_workers.loss(
-        f"{_workers(loader)} anew for each of {use.iterations} epochs: {ms(start)} until they run "
-        f"and {ms(use.first_ns or 0)} for the first batch{_beyond(one)}, every {_every(one)} "
+    return restarted_workers.detection(
+        f"{_subject(loader)} anew for each of {use.iterations} epochs: {ms(start)} until they run "
+        f"and {ms(use.first_ns or 0)} for the first batch{_usual_words(loading)}, every {_epoch_steps(loading)} "
         "steps.",
-        Feed(loader.id, persistent_workers=True),
-        where=loader.where,
-        evidence=(
-            *evidence(one),
+        LoaderChange(loader.id, persistent_workers=True),
+        location=loader.location,
+        measures=(
+            *measure_loading(loading),
             Measure("iterations", use.iterations, ""),
             Measure("to begin and end one", start, "ns"),
             Measure("first batch of one", use.first_ns or "?", "ns" if use.first_ns else ""),
         ),
-        helps=(one.asked("persistent-workers"),) if use.made == 1 else (),
+        helps=(loading.name_fix("persistent-workers"),) if use.made == 1 else (),
         no_remedy=None
         if use.made == 1
         else "Make the loader once, before the loop over epochs, with persistent_workers=True: as "
@@ -162,15 +162,15 @@ def restarted_workers(seen: Seen, loader: Loader) -> Loss | None:
     )
 
 
-def _workers(loader: Loader) -> str:
+def _subject(loader: Loader) -> str:
     return "1 worker starts" if loader.num_workers == 1 else f"{loader.num_workers} workers start"
 
 
-def _beyond(one: Loading) -> str:
+def _usual_words(loading: Loading) -> str:
     """Say what a usual batch takes, where the first of an iteration takes far longer."""
-    usual, first = one.workers.fetch_median_ns or 0, one.use.first_ns or 0
-    return f", where a usual one takes {ms(usual)}" if usual and first > _LONG * usual else ""
+    usual_ns, first_ns = loading.workers.fetch_median_ns or 0, loading.use.first_ns or 0
+    return f", where a usual one takes {ms(usual_ns)}" if usual_ns and first_ns > _MIN_FIRST_RATIO * usual_ns else ""
 
 
-def _every(one: Loading) -> int:
-    return round(one.use.waits / one.use.iterations)
+def _epoch_steps(loading: Loading) -> int:
+    return round(loading.use.waits / loading.use.iterations)

@@ -2,25 +2,25 @@
 
 from typing import Final
 
-from gapless.catalogue.examples import cpu, fed, gpu, loader
-from gapless.catalogue.loading import evidence, waited
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.catalogue.windowed import of_step
-from gapless.model.change import Feed
-from gapless.model.edit import Where
+from gapless.catalogue.examples import cpu, worker_loader, gpu, loader
+from gapless.catalogue.loading import measure_loading, find_waited_loading
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.windowed import format_step_part
+from gapless.model.change import LoaderChange
+from gapless.model.edit import Location
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 from gapless.replay.service import SAMPLER
 
-_LEAST: Final = 0.02  # of the step
+_MIN_STEP_SHARE: Final = 0.02  # of the step
 _USUAL_NS: Final = 50_000  # [G] a batch: indices that were drawn beforehand are taken from a list
-_AT: Final = Where("train.py", 30, "__iter__")
-_HOME: Final = loader(sampler=_AT)
-_FED: Final = fed(sampler=_AT)
-_BY_HAND: Final = (
+_SAMPLER_LINE: Final = Location("train.py", 30, "__iter__")
+_HOME_LOADER: Final = loader(sampler=_SAMPLER_LINE)
+_WORKER_LOADER: Final = worker_loader(sampler=_SAMPLER_LINE)
+_MANUAL_REMEDY: Final = (
     "Choose the samples of a whole epoch at its start, by one call (torch.randperm, "
     "torch.multinomial, one sort), and let __iter__ give them out; keep what it is chosen by "
     "(lengths, weights) in one array, and do not read samples for it."
@@ -32,38 +32,38 @@ _BY_HAND: Final = (
     "sampler-bound",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A weighted draw over the whole table for each sample",
             "Choosing the samples of a batch takes 80.0 ms of each 100.0 ms step, before any of "
             "them is made, on the training thread: workers would not take it over.",
-            seen(
-                cpu(_HOME),
+            evidence_of(
+                cpu(_HOME_LOADER),
                 {"busy.math": 12, "idle.data.sampler": 80, "idle.data.other": 8},
-                used(_HOME, {"sampler": 80.0, "other": 8.0}, made_by(0, {"other": 0.1})),
+                example_use(_HOME_LOADER, {"sampler": 80.0, "other": 8.0}, example_workers(0, {"other": 0.1})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Batches of like length, sorted anew for each batch, beside workers",
             "Choosing the samples of a batch takes 40.0 ms of each 100.0 ms step, before any of "
             "them is made, on the training thread: workers do not take it over.",
-            seen(
-                gpu(_FED),
+            evidence_of(
+                gpu(_WORKER_LOADER),
                 {"busy.math": 58, "idle.data.sampler": 40, "idle.data.hand-over": 2},
-                used(_FED, {"sampler": 40.0, "hand-over": 2.0}, made_by(8, {"decode": 0.1})),
+                example_use(_WORKER_LOADER, {"sampler": 40.0, "hand-over": 2.0}, example_workers(8, {"decode": 0.1})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A permutation is drawn at the start of an epoch",
             None,
-            seen(
-                gpu(_FED),
+            evidence_of(
+                gpu(_WORKER_LOADER),
                 {"busy.math": 98, "idle.data.sampler": 0.2, "idle.data.hand-over": 1.8},
-                used(_FED, {"sampler": 0.2, "hand-over": 1.8}, made_by(8, {"decode": 0.1})),
+                example_use(_WORKER_LOADER, {"sampler": 0.2, "hand-over": 1.8}, example_workers(8, {"decode": 0.1})),
             ),
         ),
     ],
 )
-def sampler_bound(seen: Seen, loader: Loader) -> Loss | None:
+def sampler_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise a sampler that takes long to choose the samples of a batch.
 
     ## Why it costs time
@@ -76,27 +76,27 @@ def sampler_bound(seen: Seen, loader: Loader) -> Loss | None:
     what takes less than 0.1 ms is not noted. It is a cause from a fiftieth of the step on. What is
     left when indices are drawn beforehand is taken to be 0.05 ms a batch.
     """
-    one = waited(seen, loader)
-    step = seen.step_ns
-    if one is None or not step or one.sampler_ns < max(_USUAL_NS, _LEAST * one.step_ns):
+    loading = find_waited_loading(evidence, loader)
+    step_ns = evidence.step_ns
+    if loading is None or not step_ns or loading.sampler_ns < max(_USUAL_NS, _MIN_STEP_SHARE * loading.step_ns):
         return None
-    spent = one.sampler_ns
-    batches = max(1, round(step / one.step_ns))
-    hands = "do not" if loader.num_workers else "would not"
-    return sampler_bound.loss(
-        f"Choosing the samples of a batch takes {of_step(seen, spent * batches)}, before any of "
-        f"them is made, on the training thread: workers {hands} take it over.",
-        Feed(loader.id, stages={SAMPLER: _USUAL_NS / spent}),
-        where=_hottest(seen) or loader.sampler or loader.where,
-        evidence=(*evidence(one), Measure("choosing samples, a batch", spent, "ns")),
-        no_remedy=_BY_HAND,
+    spent_ns = loading.sampler_ns
+    n_batches = max(1, round(step_ns / loading.step_ns))
+    verb = "do not" if loader.num_workers else "would not"
+    return sampler_bound.detection(
+        f"Choosing the samples of a batch takes {format_step_part(evidence, spent_ns * n_batches)}, before any of "
+        f"them is made, on the training thread: workers {verb} take it over.",
+        LoaderChange(loader.id, stages={SAMPLER: _USUAL_NS / spent_ns}),
+        location=_hottest_line(evidence) or loader.sampler or loader.location,
+        measures=(*measure_loading(loading), Measure("choosing samples, a batch", spent_ns, "ns")),
+        no_remedy=_MANUAL_REMEDY,
     )
 
 
-def _hottest(seen: Seen) -> Where | None:
-    """Give the line of the user's at which samples were seen to be chosen most often."""
-    recorded = seen.study.recorded
-    every = () if recorded is None else recorded.loading_lines
-    mine = [one for one in every if one.thread == "choosing"]
-    top = max(mine, key=lambda one: one.share, default=None)
-    return None if top is None else Where(top.file, top.line, top.function)
+def _hottest_line(evidence: Evidence) -> Location | None:
+    """Return the line of the user's at which samples were seen to be chosen most often."""
+    recorded = evidence.study.recorded
+    lines = () if recorded is None else recorded.loading_lines
+    sampler_lines = [line for line in lines if line.thread == "choosing"]
+    top = max(sampler_lines, key=lambda line: line.share, default=None)
+    return None if top is None else Location(top.file, top.line, top.function)

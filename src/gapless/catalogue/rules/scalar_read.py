@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import copied, operator, source
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import example_copies, operator, source_line
 from gapless.model.change import Omit
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 from gapless.model.tables import Line
 
-READ: Final = "aten::_local_scalar_dense"
-CALLS: Final = ("aten::item", "aten::is_nonzero")  # the outermost: what is asked for by name
-SCALED: Final = "aten::_amp_update_scale_"  # once a step of a GradScaler, which reads one number
-_RARE: Final = 0.01  # a step
+READ_OPERATOR: Final = "aten::_local_scalar_dense"
+READ_CALLS: Final = ("aten::item", "aten::is_nonzero")  # the outermost: what is asked for by name
+RESCALING: Final = "aten::_amp_update_scale_"  # once a step of a GradScaler, which reads one number
+_MIN_READS_PER_STEP: Final = 0.01  # a step
 
 
 @rule(
@@ -23,63 +23,63 @@ _RARE: Final = 0.01  # a step
     "scalar-read",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Twenty numbers a step, in a step that the host can hardly keep up with",
             "The host reads 20 numbers a step back from the device (item, float, bool, print) and "
             "waits for it each time; that leaves the device idle for 8.2 ms of each 18.2 ms step.",
             stated(
                 examples.gpu(),
                 {"busy.elementwise": 10, "idle.sync.return": 0.2, "idle.sync.refill": 8},
-                operator(READ, calls=20, host_ms=9),
-                copied("DtoH", "pageable", calls=20, ms=0.04, mib=0),
+                operator(READ_OPERATOR, calls=20, host_ms=9),
+                example_copies("DtoH", "pageable", calls=20, ms=0.04, mib=0),
             ),
         ),
-        Figure(
+        RuleFigure(
             "The loss, at the end of a step of matrix products: seen, and worth hardly anything",
             "The host reads 1 number a step back from the device (item, float, bool, print) and "
             "waits for it each time; that leaves the device idle for 0.1 ms of each 100.1 ms step.",
             stated(
                 examples.gpu(),
                 {"busy.tc_math": 100, "idle.sync.refill": 0.1},
-                operator(READ, calls=1, host_ms=80),
-                copied("DtoH", "pageable", calls=1, ms=0.002, mib=0),
+                operator(READ_OPERATOR, calls=1, host_ms=80),
+                example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Numbers of tensors that lie on the host",
             None,
             stated(
                 examples.gpu(),
                 {"busy.tc_math": 100},
-                operator(READ, calls=20, host_ms=0.05),
+                operator(READ_OPERATOR, calls=20, host_ms=0.05),
             ),
         ),
-        Figure(
+        RuleFigure(
             "One number, and it is the GradScaler's",
             None,
             stated(
                 examples.gpu(examples.precision(scaler=True)),
                 {"busy.tc_math": 100, "idle.sync.refill": 0.1},
-                operator(READ, calls=1, host_ms=80),
-                operator(SCALED, calls=1, host_ms=0.02),
-                copied("DtoH", "pageable", calls=1, ms=0.002, mib=0),
+                operator(READ_OPERATOR, calls=1, host_ms=80),
+                operator(RESCALING, calls=1, host_ms=0.02),
+                example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A tensor is printed",
             "The host reads 12 numbers a step back from the device (item, float, bool, print) and "
             "waits for it each time; that leaves the device idle for 1.0 ms of each 11.0 ms step.",
             stated(
                 examples.gpu(),
                 {"busy.tc_math": 10, "idle.sync.refill": 1},
-                operator(READ, calls=12, host_ms=2),
-                copied("DtoH", "pageable", calls=12, ms=0.02, mib=0),
-                source("torch/_tensor_str.py", 650, "_str", host=2),
+                operator(READ_OPERATOR, calls=12, host_ms=2),
+                example_copies("DtoH", "pageable", calls=12, ms=0.02, mib=0),
+                source_line("torch/_tensor_str.py", 650, "_str", host=2),
             ),
         ),
     ],
 )
-def scalar_read(seen: Seen) -> Loss | None:
+def scalar_read(evidence: Evidence) -> Detection | None:
     """Recognise that the host asks the device for single numbers, and waits for each.
 
     ## Why it costs time
@@ -93,26 +93,26 @@ def scalar_read(seen: Seen) -> Loss | None:
     host cost nothing. Their price is found by replaying the steps without them, never by their
     number. The read of a GradScaler is a cause of its own.
     """
-    back = windowed.copies(seen, "DtoH").count
-    read = min(windowed.calls(seen, READ).count, back)
-    scaled = min(windowed.calls(seen, SCALED).count, read)
-    own = read - scaled
-    if own < _RARE:
+    n_copies = windowed.sum_copies(evidence, "DtoH").count
+    n_reads = min(windowed.sum_calls(evidence, READ_OPERATOR).count, n_copies)
+    n_scaler_reads = min(windowed.sum_calls(evidence, RESCALING).count, n_reads)
+    count = n_reads - n_scaler_reads
+    if count < _MIN_READS_PER_STEP:
         return None
-    lost = seen.per_step("idle.sync")
-    printed = any(True for _ in printing(seen))
-    plural = "numbers" if windowed.times(own) != "1" else "number"
-    return scalar_read.loss(
-        f"The host reads {windowed.times(own)} {plural} a step back from the device (item, float, "
+    lost_ns = evidence.per_step("idle.sync")
+    has_prints = any(True for _ in find_prints(evidence))
+    noun = "numbers" if windowed.format_count(count) != "1" else "number"
+    return scalar_read.detection(
+        f"The host reads {windowed.format_count(count)} {noun} a step back from the device (item, float, "
         "bool, print) and waits for it each time; that leaves the device idle for "
-        f"{windowed.of_step(seen, lost)}.",
-        Omit(CALLS, keep=scaled / read),
-        evidence=(
-            Measure("numbers read back, a step", own, ""),
-            Measure("waited for, a step", windowed.calls(seen, READ).host_ns, "ns"),
-            Measure("idle afterwards, a step", lost, "ns"),
+        f"{windowed.format_step_part(evidence, lost_ns)}.",
+        Omit(READ_CALLS, keep=n_scaler_reads / n_reads),
+        measures=(
+            Measure("numbers read back, a step", count, ""),
+            Measure("waited for, a step", windowed.sum_calls(evidence, READ_OPERATOR).host_ns, "ns"),
+            Measure("idle afterwards, a step", lost_ns, "ns"),
         ),
-        helps=("log-every",) if printed else (),
+        helps=("log-every",) if has_prints else (),
         no_remedy=(
             "add such numbers up on the device (total += loss.detach()) and read them every so "
             "many steps; decide with torch.where, not with if"
@@ -120,8 +120,8 @@ def scalar_read(seen: Seen) -> Loss | None:
     )
 
 
-def printing(seen: Seen) -> Iterator[Line]:
-    """Give the lines of torch that write a tensor as text, if they ran."""
-    for one in seen.study.tables.lines:
-        if one.file.endswith("torch/_tensor_str.py") and one.calls:
-            yield one
+def find_prints(evidence: Evidence) -> Iterator[Line]:
+    """Return the lines of torch that write a tensor as text, if they ran."""
+    for line in evidence.study.tables.lines:
+        if line.file.endswith("torch/_tensor_str.py") and line.calls:
+            yield line

@@ -1,13 +1,13 @@
 """The GradScaler's look for infinities, which waits for the device."""
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.rules.scalar_read import CALLS, READ, SCALED
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import copied, operator
+from gapless.catalogue.rules.scalar_read import READ_CALLS, READ_OPERATOR, RESCALING
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import example_copies, operator
 from gapless.model.change import Omit
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
 
 @rule(
@@ -15,31 +15,31 @@ from gapless.model.seen import Seen
     "scaler-wait",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "fp16 with a GradScaler",
             "The GradScaler waits for the device 1 time a step to see whether gradients are "
             "finite; synchronising costs 2.0 ms of each 32.0 ms step.",
             stated(
                 examples.gpu(examples.precision(scaler=True)),
                 {"busy.tc_math": 30, "idle.sync.refill": 2},
-                operator(READ, calls=1, host_ms=20),
-                operator(SCALED, calls=1, host_ms=0.02),
-                copied("DtoH", "pageable", calls=1, ms=0.002, mib=0),
+                operator(READ_OPERATOR, calls=1, host_ms=20),
+                operator(RESCALING, calls=1, host_ms=0.02),
+                example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
             ),
         ),
-        Figure(
+        RuleFigure(
             "bf16, which needs none",
             None,
             stated(
                 examples.gpu(),
                 {"busy.tc_math": 30, "idle.sync.refill": 2},
-                operator(READ, calls=1, host_ms=20),
-                copied("DtoH", "pageable", calls=1, ms=0.002, mib=0),
+                operator(READ_OPERATOR, calls=1, host_ms=20),
+                example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
             ),
         ),
     ],
 )
-def scaler_wait(seen: Seen) -> Loss | None:
+def scaler_wait(evidence: Evidence) -> Detection | None:
     """Recognise that a GradScaler makes the host wait before each step of an optimizer.
 
     ## Why it costs time
@@ -50,20 +50,20 @@ def scaler_wait(seen: Seen) -> Loss | None:
     ## How it is measured
     A read from the device for each update of the scale, where that many were seen.
     """
-    updates = windowed.calls(seen, SCALED).count
-    read = min(windowed.calls(seen, READ).count, windowed.copies(seen, "DtoH").count)
-    own = min(updates, read)
-    if not own:
+    n_updates = windowed.sum_calls(evidence, RESCALING).count
+    n_reads = min(windowed.sum_calls(evidence, READ_OPERATOR).count, windowed.sum_copies(evidence, "DtoH").count)
+    waits = min(n_updates, n_reads)
+    if not waits:
         return None
-    lost = seen.per_step("idle.sync")
-    plural = "times" if windowed.times(own) != "1" else "time"
-    return scaler_wait.loss(
-        f"The GradScaler waits for the device {windowed.times(own)} {plural} a step to see whether "
-        f"gradients are finite; synchronising costs {windowed.of_step(seen, lost)}.",
-        Omit(CALLS, keep=1 - own / read),
-        evidence=(
-            Measure("updates of the scale, a step", updates, ""),
-            Measure("idle after reads, a step", lost, "ns"),
+    lost_ns = evidence.per_step("idle.sync")
+    noun = "times" if windowed.format_count(waits) != "1" else "time"
+    return scaler_wait.detection(
+        f"The GradScaler waits for the device {windowed.format_count(waits)} {noun} a step to see whether "
+        f"gradients are finite; synchronising costs {windowed.format_step_part(evidence, lost_ns)}.",
+        Omit(READ_CALLS, keep=1 - waits / n_reads),
+        measures=(
+            Measure("updates of the scale, a step", n_updates, ""),
+            Measure("idle after reads, a step", lost_ns, "ns"),
         ),
         helps=("bf16", "fused"),
     )

@@ -2,30 +2,30 @@
 
 from typing import Final
 
-from gapless.catalogue.examples import fed, gpu, loader
-from gapless.catalogue.lateness import behind, handed_over_late, held_up, starts_anew
-from gapless.catalogue.loading import Loading, evidence, percent, waited
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.catalogue.traps import PREFETCH, crowded
+from gapless.catalogue.examples import worker_loader, gpu, loader
+from gapless.catalogue.lateness import head_of_line_share, is_handed_over_late, is_head_of_line_blocked, is_restart_bound
+from gapless.catalogue.loading import Loading, measure_loading, percent, find_waited_loading
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.traps import DEFAULT_PREFETCH, find_memory_trap
 from gapless.catalogue.windowed import ms
-from gapless.model.change import Feed
+from gapless.model.change import LoaderChange
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_BUSY: Final = 0.9  # of their life: above, workers are too slow on the whole
-_BEHIND: Final = 0.3  # of the waits: later batches lay ready
-_RARE: Final = 3.0  # times the mean wait: the longest twentieth of waits
-_FEW: Final = 20  # batches of an iteration: below, the first waits are among that twentieth
-_DEEP: Final = 8  # batches for each worker that outlast what seldom takes long
-_SINGLE: Final = (
+_MAX_BUSY_SHARE: Final = 0.9  # of their life: above, workers are too slow on the whole
+_MIN_BEHIND_SHARE: Final = 0.3  # of the waits: later batches lay ready
+_MIN_WAIT_RATIO: Final = 3.0  # times the mean wait: the longest twentieth of waits
+_MIN_BATCHES: Final = 20  # batches of an iteration: below, the first waits are among that twentieth
+_MIN_DEPTH: Final = 8  # batches for each worker that outlast what seldom takes long
+_SAMPLE_REMEDY: Final = (
     "Put samples that take alike together in a batch (by their size or length), or do what makes "
     "the slow ones slow beforehand."
 )
-_MANY: Final = fed(iterations=1)
-_ONE: Final = loader(num_workers=1, prefetch_factor=2, iterations=1)
+_EIGHT_WORKERS: Final = worker_loader(iterations=1)
+_ONE_WORKER: Final = loader(num_workers=1, prefetch_factor=2, iterations=1)
 _STEP: Final = {"busy.math": 90.0, "idle.data.decode": 10.0}
 
 
@@ -34,76 +34,76 @@ _STEP: Final = {"busy.math": 90.0, "idle.data.decode": 10.0}
     "shallow-prefetch",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "One long recording in a batch, and finished batches behind it",
             "Single batches are late, and 2 made ahead by each worker do not outlast them (mean "
             "wait 10.0 ms, one in twenty above 10.0 ms; in 70 % of the waits later batches lay "
             "ready).",
-            seen(
-                gpu(_MANY),
+            evidence_of(
+                gpu(_EIGHT_WORKERS),
                 _STEP,
-                used(_MANY, {"decode": 10.0}, made_by(8, {"decode": 1.0}, busy=0.6), hol_ms=7.0),
+                example_use(_EIGHT_WORKERS, {"decode": 10.0}, example_workers(8, {"decode": 1.0}, busy=0.6), hol_ms=7.0),
             ),
         ),
-        Figure(
+        RuleFigure(
             "One worker, whom a few samples hold up",
             "Single batches are late, and 2 made ahead by each worker do not outlast them (mean "
             "wait 10.0 ms, one in twenty above 150.0 ms).",
-            seen(
-                gpu(_ONE),
+            evidence_of(
+                gpu(_ONE_WORKER),
                 _STEP,
-                used(
-                    _ONE,
+                example_use(
+                    _ONE_WORKER,
                     {"decode": 10.0},
-                    made_by(1, {"decode": 1.0}, busy=0.6),
+                    example_workers(1, {"decode": 1.0}, busy=0.6),
                     p95_ns=150_000_000,
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "No workers",
             None,
-            seen(
+            evidence_of(
                 gpu(),
                 _STEP,
-                used(loader(), {"decode": 10.0}, made_by(0, {"decode": 0.2}), p95_ns=10**9),
+                example_use(loader(), {"decode": 10.0}, example_workers(0, {"decode": 0.2}), p95_ns=10**9),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Workers that are too slow on the whole",
             None,
-            seen(
-                gpu(_MANY),
+            evidence_of(
+                gpu(_EIGHT_WORKERS),
                 _STEP,
-                used(_MANY, {"decode": 10.0}, made_by(8, {"decode": 9.0}, busy=0.99), hol_ms=1.0),
+                example_use(_EIGHT_WORKERS, {"decode": 10.0}, example_workers(8, {"decode": 9.0}, busy=0.99), hol_ms=1.0),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Batches of many tensors, made in time and handed over slowly",
             None,
-            seen(
-                gpu(_MANY),
+            evidence_of(
+                gpu(_EIGHT_WORKERS),
                 _STEP,
-                used(
-                    _MANY,
+                example_use(
+                    _EIGHT_WORKERS,
                     {"hand-over": 9.0, "decode": 1.0},
-                    made_by(8, {"decode": 1.0}, busy=0.6),
+                    example_workers(8, {"decode": 1.0}, busy=0.6),
                     p95_ns=150_000_000,
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Each wait is as long as the others",
             None,
-            seen(
-                gpu(_MANY),
+            evidence_of(
+                gpu(_EIGHT_WORKERS),
                 _STEP,
-                used(_MANY, {"hand-over": 10.0}, made_by(8, {"decode": 1.0}, busy=0.3)),
+                example_use(_EIGHT_WORKERS, {"hand-over": 10.0}, example_workers(8, {"decode": 1.0}, busy=0.3)),
             ),
         ),
     ],
 )
-def shallow_prefetch(seen: Seen, loader: Loader) -> Loss | None:
+def shallow_prefetch(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise single batches that take long and hold up those behind them.
 
     ## Why it costs time
@@ -116,48 +116,48 @@ def shallow_prefetch(seen: Seen, loader: Loader) -> Loss | None:
     idle part of their life, and waits are uneven: one in twenty is three times as long as the mean;
     but not where most of the waits are for batches that were made already.
     """
-    one = waited(seen, loader) if loader.num_workers else None
-    if one is None or starts_anew(one):
+    loading = find_waited_loading(evidence, loader) if loader.num_workers else None
+    if loading is None or is_restart_bound(loading):
         return None
-    busy, ready = one.workers.busy, behind(one)
-    uneven = _uneven(one) and not handed_over_late(one)
-    if busy is None or not (ready >= _BEHIND or (busy <= _BUSY and uneven)):
+    busy_share, ready_share = loading.workers.busy, head_of_line_share(loading)
+    is_uneven = _is_uneven(loading) and not is_handed_over_late(loading)
+    if busy_share is None or not (ready_share >= _MIN_BEHIND_SHARE or (busy_share <= _MAX_BUSY_SHARE and is_uneven)):
         return None
-    have = loader.prefetch_factor or PREFETCH
-    deep = max(_DEEP, 4 * have)
-    crowd = crowded(one.facts, loader, loader.num_workers, deep)
-    lay = f"; in {percent(ready)} of the waits later batches lay ready" if ready else ""
-    late = ms(one.use.p95_ns or one.wait_ns)
-    return shallow_prefetch.loss(
-        f"Single batches are late, and {have} made ahead by each worker do not outlast them (mean "
-        f"wait {ms(one.wait_ns)}, one in twenty above {late}{lay}).",
-        Feed(loader.id, prefetch_factor=deep),
-        where=loader.where,
-        evidence=(
-            *evidence(one),
-            Measure("workers are busy", busy, "share"),
-            Measure("one wait in twenty is above", one.use.p95_ns or one.wait_ns, "ns"),
-            Measure("later batches lay ready", ready, "share"),
+    depth = loader.prefetch_factor or DEFAULT_PREFETCH
+    new_depth = max(_MIN_DEPTH, 4 * depth)
+    obstacle = find_memory_trap(loading.facts, loader, loader.num_workers, new_depth)
+    ready_words = f"; in {percent(ready_share)} of the waits later batches lay ready" if ready_share else ""
+    late_words = ms(loading.use.p95_ns or loading.wait_ns)
+    return shallow_prefetch.detection(
+        f"Single batches are late, and {depth} made ahead by each worker do not outlast them (mean "
+        f"wait {ms(loading.wait_ns)}, one in twenty above {late_words}{ready_words}).",
+        LoaderChange(loader.id, prefetch_factor=new_depth),
+        location=loader.location,
+        measures=(
+            *measure_loading(loading),
+            Measure("workers are busy", busy_share, "share"),
+            Measure("one wait in twenty is above", loading.use.p95_ns or loading.wait_ns, "ns"),
+            Measure("later batches lay ready", ready_share, "share"),
         ),
-        helps=_helps(one, None if crowd else deep),
-        no_remedy=_by_hand(one, crowd),
+        helps=_choose_fixes(loading, None if obstacle else new_depth),
+        no_remedy=_manual_remedy(loading, obstacle),
     )
 
 
-def _uneven(one: Loading) -> bool:
-    """Tell whether few waits make the mean, others than the first of an iteration."""
-    use = one.use
-    long = (use.p95_ns or 0) >= _RARE * one.wait_ns
-    return long and use.waits >= _FEW * max(1, use.iterations)
+def _is_uneven(loading: Loading) -> bool:
+    """Return whether few waits make the mean, others than the first of an iteration."""
+    use = loading.use
+    is_long = (use.p95_ns or 0) >= _MIN_WAIT_RATIO * loading.wait_ns
+    return is_long and use.waits >= _MIN_BATCHES * max(1, use.iterations)
 
 
-def _by_hand(one: Loading, crowd: str | None) -> str | None:
-    deeper = "" if crowd is None else f"The queue cannot be deeper: {crowd}."
-    if not held_up(one):
-        return deeper or None
-    return f"{deeper} {_SINGLE}".lstrip()
+def _manual_remedy(loading: Loading, obstacle: str | None) -> str | None:
+    depth_words = "" if obstacle is None else f"The queue cannot be deeper: {obstacle}."
+    if not is_head_of_line_blocked(loading):
+        return depth_words or None
+    return f"{depth_words} {_SAMPLE_REMEDY}".lstrip()
 
 
-def _helps(one: Loading, deep: int | None) -> tuple[str, ...]:
-    deeper = () if deep is None else (one.asked("prefetch", deep),)
-    return (*deeper, one.asked("out-of-order")) if one.loader.num_workers > 1 else deeper
+def _choose_fixes(loading: Loading, new_depth: int | None) -> tuple[str, ...]:
+    depth_fixes = () if new_depth is None else (loading.name_fix("prefetch", new_depth),)
+    return (*depth_fixes, loading.name_fix("out-of-order")) if loading.loader.num_workers > 1 else depth_fixes

@@ -3,32 +3,32 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.ruling import Figure, NotSeenError, rule
-from gapless.catalogue.seen_examples import changed
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.windowed import of_step
+from gapless.catalogue.ruling import RuleFigure, NotObservedError, rule
+from gapless.catalogue.seen_examples import with_recorded
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.windowed import format_step_part
 from gapless.model.account import RowAccount
 from gapless.model.change import Drop, Scale
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
 from gapless.model.run import DeviceState
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
-_OFTEN: Final = 0.1  # of the looks
-_TAKEN: Final = Interval(0.5, 0.85, 1.0)  # of our time, if they computed nothing
+_MIN_SAMPLE_SHARE: Final = 0.1  # of the looks
+_ALONE_FACTOR: Final = Estimate(0.5, 0.85, 1.0)  # of our time, if they computed nothing
 _WAITS: Final = "idle.device.wait"  # longer than a device ever takes from one kernel to the next
-_MUCH: Final = 0.1  # of each step
-_LITTLE: Final = 0.005  # likewise, where others are known to be there
-_STEPS: Final = 3  # of windows, at least
-_ELSEWHERE: Final = (
+_MIN_WAIT_SHARE: Final = 0.1  # of each step
+_MIN_SHARED_WAIT: Final = 0.005  # likewise, where others are known to be there
+_MIN_STEPS: Final = 3  # of windows, at least
+_MANUAL_REMEDY: Final = (
     "Use another GPU (CUDA_VISIBLE_DEVICES), or wait until they are done (nvidia-smi shows them)."
 )
-_RUN: Final = stated(examples.gpu(), {"busy.tc_math": 40})
-_TURNS: Final = stated(examples.gpu(), {"busy.tc_math": 40, _WAITS: 25})
+_ALONE_RUN: Final = stated(examples.gpu(), {"busy.tc_math": 40})
+_SHARED_RUN: Final = stated(examples.gpu(), {"busy.tc_math": 40, _WAITS: 25})
 
 
-def _state(others: float) -> DeviceState:
-    return DeviceState(0, 0.98, 1980.0, 1980.0, {}, others, None, None, None)
+def _device_state(others_share: float) -> DeviceState:
+    return DeviceState(0, 0.98, 1980.0, 1980.0, {}, others_share, None, None, None)
 
 
 @rule(
@@ -36,28 +36,28 @@ def _state(others: float) -> DeviceState:
     "shared-device",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Another training beside",
             "Processes that are not of this run are on GPU 0 in 90 % of the looks; for 25.0 ms "
             "of each 65.0 ms step what is ready for the training's device lies undone.",
-            changed(_TURNS, devices_seen=(_state(0.9),)),
+            with_recorded(_SHARED_RUN, devices_seen=(_device_state(0.9),)),
         ),
-        Figure(
+        RuleFigure(
             "Another process beside that does nothing",
             "Processes that are not of this run are on GPU 0 in 90 % of the looks; in most "
             "steps what is ready for the training's device is begun at once.",
-            changed(_RUN, devices_seen=(_state(0.9),)),
+            with_recorded(_ALONE_RUN, devices_seen=(_device_state(0.9),)),
         ),
-        Figure(
+        RuleFigure(
             "Others are not seen, but what they do is",
             "The device leaves work that is ready for it undone for 25.0 ms of each 65.0 ms step, "
             "as where others compute on it.",
-            _TURNS,
+            _SHARED_RUN,
         ),
-        Figure("Alone", None, changed(_RUN, devices_seen=(_state(0.0),))),
+        RuleFigure("Alone", None, with_recorded(_ALONE_RUN, devices_seen=(_device_state(0.0),))),
     ],
 )
-def shared_device(seen: Seen) -> Loss | None:
+def shared_device(evidence: Evidence) -> Detection | None:
     """Recognise that other processes compute on the device of the training.
 
     ## Why it costs time
@@ -72,70 +72,70 @@ def shared_device(seen: Seen) -> Loss | None:
     each step. That time is what the gain begins at; others may take as much again within kernels,
     where it does not show. Without windows the gain is an interval that begins at nothing.
     """
-    recorded = seen.study.recorded
+    recorded = evidence.study.recorded
     states = () if recorded is None else recorded.devices_seen
-    known = [one for one in states if one.others is not None]
-    if not seen.has_device:
+    known_states = [state for state in states if state.others is not None]
+    if not evidence.has_device:
         return None
-    if not seen.on_device:
-        raise NotSeenError("device", "who computes on the device was not sampled")
-    most = max(known, key=lambda one: one.others or 0.0, default=None)
-    if most is not None and (most.others or 0.0) >= _OFTEN:
-        return _told(seen, most)
-    if _in_each_step(seen):
-        return _felt(seen)
-    if most is None:
-        raise NotSeenError("device", "who computes on the device was not sampled")
+    if not evidence.on_device:
+        raise NotObservedError("device", "who computes on the device was not sampled")
+    busiest = max(known_states, key=lambda state: state.others or 0.0, default=None)
+    if busiest is not None and (busiest.others or 0.0) >= _MIN_SAMPLE_SHARE:
+        return _sampled_detection(evidence, busiest)
+    if _waits_in_each_step(evidence):
+        return _inferred_detection(evidence)
+    if busiest is None:
+        raise NotObservedError("device", "who computes on the device was not sampled")
     return None
 
 
-def _in_each_step(seen: Seen) -> bool:
-    """Tell whether each step of the windows waits: at the head of a capture a single one may."""
-    rows = seen.study.account.rows
-    return len(rows) >= _STEPS and all(_waits(one, _MUCH) for one in rows)
+def _waits_in_each_step(evidence: Evidence) -> bool:
+    """Return whether each step of the windows waits: at the head of a capture a single one may."""
+    rows = evidence.study.account.rows
+    return len(rows) >= _MIN_STEPS and all(_has_waits(row, _MIN_WAIT_SHARE) for row in rows)
 
 
-def _waits(row: RowAccount, least: float) -> bool:
-    return row.leaves.get(_WAITS, 0) >= least * max(1, sum(row.leaves.values()))
+def _has_waits(row: RowAccount, min_share: float) -> bool:
+    return row.leaves.get(_WAITS, 0) >= min_share * max(1, sum(row.leaves.values()))
 
 
-def _told(seen: Seen, state: DeviceState) -> Loss:
-    others, rows = state.others or 0.0, seen.study.account.rows
-    there = (
+def _sampled_detection(evidence: Evidence, state: DeviceState) -> Detection:
+    others_share, rows = state.others or 0.0, evidence.study.account.rows
+    subject = (
         f"Processes that are not of this run are on GPU {state.number} "
-        f"in {100 * others:.0f} % of the looks"
+        f"in {100 * others_share:.0f} % of the looks"
     )
-    looks = Measure("looks in which others were there", others, "share")
+    samples = Measure("looks in which others were there", others_share, "share")
     if not rows:
-        return shared_device.loss(
-            f"{there}; what they take is not known.",
-            Scale(_TAKEN, leaves=("busy.",)),
-            evidence=(looks,),
-            no_remedy=_ELSEWHERE,
+        return shared_device.detection(
+            f"{subject}; what they take is not known.",
+            Scale(_ALONE_FACTOR, leaves=("busy.",)),
+            measures=(samples,),
+            no_remedy=_MANUAL_REMEDY,
         )
-    often = 2 * sum(_waits(one, _LITTLE) for one in rows) >= len(rows)
-    what = "in most steps what is ready for the training's device is begun at once"
-    if often:
-        undone = of_step(seen, seen.per_step(_WAITS))
-        what = f"for {undone} what is ready for the training's device lies undone"
-    return shared_device.loss(
-        f"{there}; {what}.",
-        Drop((_WAITS,), keep=0.0 if often else 1.0),
-        evidence=(looks, _undone(seen)),
-        no_remedy=_ELSEWHERE,
+    is_frequent = 2 * sum(_has_waits(row, _MIN_SHARED_WAIT) for row in rows) >= len(rows)
+    effect = "in most steps what is ready for the training's device is begun at once"
+    if is_frequent:
+        wait_words = format_step_part(evidence, evidence.per_step(_WAITS))
+        effect = f"for {wait_words} what is ready for the training's device lies undone"
+    return shared_device.detection(
+        f"{subject}; {effect}.",
+        Drop((_WAITS,), keep=0.0 if is_frequent else 1.0),
+        measures=(samples, _wait_measure(evidence)),
+        no_remedy=_MANUAL_REMEDY,
     )
 
 
-def _felt(seen: Seen) -> Loss:
-    return shared_device.loss(
+def _inferred_detection(evidence: Evidence) -> Detection:
+    return shared_device.detection(
         f"The device leaves work that is ready for it undone for "
-        f"{of_step(seen, seen.per_step(_WAITS))}, as where others compute on it.",
+        f"{format_step_part(evidence, evidence.per_step(_WAITS))}, as where others compute on it.",
         Drop((_WAITS,)),
-        evidence=(_undone(seen),),
-        no_remedy=_ELSEWHERE,
+        measures=(_wait_measure(evidence),),
+        no_remedy=_MANUAL_REMEDY,
         inferred=True,
     )
 
 
-def _undone(seen: Seen) -> Measure:
-    return Measure("waits with work queued", seen.per_step(_WAITS) / 1e6, "ms a step")
+def _wait_measure(evidence: Evidence) -> Measure:
+    return Measure("waits with work queued", evidence.per_step(_WAITS) / 1e6, "ms a step")

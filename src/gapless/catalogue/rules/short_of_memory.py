@@ -1,13 +1,13 @@
 """Memory of the device that is so short that the allocator starts over."""
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.effects.occasions import DEVICE_MEMORY, uncached
-from gapless.catalogue.ruling import Figure, NotSeenError, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
+from gapless.catalogue.ruling import RuleFigure, NotObservedError, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import allocator, operator
-from gapless.catalogue.windowed import of_step
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.catalogue.windowed import format_step_part
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
 
 @rule(
@@ -15,7 +15,7 @@ from gapless.model.seen import Seen
     "short-of-memory",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Forty retries",
             "Memory of the device ran short 40 times: all that the allocator kept was given back "
             "and asked for again, 4.0 ms of each 25.0 ms step.",
@@ -27,12 +27,12 @@ from gapless.model.seen import Seen
                 allocator(retries=40, device_frees=1200),
             ),
         ),
-        Figure(
+        RuleFigure(
             "None", None, stated(examples.gpu(), {"busy.tc_math": 21}, allocator(device_allocs=90))
         ),
     ],
 )
-def short_of_memory(seen: Seen) -> Loss | None:
+def short_of_memory(evidence: Evidence) -> Detection | None:
     """Recognise that the allocator found no room, and freed all that it kept to try again.
 
     ## Why it costs time
@@ -42,24 +42,24 @@ def short_of_memory(seen: Seen) -> Loss | None:
     ## How it is measured
     By the allocator's own counter of retries, and by what freeing and allocating takes in windows.
     """
-    recorded = seen.study.recorded
+    recorded = evidence.study.recorded
     uses = () if recorded is None or recorded.footprint is None else recorded.footprint.allocator
-    known = [one.retries for one in uses if one.retries is not None]
-    if not known and not seen.has_device:
+    retry_counts = [use.retries for use in uses if use.retries is not None]
+    if not retry_counts and not evidence.has_device:
         return None
-    if not known:
-        raise NotSeenError("allocator", "the allocator's counters were not recorded")
-    retries = sum(known)
-    if not retries:
+    if not retry_counts:
+        raise NotObservedError("allocator", "the allocator's counters were not recorded")
+    n_retries = sum(retry_counts)
+    if not n_retries:
         return None
-    found = windowed.calls(seen, *DEVICE_MEMORY)
-    return short_of_memory.loss(
-        f"Memory of the device ran short {retries} times: all that the allocator kept was given "
-        f"back and asked for again, {of_step(seen, found.host_ns)}.",
-        *uncached(),
-        evidence=(
-            Measure("retries of the allocator", retries, ""),
-            Measure("cudaMalloc and cudaFree, a step", found.count, ""),
+    driver_calls = windowed.sum_calls(evidence, *DEVICE_MEMORY)
+    return short_of_memory.detection(
+        f"Memory of the device ran short {n_retries} times: all that the allocator kept was given "
+        f"back and asked for again, {format_step_part(evidence, driver_calls.host_ns)}.",
+        *omit_allocations(),
+        measures=(
+            Measure("retries of the allocator", n_retries, ""),
+            Measure("cudaMalloc and cudaFree, a step", driver_calls.count, ""),
         ),
         helps=("allocator",),
         no_remedy="A smaller batch, or activation checkpointing, leaves room as well.",

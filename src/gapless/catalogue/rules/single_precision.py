@@ -3,19 +3,19 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import per_step, roof_of, rounds_products, share, work_of
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.work_examples import h200, worked
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
-from gapless.replay.formats import in_tf32
+from gapless.catalogue.computing import ns_per_window_step, roof_of, rounds_products, window_share, work_of
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.work_examples import h200, example_work
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
+from gapless.replay.formats import tf32_changes
 from gapless.replay.roofline import kind_of
 
-_LEAST: Final = 0.02  # of the step
-_SINCE: Final = (8, 0)
-_LINEAR: Final = ((4096, 768), (768, 3072))
-_SIMT: Final = worked("aten::mm", _LINEAR, 60, "busy.tc_eligible_not_used", calls=150)
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_TF32_CAPABILITY: Final = (8, 0)
+_LINEAR_SIZES: Final = ((4096, 768), (768, 3072))
+_SIMT_WORK: Final = example_work("aten::mm", _LINEAR_SIZES, 60, "busy.tc_eligible_not_used", calls=150)
 
 
 @rule(
@@ -23,37 +23,37 @@ _SIMT: Final = worked("aten::mm", _LINEAR, 60, "busy.tc_eligible_not_used", call
     "single-precision",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "fp32, as torch has it by default",
             "Matrix products in fp32 take 60.0 ms of each 80.0 ms step, and use no tensor cores.",
             stated(
                 examples.gpu(),
                 {"busy.tc_eligible_not_used": 60, "busy.elementwise": 20},
-                _SIMT,
+                _SIMT_WORK,
                 h200(),
             ),
         ),
-        Figure(
+        RuleFigure(
             "On an older device",
             None,
             stated(
                 examples.gpu(examples.machine(capability=(7, 0))),
                 {"busy.tc_eligible_not_used": 60, "busy.elementwise": 20},
-                _SIMT,
+                _SIMT_WORK,
             ),
         ),
-        Figure(
+        RuleFigure(
             "bf16",
             None,
             stated(
                 examples.gpu(examples.precision(autocast={"cuda": "torch.bfloat16"})),
                 {"busy.tc_math": 9, "busy.elementwise": 20},
-                worked("aten::mm", _LINEAR, 9, "busy.tc_math", dtype="bf16", calls=150),
+                example_work("aten::mm", _LINEAR_SIZES, 9, "busy.tc_math", dtype="bf16", calls=150),
             ),
         ),
     ],
 )
-def single_precision(seen: Seen) -> Loss | None:
+def single_precision(evidence: Evidence) -> Detection | None:
     """Recognise matrix products in fp32 that tensor cores could compute in TF32.
 
     ## Why it costs time
@@ -64,30 +64,30 @@ def single_precision(seen: Seen) -> Loss | None:
     By the kernels' names and the operators' inputs. What TF32 would take follows from the sizes,
     the device's measured peaks, and how close the kernels come to their own peak today.
     """
-    facts = seen.facts
-    if not seen.on_device or (facts is not None and (facts.machine.capability or _SINCE) < _SINCE):
+    facts = evidence.facts
+    if not evidence.on_device or (facts is not None and (facts.machine.capability or _TF32_CAPABILITY) < _TF32_CAPABILITY):
         return None
     rows = [
-        one
-        for one in work_of(seen)
-        if one.leaf == "busy.tc_eligible_not_used"
-        and one.dtype == "fp32"
-        and kind_of(one) == "product"
+        row
+        for row in work_of(evidence)
+        if row.leaf == "busy.tc_eligible_not_used"
+        and row.dtype == "fp32"
+        and kind_of(row) == "product"
     ]
-    spent = sum(one.ns for one in rows)
-    if share(seen, spent) < _LEAST or (facts is not None and rounds_products(facts)):
+    rows_ns = sum(row.ns for row in rows)
+    if window_share(evidence, rows_ns) < _MIN_STEP_SHARE or (facts is not None and rounds_products(facts)):
         return None
-    roof = roof_of(seen)
-    known = [(one.flops, one.ns) for one in rows if one.flops]
-    rate = sum(flops for flops, _ in known) / max(1, sum(ns for _, ns in known)) * 1e9
-    return single_precision.loss(
-        f"Matrix products in fp32 take {windowed.of_step(seen, per_step(seen, spent))}, "
+    roof = roof_of(evidence)
+    flops_and_ns = [(row.flops, row.ns) for row in rows if row.flops]
+    rate = sum(flops for flops, _ in flops_and_ns) / max(1, sum(ns for _, ns in flops_and_ns)) * 1e9
+    return single_precision.detection(
+        f"Matrix products in fp32 take {windowed.format_step_part(evidence, ns_per_window_step(evidence, rows_ns))}, "
         "and use no tensor cores.",
-        *in_tf32(seen.study.work, roof, convolutions=False),
-        evidence=(
-            Measure("such products, a step", per_step(seen, spent), "ns"),
+        *tf32_changes(evidence.study.work, roof, convolutions=False),
+        measures=(
+            Measure("such products, a step", ns_per_window_step(evidence, rows_ns), "ns"),
             Measure("their speed", rate, "FLOP/s"),
         ),
-        helps=("tf32", "bf16") if not seen.foreign else (),
-        no_remedy=None if not seen.foreign else 'torch.set_float32_matmul_precision("high").',
+        helps=("tf32", "bf16") if not evidence.is_trace_only else (),
+        no_remedy=None if not evidence.is_trace_only else 'torch.set_float32_matmul_precision("high").',
     )

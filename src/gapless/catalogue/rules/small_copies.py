@@ -3,15 +3,15 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.seen_parts import copied
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.seen_parts import example_copies
 from gapless.model.change import Drop
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_MANY: Final = 16  # copies a step
-_SMALL: Final = 64 << 10  # bytes of one
+_MIN_COPIES: Final = 16  # copies a step
+_MAX_BYTES: Final = 64 << 10  # bytes of one
 
 
 @rule(
@@ -19,28 +19,28 @@ _SMALL: Final = 64 << 10  # bytes of one
     "small-copies",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Each column of a table is copied by itself",
             "100 copies a step to the device are of 10 kB each; the host and the device spend "
             "2.4 ms of each 12.4 ms step on them.",
             stated(
                 examples.gpu(),
                 {"busy.tc_math": 10, "copy.h2d.pageable": 0.4, "idle.h2d.host": 2},
-                copied("HtoD", "pageable", calls=100, ms=0.4, mib=1),
+                example_copies("HtoD", "pageable", calls=100, ms=0.4, mib=1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "One copy, and large",
             None,
             stated(
                 examples.gpu(),
                 {"busy.tc_math": 10, "copy.h2d.pageable": 4},
-                copied("HtoD", "pageable", calls=1, ms=4, mib=38),
+                example_copies("HtoD", "pageable", calls=1, ms=4, mib=38),
             ),
         ),
     ],
 )
-def small_copies(seen: Seen) -> Loss | None:
+def small_copies(evidence: Evidence) -> Detection | None:
     """Recognise that what a step needs is copied to the device in many small pieces.
 
     ## Why it costs time
@@ -50,19 +50,19 @@ def small_copies(seen: Seen) -> Loss | None:
     By counting the copies and their bytes. What it costs is the host's time in them while the
     device has nothing to do, and the copies themselves.
     """
-    moved = windowed.copies(seen, "HtoD")
-    if moved.count < _MANY or moved.bytes is None or moved.bytes / moved.count > _SMALL:
+    copies = windowed.sum_copies(evidence, "HtoD")
+    if copies.count < _MIN_COPIES or copies.bytes is None or copies.bytes / copies.count > _MAX_BYTES:
         return None
-    lost = seen.per_step("copy.h2d", "idle.h2d.host")
-    return small_copies.loss(
-        f"{windowed.times(moved.count)} copies a step to the device are of "
-        f"{windowed.size(moved.bytes / moved.count)} each; the host and the device spend "
-        f"{windowed.of_step(seen, lost)} on them.",
-        Drop(("idle.h2d.host",), keep=1 / moved.count),
-        evidence=(
-            Measure("copies a step", moved.count, ""),
-            Measure("bytes of one", moved.bytes / moved.count, "bytes"),
-            Measure("copying alone, a step", lost, "ns"),
+    lost_ns = evidence.per_step("copy.h2d", "idle.h2d.host")
+    return small_copies.detection(
+        f"{windowed.format_count(copies.count)} copies a step to the device are of "
+        f"{windowed.format_size(copies.bytes / copies.count)} each; the host and the device spend "
+        f"{windowed.format_step_part(evidence, lost_ns)} on them.",
+        Drop(("idle.h2d.host",), keep=1 / copies.count),
+        measures=(
+            Measure("copies a step", copies.count, ""),
+            Measure("bytes of one", copies.bytes / copies.count, "bytes"),
+            Measure("copying alone, a step", lost_ns, "ns"),
         ),
         no_remedy=(
             "pack them into one tensor before the copy and take it apart on the device (views cost "

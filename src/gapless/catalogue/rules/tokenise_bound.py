@@ -3,18 +3,18 @@
 from typing import Final
 
 from gapless.catalogue.examples import gpu, loader, machine
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, used
-from gapless.catalogue.staged import stage_bound
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.staged import detect_slow_stage
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection
+from gapless.model.seen import Evidence
 
-_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
-_FREE: Final = loader(num_workers=2, prefetch_factor=2)
+_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
+_FREE_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
 _STEP: Final = {"busy.math": 10.0, "idle.data.tokenise": 90.0}
-_BY_HAND: Final = (
+_MANUAL_REMEDY: Final = (
     "Tokenise once, before training, and store the tokens (datasets.map, or an array on disk that "
     "is read by memmap); or take a fast tokenizer (use_fast=True) on whole batches."
 )
@@ -25,37 +25,37 @@ _BY_HAND: Final = (
     "tokenise-bound",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Text that is tokenised anew in each epoch, two processors",
             "Tokenising takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step "
             "could take 20.1 ms, with 2 workers 176.0 ms at best.",
-            seen(
-                gpu(_WORKERS, machine(cpus=2)),
+            evidence_of(
+                gpu(_LOADER, machine(cpus=2)),
                 _STEP,
-                used(_WORKERS, {"tokenise": 90.0}, made_by(2, {"tokenise": 5.0, "collate": 0.5})),
+                example_use(_LOADER, {"tokenise": 90.0}, example_workers(2, {"tokenise": 5.0, "collate": 0.5})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "More workers would keep up",
             None,
-            seen(
-                gpu(_FREE),
+            evidence_of(
+                gpu(_FREE_LOADER),
                 {"busy.math": 60.0, "idle.data.tokenise": 40.0},
-                used(_FREE, {"tokenise": 40.0}, made_by(2, {"tokenise": 5.0, "collate": 0.5})),
+                example_use(_FREE_LOADER, {"tokenise": 40.0}, example_workers(2, {"tokenise": 5.0, "collate": 0.5})),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Nobody waits for it",
             None,
-            seen(
-                gpu(_WORKERS, machine(cpus=2)),
+            evidence_of(
+                gpu(_LOADER, machine(cpus=2)),
                 {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-                used(_WORKERS, {"hand-over": 0.2}, made_by(2, {"tokenise": 5.0, "collate": 0.5})),
+                example_use(_LOADER, {"hand-over": 0.2}, example_workers(2, {"tokenise": 5.0, "collate": 0.5})),
             ),
         ),
     ],
 )
-def tokenise_bound(seen: Seen, loader: Loader) -> Loss | None:
+def tokenise_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise tokenising that takes long, where workers side by side do not make up for it.
 
     ## Why it costs time
@@ -74,4 +74,4 @@ def tokenise_bound(seen: Seen, loader: Loader) -> Loss | None:
     Beside a training that computes on the same processors, and makes its batches itself, workers
     do not give what they may: there it is one, too, unless they would be a fifth faster at best.
     """
-    return stage_bound(tokenise_bound, seen, loader, words=("tokenise", _BY_HAND))
+    return detect_slow_stage(tokenise_bound, evidence, loader, words=("tokenise", _MANUAL_REMEDY))

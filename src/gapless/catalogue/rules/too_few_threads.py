@@ -3,28 +3,28 @@
 from typing import Final
 
 from gapless.catalogue import windowed
-from gapless.catalogue.computing import share, work_of
-from gapless.catalogue.examples import cpu, fed, gpu, loader, machine
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.work_examples import worked
+from gapless.catalogue.computing import window_share, work_of
+from gapless.catalogue.examples import cpu, worker_loader, gpu, loader, machine
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.work_examples import example_work
 from gapless.model.facts import Facts, Machine, World
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.run import Others
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.run import CpuContention
+from gapless.model.seen import Evidence
 from gapless.model.work import Work
-from gapless.replay.roofline import SAME, scales
+from gapless.replay.roofline import NO_CHANGE, scale_changes
 
-_LEAST: Final = 0.1  # of the step
-_LARGE_NS: Final = 50_000  # a call of a thread: less is not worth dividing, and torch does not
+_MIN_STEP_SHARE: Final = 0.1  # of the step
+_MIN_CALL_NS: Final = 50_000  # a call of a thread: less is not worth dividing, and torch does not
 # Of the logarithm of how many more threads, so much is gained (benchmarks/libraries_off.py).
-_GAINED: Final = Interval(0.2, 0.55, 1.0)
-_PRODUCT: Final = worked("aten::mm", ((512, 512),) * 2, 9, "busy.math", calls=6)
+_THREAD_EXPONENT: Final = Estimate(0.2, 0.55, 1.0)
+_PRODUCT_WORK: Final = example_work("aten::mm", ((512, 512),) * 2, 9, "busy.math", calls=6)
 _STEP: Final = {"busy.math": 9, "idle.host.python": 1}
 
 
-def _one_thread(**changes: int | None) -> Machine:
+def _single_thread_machine(**changes: int | None) -> Machine:
     usual = {"cpus": 8, "cores": 8, "intra_op_threads": 1, "device": None}
     return machine(**(usual | changes))
 
@@ -34,49 +34,49 @@ def _one_thread(**changes: int | None) -> Machine:
     "too-few-threads",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "One thread on eight cores, as torchrun sets it",
             "1 thread computes operators, and 8 cores are there for it: 9.0 ms of each 10.0 ms "
             "step are operators large enough to be divided.",
-            stated(cpu(_one_thread(), loader(num_workers=0)), _STEP, _PRODUCT),
+            stated(cpu(_single_thread_machine(), loader(num_workers=0)), _STEP, _PRODUCT_WORK),
         ),
-        Figure(
+        RuleFigure(
             "Two processors are threads of one core",
             None,
-            stated(cpu(_one_thread(cpus=2, cores=1), loader(num_workers=0)), _STEP, _PRODUCT),
+            stated(cpu(_single_thread_machine(cpus=2, cores=1), loader(num_workers=0)), _STEP, _PRODUCT_WORK),
         ),
-        Figure(
+        RuleFigure(
             "Eight workers have the others",
             None,
-            stated(cpu(_one_thread(), fed()), _STEP, _PRODUCT),
+            stated(cpu(_single_thread_machine(), worker_loader()), _STEP, _PRODUCT_WORK),
         ),
-        Figure(
+        RuleFigure(
             "Others have all but one",
             None,
-            stated(cpu(_one_thread(), loader(num_workers=0)), _STEP, _PRODUCT, Others(6.9, 0.0, 8)),
+            stated(cpu(_single_thread_machine(), loader(num_workers=0)), _STEP, _PRODUCT_WORK, CpuContention(6.9, 0.0, 8)),
         ),
-        Figure(
+        RuleFigure(
             "Operators are small",
             None,
             stated(
-                cpu(_one_thread(), loader(num_workers=0)),
+                cpu(_single_thread_machine(), loader(num_workers=0)),
                 _STEP,
-                worked("aten::mm", ((16, 16),) * 2, 9, "busy.math", calls=900),
+                example_work("aten::mm", ((16, 16),) * 2, 9, "busy.math", calls=900),
             ),
         ),
-        Figure(
+        RuleFigure(
             "The cores were not counted",
             None,
-            stated(cpu(_one_thread(cores=None), loader(num_workers=0)), _STEP, _PRODUCT),
+            stated(cpu(_single_thread_machine(cores=None), loader(num_workers=0)), _STEP, _PRODUCT_WORK),
         ),
-        Figure(
+        RuleFigure(
             "A GPU computes",
             None,
-            stated(gpu(machine(cpus=16, cores=16, intra_op_threads=1)), _STEP, _PRODUCT),
+            stated(gpu(machine(cpus=16, cores=16, intra_op_threads=1)), _STEP, _PRODUCT_WORK),
         ),
     ],
 )
-def too_few_threads(seen: Seen, machine: Machine, world: World) -> Loss | None:
+def too_few_threads(evidence: Evidence, machine: Machine, world: World) -> Detection | None:
     """Recognise a training on the CPU whose operators use half of its cores, or fewer.
 
     ## Why it costs time
@@ -95,46 +95,46 @@ def too_few_threads(seen: Seen, machine: Machine, world: World) -> Loss | None:
     threads, cores = machine.intra_op_threads, machine.cores
     if machine.device is not None or threads is None or cores is None:
         return None
-    fit = cores // ranks - _workers(seen.facts) - _others(seen)
-    if fit < 2 * threads:
+    n_fit = cores // ranks - _count_workers(evidence.facts) - _count_taken_cores(evidence)
+    if n_fit < 2 * threads:
         return None
-    spent = sum(one.ns for one in work_of(seen) if _is_large(one))
-    if share(seen, spent) < _LEAST:
+    rows_ns = sum(row.ns for row in work_of(evidence) if _is_large(row))
+    if window_share(evidence, rows_ns) < _MIN_STEP_SHARE:
         return None
-    step = seen.step_ns or 0.0
-    one = "1 thread computes" if threads == 1 else f"{threads} threads compute"
-    return too_few_threads.loss(
-        f"{one} operators, and {fit} cores are there for {'it' if threads == 1 else 'them'}: "
-        f"{windowed.of_step(seen, step * share(seen, spent))} are operators large enough to be "
+    step_ns = evidence.step_ns or 0.0
+    subject = "1 thread computes" if threads == 1 else f"{threads} threads compute"
+    return too_few_threads.detection(
+        f"{subject} operators, and {n_fit} cores are there for {'it' if threads == 1 else 'them'}: "
+        f"{windowed.format_step_part(evidence, step_ns * window_share(evidence, rows_ns))} are operators large enough to be "
         "divided.",
-        *scales(seen.study.work, lambda work: _factor(work, fit / threads)),
-        evidence=(
+        *scale_changes(evidence.study.work, lambda work: _factor(work, n_fit / threads)),
+        measures=(
             Measure("threads of a process", threads, ""),
-            Measure("cores for each", fit, ""),
-            Measure("in large operators, a step", step * share(seen, spent), "ns"),
+            Measure("cores for each", n_fit, ""),
+            Measure("in large operators, a step", step_ns * window_share(evidence, rows_ns), "ns"),
         ),
-        helps=(f"intra-op-threads={fit}",),
+        helps=(f"intra-op-threads={n_fit}",),
     )
 
 
-def _others(seen: Seen) -> int:
+def _count_taken_cores(evidence: Evidence) -> int:
     """Count the processors that others had meanwhile."""
-    others = None if seen.study.recorded is None else seen.study.recorded.others
-    return 0 if others is None else round(others.cores + (others.stolen or 0.0))
+    contention = None if evidence.study.recorded is None else evidence.study.recorded.contention
+    return 0 if contention is None else round(contention.cores + (contention.stolen or 0.0))
 
 
-def _workers(facts: Facts | None) -> int:
+def _count_workers(facts: Facts | None) -> int:
     """Count the workers of the loaders that feed a training."""
     loaders = () if facts is None else facts.loaders
-    return sum(one.num_workers or 0 for one in loaders if one.trains is not False)
+    return sum(loader.num_workers or 0 for loader in loaders if loader.trains is not False)
 
 
 def _is_large(work: Work) -> bool:
-    return work.calls > 0 and work.ns / work.calls >= _LARGE_NS
+    return work.calls > 0 and work.ns / work.calls >= _MIN_CALL_NS
 
 
-def _factor(work: Work, more: float) -> Interval:
-    """Give what an operator takes with so many times the threads, of what it takes now."""
+def _factor(work: Work, thread_ratio: float) -> Estimate:
+    """Return what an operator takes with so many times the threads, of what it takes now."""
     if not _is_large(work):
-        return SAME
-    return Interval(more**-_GAINED.high, more**-_GAINED.mid, more**-_GAINED.low)
+        return NO_CHANGE
+    return Estimate(thread_ratio**-_THREAD_EXPONENT.high, thread_ratio**-_THREAD_EXPONENT.mid, thread_ratio**-_THREAD_EXPONENT.low)

@@ -2,25 +2,25 @@
 
 from typing import Final
 
-from gapless.catalogue.examples import fed, gpu, loader, machine
-from gapless.catalogue.lateness import starts_anew
-from gapless.catalogue.loading import Loading, evidence, more_workers, waited
-from gapless.catalogue.loading import fed as with_workers
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.catalogue.seen_parts import made_by, operator, used
-from gapless.catalogue.staged import mainly
-from gapless.catalogue.traced import BY_WORKERS
-from gapless.catalogue.traps import workers as trap
-from gapless.catalogue.waiting import loss_of_workers
+from gapless.catalogue.examples import worker_loader, gpu, loader, machine
+from gapless.catalogue.lateness import is_restart_bound
+from gapless.catalogue.loading import Loading, measure_loading, name_worker_fixes, find_waited_loading
+from gapless.catalogue.loading import change_workers as with_workers
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.seen_parts import example_workers, operator, example_use
+from gapless.catalogue.staged import describe_main_stage
+from gapless.catalogue.traced import WORKER_ITERATOR
+from gapless.catalogue.traps import find_workers_trap as trap
+from gapless.catalogue.waiting import detect_late_workers
 from gapless.catalogue.windowed import ms
 from gapless.model.facts import Loader
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_WANT: Final = 1.1  # times the time between batches: what workers together take for each
-_TWO: Final = loader(num_workers=2, prefetch_factor=2)
-_WAITS: Final = {"decode": 30.0, "hand-over": 2.0}
+_MIN_FETCH_RATIO: Final = 1.1  # times the time between batches: what workers together take for each
+_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
+_STAGE_WAITS: Final = {"decode": 30.0, "hand-over": 2.0}
 _STEP: Final = {"busy.math": 20.0, "idle.data.decode": 30.0, "idle.data.hand-over": 2.0}
 
 
@@ -29,7 +29,7 @@ _STEP: Final = {"busy.math": 20.0, "idle.data.decode": 30.0, "idle.data.hand-ove
     "too-few-workers",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Two workers, sixteen processors",
             "2 workers make a batch every 9.9 ms, where the training needs one every 3.0 ms: 8 "
             "would keep up. A worker takes 19.8 ms for a batch. Decoding takes 81 % of making one.",
@@ -39,78 +39,78 @@ _STEP: Final = {"busy.math": 20.0, "idle.data.decode": 30.0, "idle.data.hand-ove
                 gpu     .......me........me.
                 worker  dddddcc...dddddcc...
             """,
-            facts=gpu(_TWO),
+            facts=gpu(_TWO_WORKERS),
             parts=(
-                used(
-                    _TWO,
+                example_use(
+                    _TWO_WORKERS,
                     {"decode": 5.0, "collate": 2.0},
-                    made_by(2, {"decode": 0.25, "collate": 0.06}, busy=0.97),
+                    example_workers(2, {"decode": 0.25, "collate": 0.06}, busy=0.97),
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Reads that wait for the disk leave their processor to others",
             "2 workers make a batch every 64.0 ms, where the training needs one every 20.0 ms: 8 "
             "would keep up. A worker takes 128.0 ms for a batch. Reading takes 95 % of making one.",
-            seen(
-                gpu(_TWO, machine(cpus=2)),
+            evidence_of(
+                gpu(_TWO_WORKERS, machine(cpus=2)),
                 _STEP,
-                used(_TWO, _WAITS, made_by(2, {"read": (1.9, 0.3), "decode": 0.1}, busy=0.97)),
+                example_use(_TWO_WORKERS, _STAGE_WAITS, example_workers(2, {"read": (1.9, 0.3), "decode": 0.1}, busy=0.97)),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Both processors are at work",
             None,
-            seen(
-                gpu(_TWO, machine(cpus=2)),
+            evidence_of(
+                gpu(_TWO_WORKERS, machine(cpus=2)),
                 _STEP,
-                used(_TWO, _WAITS, made_by(2, {"decode": 1.5}, busy=0.97)),
+                example_use(_TWO_WORKERS, _STAGE_WAITS, example_workers(2, {"decode": 1.5}, busy=0.97)),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A trace, and no recorded run: that they are late is known",
             "Workers make batches more slowly than the training uses them: it waits for them in "
             "40.0 ms of each 60.0 ms step; how many workers there are the trace does not tell.",
-            seen(
+            evidence_of(
                 None,
                 {"busy.math": 20, "idle.data.unstaged": 40},
-                operator(BY_WORKERS, calls=1, host_ms=40),
+                operator(WORKER_ITERATOR, calls=1, host_ms=40),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A trace in which a batch is handed over, and no more",
             None,
-            seen(
+            evidence_of(
                 None,
                 {"busy.math": 9, "idle.data.unstaged": 0.3},
-                operator(BY_WORKERS, calls=1, host_ms=0.3),
+                operator(WORKER_ITERATOR, calls=1, host_ms=0.3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A long text in some batches: two keep up with the mean, though they are hardly idle",
             None,
-            seen(
-                gpu(_TWO),
+            evidence_of(
+                gpu(_TWO_WORKERS),
                 {"busy.math": 70.0, "idle.data.decode": 28.0, "idle.data.hand-over": 2.0},
-                used(
-                    _TWO,
+                example_use(
+                    _TWO_WORKERS,
                     {"decode": 28.0, "hand-over": 2.0},
-                    made_by(2, {"decode": 2.2}, busy=0.86, fetch_median_ns=60_000_000),
+                    example_workers(2, {"decode": 2.2}, busy=0.86, fetch_median_ns=60_000_000),
                 ),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Eight keep up",
             None,
-            seen(
-                gpu(fed()),
+            evidence_of(
+                gpu(worker_loader()),
                 {"busy.math": 99.5, "idle.data.hand-over": 0.5},
-                used(fed(), {"hand-over": 0.5}, made_by(8, {"decode": 1.5}, busy=0.12)),
+                example_use(worker_loader(), {"hand-over": 0.5}, example_workers(8, {"decode": 1.5}, busy=0.12)),
             ),
         ),
     ],
 )
-def too_few_workers(seen: Seen, loader: Loader) -> Loss | None:
+def too_few_workers(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise workers that work all the time, and too slowly together, where more could work.
 
     ## Why it costs time
@@ -127,34 +127,34 @@ def too_few_workers(seen: Seen, loader: Loader) -> Loss | None:
     A trace alone shows that batches come from workers, and how long the device (without one, the
     step) stands still for them, beyond what handing a batch over takes.
     """
-    if seen.foreign:
-        return loss_of_workers(too_few_workers, seen, loader)
-    one = waited(seen, loader) if loader.num_workers else None
-    if one is None:
+    if evidence.is_trace_only:
+        return detect_late_workers(too_few_workers, evidence, loader)
+    loading = find_waited_loading(evidence, loader) if loader.num_workers else None
+    if loading is None:
         return None
-    many = one.target()
-    each = one.fetch_ns / loader.num_workers
-    if each <= _WANT * one.work_ns or many <= loader.num_workers or starts_anew(one):
+    n_workers = loading.target_workers()
+    batch_ns = loading.fetch_ns / loader.num_workers
+    if batch_ns <= _MIN_FETCH_RATIO * loading.work_ns or n_workers <= loader.num_workers or is_restart_bound(loading):
         return None
-    why = trap(one.facts, loader, many)
-    have = "1 worker makes" if loader.num_workers == 1 else f"{loader.num_workers} workers make"
-    end = "would keep up" if one.enough() <= many else "is what the processors feed"
-    return too_few_workers.loss(
-        f"{have} a batch every {ms(each)}, where the training needs one every {ms(one.work_ns)}: "
-        f"{many} {end}. A worker takes {ms(one.fetch_ns)} for a batch.{mainly(seen, one)}",
-        with_workers(one),
-        where=loader.where,
-        evidence=(
-            *evidence(one),
-            *_busy(one),
-            Measure("a batch in a worker", one.fetch_ns, "ns"),
-            Measure("processors", one.machine.own, ""),
+    obstacle = trap(loading.facts, loader, n_workers)
+    subject = "1 worker makes" if loader.num_workers == 1 else f"{loader.num_workers} workers make"
+    limit = "would keep up" if loading.enough_workers() <= n_workers else "is what the processors feed"
+    return too_few_workers.detection(
+        f"{subject} a batch every {ms(batch_ns)}, where the training needs one every {ms(loading.work_ns)}: "
+        f"{n_workers} {limit}. A worker takes {ms(loading.fetch_ns)} for a batch.{describe_main_stage(evidence, loading)}",
+        with_workers(loading),
+        location=loader.location,
+        measures=(
+            *measure_loading(loading),
+            *_busy_measures(loading),
+            Measure("a batch in a worker", loading.fetch_ns, "ns"),
+            Measure("processors", loading.processors.count, ""),
         ),
-        helps=() if why else more_workers(one),
-        no_remedy=None if why is None else f"More workers cannot be set as it is: {why}.",
+        helps=() if obstacle else name_worker_fixes(loading),
+        no_remedy=None if obstacle is None else f"More workers cannot be set as it is: {obstacle}.",
     )
 
 
-def _busy(one: Loading) -> tuple[Measure, ...]:
-    busy = one.workers.busy
-    return () if busy is None else (Measure("workers are busy", busy, "share"),)
+def _busy_measures(loading: Loading) -> tuple[Measure, ...]:
+    busy_share = loading.workers.busy
+    return () if busy_share is None else (Measure("workers are busy", busy_share, "share"),)

@@ -2,17 +2,17 @@
 
 from typing import Final
 
-from gapless.catalogue.examples import bare, cpu, fed, gpu, machine, world
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen
-from gapless.model.change import NO_LOADER, Feed
+from gapless.catalogue.examples import bare_facts, cpu, worker_loader, gpu, machine, world
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of
+from gapless.model.change import NO_LOADER, LoaderChange
 from gapless.model.facts import Machine, World
-from gapless.model.finding import Loss, Measure
-from gapless.model.run import Others
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.run import CpuContention
+from gapless.model.seen import Evidence
 
 _STEP: Final = {"busy.math": 90.0, "idle.host.python": 10.0}
-_CROWDED: Final = machine(cpus=4, intra_op_threads=32, device=None)
+_CROWDED_MACHINE: Final = machine(cpus=4, intra_op_threads=32, device=None)
 
 
 @rule(
@@ -20,35 +20,35 @@ _CROWDED: Final = machine(cpus=4, intra_op_threads=32, device=None)
     "too-many-threads",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A container that may use 4 of 32 processors",
             "32 threads compute operators side by side, and 4 processors are there for them.",
-            seen(cpu(_CROWDED), _STEP),
+            evidence_of(cpu(_CROWDED_MACHINE), _STEP),
         ),
-        Figure(
+        RuleFigure(
             "Two ranks, each with a thread for every processor, and workers beside them",
             "2 processes with 16 threads each compute operators side by side, and 16 processors "
             "are there for them.",
-            seen(
+            evidence_of(
                 cpu(
-                    fed(),
+                    worker_loader(),
                     machine(cpus=16, intra_op_threads=16, device=None),
                     world(ranks=2, local_ranks=2),
                 ),
                 _STEP,
             ),
         ),
-        Figure("As many as there are", None, seen(cpu(), _STEP, Others(0.2, 0.0, 2))),
-        Figure(
+        RuleFigure("As many as there are", None, evidence_of(cpu(), _STEP, CpuContention(0.2, 0.0, 2))),
+        RuleFigure(
             "As many, on a machine that others use as well",
             None,
-            seen(cpu(), _STEP, Others(1.4, 0.0, 2)),
+            evidence_of(cpu(), _STEP, CpuContention(1.4, 0.0, 2)),
         ),
-        Figure("A GPU computes", None, seen(gpu(machine(cpus=4, intra_op_threads=32)), _STEP)),
-        Figure("They were not counted", None, seen(bare(), _STEP)),
+        RuleFigure("A GPU computes", None, evidence_of(gpu(machine(cpus=4, intra_op_threads=32)), _STEP)),
+        RuleFigure("They were not counted", None, evidence_of(bare_facts(), _STEP)),
     ],
 )
-def too_many_threads(seen: Seen, machine: Machine, world: World) -> Loss | None:
+def too_many_threads(evidence: Evidence, machine: Machine, world: World) -> Detection | None:
     """Recognise a training on the CPU whose operators use more threads than there are processors.
 
     ## Why it costs time
@@ -65,23 +65,23 @@ def too_many_threads(seen: Seen, machine: Machine, world: World) -> Loss | None:
     threads, cpus = machine.intra_op_threads, machine.cpus
     if machine.device is not None or threads is None or cpus is None:
         return None
-    fit = max(1, cpus // ranks)
-    if threads <= fit:
+    n_fit = max(1, cpus // ranks)
+    if threads <= n_fit:
         return None
-    each = f"{threads} threads" if ranks == 1 else f"{ranks} processes with {threads} threads each"
-    loaders = seen.facts.loaders if seen.facts is not None else ()
+    subject = f"{threads} threads" if ranks == 1 else f"{ranks} processes with {threads} threads each"
+    loaders = evidence.facts.loaders if evidence.facts is not None else ()
     # One for evaluation, not asked yet, feeds nothing: where another does, it is left out.
-    feeding = [one for one in loaders if one.trains] or [
-        one for one in loaders if one.trains is not False
+    feeding_loaders = [loader for loader in loaders if loader.trains] or [
+        loader for loader in loaders if loader.trains is not False
     ]
-    numbers = [one.id for one in feeding] or [NO_LOADER]
-    return too_many_threads.loss(
-        f"{each} compute operators side by side, and {cpus} processors are there for them.",
-        *(Feed(one, intra_op_threads=fit) for one in numbers),
-        evidence=(
+    loader_ids = [loader.id for loader in feeding_loaders] or [NO_LOADER]
+    return too_many_threads.detection(
+        f"{subject} compute operators side by side, and {cpus} processors are there for them.",
+        *(LoaderChange(loader_id, intra_op_threads=n_fit) for loader_id in loader_ids),
+        measures=(
             Measure("threads of a process", threads, ""),
             Measure("processes", ranks, ""),
             Measure("processors", cpus, ""),
         ),
-        helps=(f"intra-op-threads={fit}",),
+        helps=(f"intra-op-threads={n_fit}",),
     )

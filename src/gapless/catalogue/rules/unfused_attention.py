@@ -3,25 +3,25 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import per_step, roof_of, share, work_of
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.computing import ns_per_window_step, roof_of, window_share, work_of
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
-from gapless.catalogue.work_examples import h200, worked
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
-from gapless.replay.attention import fused, unfused
+from gapless.catalogue.work_examples import h200, example_work
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
+from gapless.replay.attention import fusion_changes, find_unfused
 
-_LEAST: Final = 0.02  # of the step
-_FALLBACK: Final = "aten::_scaled_dot_product_attention_math"
-_SCORES: Final = (96, 1024, 1024)
-_NAIVE: Final = (
-    worked(
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_FALLBACK_OPERATOR: Final = "aten::_scaled_dot_product_attention_math"
+_SCORE_SIZES: Final = (96, 1024, 1024)
+_NAIVE_WORK: Final = (
+    example_work(
         "aten::bmm", ((96, 1024, 64), (96, 64, 1024)), 4, "busy.tc_math", dtype="bf16", calls=36
     ),
-    worked("aten::bmm", (_SCORES, (96, 1024, 64)), 4, "busy.tc_math", dtype="bf16", calls=36),
-    worked("aten::_softmax", (_SCORES,), 14, "busy.norm_reduce", calls=24),
-    worked("aten::masked_fill_", (_SCORES,), 10, "busy.elementwise", dtype="bf16", calls=36),
+    example_work("aten::bmm", (_SCORE_SIZES, (96, 1024, 64)), 4, "busy.tc_math", dtype="bf16", calls=36),
+    example_work("aten::_softmax", (_SCORE_SIZES,), 14, "busy.norm_reduce", calls=24),
+    example_work("aten::masked_fill_", (_SCORE_SIZES,), 10, "busy.elementwise", dtype="bf16", calls=36),
 )
 _LEAVES: Final = {"busy.tc_math": 18, "busy.norm_reduce": 14, "busy.elementwise": 18}
 _AMP: Final = examples.precision(autocast={"cuda": "torch.bfloat16"})
@@ -32,13 +32,13 @@ _AMP: Final = examples.precision(autocast={"cuda": "torch.bfloat16"})
     "unfused-attention",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Two products and a softmax",
             "Attention writes its scores to memory: its products, softmax and mask take 32.0 ms of "
             "each 50.0 ms step.",
-            stated(examples.gpu(_AMP), _LEAVES, *_NAIVE, h200()),
+            stated(examples.gpu(_AMP), _LEAVES, *_NAIVE_WORK, h200()),
         ),
-        Figure(
+        RuleFigure(
             "scaled_dot_product_attention, in a case that no fused kernel knows",
             "Attention writes its scores to memory, since scaled_dot_product_attention falls back "
             "to single operators: its products, softmax and mask take 32.0 ms of each 50.0 ms "
@@ -46,18 +46,18 @@ _AMP: Final = examples.precision(autocast={"cuda": "torch.bfloat16"})
             stated(
                 examples.gpu(_AMP),
                 _LEAVES,
-                *_NAIVE,
+                *_NAIVE_WORK,
                 operator("aten::_scaled_dot_product_attention_math", 12, 2, 30),
                 h200(),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Flash attention",
             None,
             stated(
                 examples.gpu(_AMP),
                 {"busy.tc_math": 20},
-                worked(
+                example_work(
                     "aten::_flash_attention_forward",
                     ((8, 1024, 12, 64),) * 3,
                     2,
@@ -70,7 +70,7 @@ _AMP: Final = examples.precision(autocast={"cuda": "torch.bfloat16"})
         ),
     ],
 )
-def unfused_attention(seen: Seen) -> Loss | None:
+def unfused_attention(evidence: Evidence) -> Detection | None:
     """Recognise attention that writes its scores to memory and reads them again.
 
     ## Why it costs time
@@ -83,25 +83,25 @@ def unfused_attention(seen: Seen) -> Loss | None:
     speed of the run's best products. With dropout torch has no fused kernel for processors, and
     little is gained there.
     """
-    rows = work_of(seen)
-    found = unfused(rows)
-    if found is None or not found.flops or share(seen, found.ns) < _LEAST:
+    rows = work_of(evidence)
+    attention = find_unfused(rows)
+    if attention is None or not attention.flops or window_share(evidence, attention.ns) < _MIN_STEP_SHARE:
         return None
-    fallback = bool(windowed.operators(seen, _FALLBACK)) and not seen.foreign
-    why = ", since scaled_dot_product_attention falls back to single operators" if fallback else ""
-    spent = per_step(seen, found.ns)
-    return unfused_attention.loss(
-        f"Attention writes its scores to memory{why}: its products, softmax and mask take "
-        f"{windowed.of_step(seen, spent)}.",
-        *fused(rows, found, roof_of(seen)),
-        where=windowed.site(seen, "aten::softmax", _FALLBACK),
-        evidence=(
-            Measure("attention, a step", spent, "ns"),
-            Measure("its kernels, a step", per_step(seen, found.launches), ""),
+    has_fallback = bool(windowed.select_operators(evidence, _FALLBACK_OPERATOR)) and not evidence.is_trace_only
+    reason = ", since scaled_dot_product_attention falls back to single operators" if has_fallback else ""
+    spent_ns = ns_per_window_step(evidence, attention.ns)
+    return unfused_attention.detection(
+        f"Attention writes its scores to memory{reason}: its products, softmax and mask take "
+        f"{windowed.format_step_part(evidence, spent_ns)}.",
+        *fusion_changes(rows, attention, roof_of(evidence)),
+        location=windowed.find_calling_function(evidence, "aten::softmax", _FALLBACK_OPERATOR),
+        measures=(
+            Measure("attention, a step", spent_ns, "ns"),
+            Measure("its kernels, a step", ns_per_window_step(evidence, attention.launches), ""),
         ),
-        helps=("sdpa",) if fallback else (),
+        helps=("sdpa",) if has_fallback else (),
         no_remedy=None
-        if fallback
+        if has_fallback
         else "Call torch.nn.functional.scaled_dot_product_attention in place of the products "
         "and the softmax; in fp16 or bf16 it is a single kernel.",
     )

@@ -4,25 +4,25 @@ from dataclasses import astuple
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import beside_attention, part
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.computing import share_outside_attention, dilute_factor
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import kernel
 from gapless.model.change import Scale
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.tables import Kernel
 
-_POINTS: Final = ("busy.elementwise", "busy.cast", "busy.rng")
-_LEAVES: Final = (*_POINTS, "busy.norm_reduce")
+_POINTWISE_LEAVES: Final = ("busy.elementwise", "busy.cast", "busy.rng")
+_LEAVES: Final = (*_POINTWISE_LEAVES, "busy.norm_reduce")
 _FILLED: Final = 0.05  # of the device: kernels that fill less of it wait for memory, or one another
-_LEAST: Final = 0.25  # of the step: other tools ask for 30 % of the busy time
-_MANY: Final = 10  # kernels a step: one has nothing to be fused with
+_MIN_STEP_SHARE: Final = 0.25  # of the step: other tools ask for 30 % of the busy time
+_MIN_KERNELS: Final = 10  # kernels a step: one has nothing to be fused with
 # Of the time of single operators: chains of five become one pass, or there is nothing to fuse.
-_POINTWISE: Final = Interval(0.25, 0.55, 1.0)
-_REDUCED: Final = Interval(0.5, 0.85, 1.1)
-_SPARE: Final = Interval(0.1, 0.35, 1.0)  # of reductions that leave most of the device idle
+_POINTWISE_FACTOR: Final = Estimate(0.25, 0.55, 1.0)
+_REDUCTION_FACTOR: Final = Estimate(0.5, 0.85, 1.1)
+_SPARE_FACTOR: Final = Estimate(0.1, 0.35, 1.0)  # of reductions that leave most of the device idle
 
 
 @rule(
@@ -30,7 +30,7 @@ _SPARE: Final = Interval(0.1, 0.35, 1.0)  # of reductions that leave most of the
     "unfused-elementwise",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "Activations, masks, norms",
             "120 kernels a step that only read and write memory take 18.0 ms of each 40.0 ms step.",
             stated(
@@ -40,7 +40,7 @@ _SPARE: Final = Interval(0.1, 0.35, 1.0)  # of reductions that leave most of the
                 kernel("vectorized_layer_norm_kernel", 30, 6, "busy.norm_reduce"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Products, mostly",
             None,
             stated(
@@ -49,7 +49,7 @@ _SPARE: Final = Interval(0.1, 0.35, 1.0)  # of reductions that leave most of the
                 kernel("vectorized_elementwise_kernel", 90, 4, "busy.elementwise"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Compiled: fused already",
             None,
             stated(
@@ -60,7 +60,7 @@ _SPARE: Final = Interval(0.1, 0.35, 1.0)  # of reductions that leave most of the
         ),
     ],
 )
-def unfused_elementwise(seen: Seen) -> Loss | None:
+def unfused_elementwise(evidence: Evidence) -> Detection | None:
     """Recognise steps in which kernels that hardly compute, and move much memory, take long.
 
     ## Why it costs time
@@ -73,39 +73,39 @@ def unfused_elementwise(seen: Seen) -> Loss | None:
     interval. Reductions that fill little of the device (the gradients of a norm's weights, over
     many rows of few columns) gain most: a compiler parts them otherwise.
     """
-    facts = seen.facts
-    able = facts is not None and bool(facts.models) and not seen.foreign
-    compiled = facts is not None and any(one.compiled for one in facts.models)
-    found, beside = windowed.kernels(seen, *_LEAVES), beside_attention(seen, *_LEAVES)
-    triton = any(one.name.startswith("triton") for one in seen.study.tables.kernels)
-    if compiled or triton or found.count < _MANY or beside * seen.share(*_LEAVES) < _LEAST:
+    facts = evidence.facts
+    can_compile = facts is not None and bool(facts.models) and not evidence.is_trace_only
+    is_compiled = facts is not None and any(model.compiled for model in facts.models)
+    kernels, outside_share = windowed.sum_kernels(evidence, *_LEAVES), share_outside_attention(evidence, *_LEAVES)
+    has_triton = any(kernel.name.startswith("triton") for kernel in evidence.study.tables.kernels)
+    if is_compiled or has_triton or kernels.count < _MIN_KERNELS or outside_share * evidence.share(*_LEAVES) < _MIN_STEP_SHARE:
         return None
-    spent = seen.per_step(*_LEAVES)
-    return unfused_elementwise.loss(
-        f"{windowed.times(found.count)} kernels a step that only read and write memory take "
-        f"{windowed.of_step(seen, spent)}.",
-        Scale(part(_POINTWISE, beside), leaves=_POINTS),
-        Scale(part(_reduced(seen), beside), leaves=("busy.norm_reduce",)),
-        evidence=(
-            Measure("such kernels, a step", found.count, ""),
-            Measure("their time, a step", spent, "ns"),
+    spent_ns = evidence.per_step(*_LEAVES)
+    return unfused_elementwise.detection(
+        f"{windowed.format_count(kernels.count)} kernels a step that only read and write memory take "
+        f"{windowed.format_step_part(evidence, spent_ns)}.",
+        Scale(dilute_factor(_POINTWISE_FACTOR, outside_share), leaves=_POINTWISE_LEAVES),
+        Scale(dilute_factor(_reduction_factor(evidence), outside_share), leaves=("busy.norm_reduce",)),
+        measures=(
+            Measure("such kernels, a step", kernels.count, ""),
+            Measure("their time, a step", spent_ns, "ns"),
         ),
-        helps=("compile",) if able else (),
-        no_remedy=None if able else "torch.compile the model.",
+        helps=("compile",) if can_compile else (),
+        no_remedy=None if can_compile else "torch.compile the model.",
     )
 
 
-def _reduced(seen: Seen) -> Interval:
-    """Give the factor of reductions, of which some leave most of the device idle."""
-    found = [one for one in seen.study.tables.kernels if one.leaf == "busy.norm_reduce"]
-    whole = sum(one.device_ns for one in found)
-    spare = [one for one in found if _fills(one) <= _FILLED]
-    share = sum(one.device_ns for one in spare) / whole if whole else 0.0
-    ends = zip(astuple(_REDUCED), astuple(_SPARE), strict=True)
-    return Interval(*((1 - share) * usual + share * idle for usual, idle in ends))
+def _reduction_factor(evidence: Evidence) -> Estimate:
+    """Return the factor of reductions, of which some leave most of the device idle."""
+    reductions = [kernel for kernel in evidence.study.tables.kernels if kernel.leaf == "busy.norm_reduce"]
+    total_ns = sum(kernel.device_ns for kernel in reductions)
+    spare_kernels = [kernel for kernel in reductions if _filled_share(kernel) <= _FILLED]
+    share = sum(kernel.device_ns for kernel in spare_kernels) / total_ns if total_ns else 0.0
+    bounds = zip(astuple(_REDUCTION_FACTOR), astuple(_SPARE_FACTOR), strict=True)
+    return Estimate(*((1 - share) * usual + share * idle for usual, idle in bounds))
 
 
-def _fills(kernel: Kernel) -> float:
-    """Give the share of a device that a kernel keeps busy; 1 where that is not known."""
+def _filled_share(kernel: Kernel) -> float:
+    """Return the share of a device that a kernel keeps busy; 1 where that is not known."""
     occupancy = None if kernel.geometry is None else kernel.geometry.occupancy
     return 1.0 if occupancy is None else occupancy

@@ -4,14 +4,14 @@ from typing import Final
 
 from gapless.catalogue import examples, optimizing, windowed
 from gapless.catalogue.fixes.fused import fused
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import kernel, operator
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_TIME: Final = ("busy.optimizer", "idle.host.optimizer")
-_LEAST: Final = 0.002  # of the step
+_LEAVES: Final = ("busy.optimizer", "idle.host.optimizer")
+_MIN_STEP_SHARE: Final = 0.002  # of the step
 
 
 @rule(
@@ -19,7 +19,7 @@ _LEAST: Final = 0.002  # of the step
     "unfused-optimizer",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "AdamW as torch makes it on a GPU",
             "The optimizer takes 5.0 ms of each 85.0 ms step in 132 kernels, each of which reads "
             "and writes what the next one needs again.",
@@ -31,7 +31,7 @@ _LEAST: Final = 0.002  # of the step
                 kernel("multi_tensor_apply_kernel", calls=132, ms=5, leaf="busy.optimizer"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "On a CPU, told to treat many at a time",
             "The optimizer takes 5.0 ms of each 25.0 ms step in operators, each of which reads and "
             "writes what the next one needs again.",
@@ -42,7 +42,7 @@ _LEAST: Final = 0.002  # of the step
                 operator("aten::_foreach_addcdiv_", calls=1, host_ms=1),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A fused one",
             None,
             stated(
@@ -53,7 +53,7 @@ _LEAST: Final = 0.002  # of the step
                 kernel("FusedAdamMathFunctor", calls=8, ms=2, leaf="busy.optimizer"),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A class that torch cannot fuse",
             None,
             stated(
@@ -66,7 +66,7 @@ _LEAST: Final = 0.002  # of the step
         ),
     ],
 )
-def unfused_optimizer(seen: Seen) -> Loss | None:
+def unfused_optimizer(evidence: Evidence) -> Detection | None:
     """Recognise an optimizer that could do in one kernel what it does in a dozen.
 
     ## Why it costs time
@@ -77,23 +77,23 @@ def unfused_optimizer(seen: Seen) -> Loss | None:
     By the kernels launched inside ``Optimizer.step``, of an optimizer that treats many parameters
     at a time. The gain follows from what a fused one must read and write.
     """
-    if optimizing.way(seen) != "foreach" or optimizing.sparse(seen):
+    if optimizing.find_way(evidence) != "foreach" or optimizing.has_sparse_gradients(evidence):
         return None
-    if seen.facts is not None and not any(one.edits for one in fused(seen.facts)):
+    if evidence.facts is not None and not any(proposal.edits for proposal in fused(evidence.facts)):
         return None
-    step, lost = seen.step_ns, windowed.under(seen, *_TIME)
-    if not step or lost < _LEAST * step:
+    step_ns, lost_ns = evidence.step_ns, windowed.sum_leaves(evidence, *_LEAVES)
+    if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    work = windowed.kernels(seen, "busy.optimizer")
-    parts = f"{windowed.times(work.count)} kernels" if work.count else "operators"
-    return unfused_optimizer.loss(
-        f"The optimizer takes {windowed.of_step(seen, lost)} in {parts}, "
+    kernels = windowed.sum_kernels(evidence, "busy.optimizer")
+    count_words = f"{windowed.format_count(kernels.count)} kernels" if kernels.count else "operators"
+    return unfused_optimizer.detection(
+        f"The optimizer takes {windowed.format_step_part(evidence, lost_ns)} in {count_words}, "
         "each of which reads and writes what the next one needs again.",
-        *optimizing.faster(seen, "fused"),
-        where=optimizing.place(seen),
-        evidence=(
-            Measure("kernels of the optimizer, a step", work.count, ""),
-            Measure("the optimizer, a step", lost, "ns"),
+        *optimizing.change_way(evidence, "fused"),
+        location=optimizing.find_optimizer_line(evidence),
+        measures=(
+            Measure("kernels of the optimizer, a step", kernels.count, ""),
+            Measure("the optimizer, a step", lost_ns, "ns"),
         ),
         helps=("fused",),
     )

@@ -3,27 +3,27 @@
 from typing import Final
 
 from gapless.catalogue import examples, optimizing, ranked, windowed
-from gapless.catalogue.rank_examples import together
-from gapless.catalogue.ruling import Figure, rule
+from gapless.catalogue.rank_examples import evidence_of_ranks
+from gapless.catalogue.ruling import RuleFigure, rule
 from gapless.catalogue.seen_parts import operator
-from gapless.model.change import Hosted, Scale
+from gapless.model.change import HostChange, Scale
 from gapless.model.facts import World
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 
-_CALL: Final = "c10d::allreduce_"
-_TRANSFER: Final = "comm.exposed"
-_ISSUING: Final = "idle.comm."
-_LEAST: Final = 0.05  # of the step
-_FEW: Final = 4  # a step: of buckets there are as few
-_HIDDEN: Final = 0.1  # of their time on the device: then something overlaps them
-_EACH: Final = 0.9  # of the parameters
+_REDUCE_CALL: Final = "c10d::allreduce_"
+_TRANSFER_LEAF: Final = "comm.exposed"
+_ISSUE_LEAVES: Final = "idle.comm."
+_MIN_STEP_SHARE: Final = 0.05  # of the step
+_MIN_CALLS: Final = 4  # a step: of buckets there are as few
+_MAX_HIDDEN_SHARE: Final = 0.1  # of their time on the device: then something overlaps them
+_MIN_RATIO: Final = 0.9  # of the parameters
 # What overlapping and few large calls leave: nothing if the backward pass hides all, all if it is
 # short and bytes take the time.
-_LEFT: Final = Interval(0.0, 0.5, 1.0)
-_SPREAD: Final = ("ddp", "fsdp")
-_RANKS: Final = examples.world(ranks=2)
+_REMAINS: Final = Estimate(0.0, 0.5, 1.0)
+_WRAPPER_KINDS: Final = ("ddp", "fsdp")
+_WORLD: Final = examples.world(ranks=2)
 
 
 @rule(
@@ -31,40 +31,40 @@ _RANKS: Final = examples.world(ranks=2)
     "unhidden-collectives",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "for p in model.parameters(): dist.all_reduce(p.grad)",
             "Gradients are reduced over 2 ranks by 161 calls a step, one for each parameter, and "
             "nothing is computed meanwhile: that takes 40.0 ms of each 64.0 ms step.",
-            together(
-                examples.cpu(_RANKS, examples.optimizer(tensors=161)),
+            evidence_of_ranks(
+                examples.cpu(_WORLD, examples.optimizer(tensors=161)),
                 {"busy.math": 24, "comm.exposed": 34, "idle.comm.host": 6},
                 {"busy.math": 24, "comm.exposed": 34, "idle.comm.host": 6},
-                parts=(operator(_CALL, calls=2 * 161, host_ms=12),),  # of both
+                parts=(operator(_REDUCE_CALL, calls=2 * 161, host_ms=12),),  # of both
             ),
         ),
-        Figure(
+        RuleFigure(
             "DistributedDataParallel reduces buckets beside the backward pass",
             None,
-            together(
-                examples.cpu(_RANKS, examples.ddp()),
+            evidence_of_ranks(
+                examples.cpu(_WORLD, examples.ddp()),
                 {"busy.math": 54, "comm.exposed": 10},
                 {"busy.math": 54, "comm.exposed": 10},
-                parts=(operator(_CALL, calls=9, host_ms=1),),
+                parts=(operator(_REDUCE_CALL, calls=9, host_ms=1),),
             ),
         ),
-        Figure(
+        RuleFigure(
             "All gradients in a single call",
             None,
-            together(
-                examples.cpu(_RANKS, examples.optimizer(tensors=161)),
+            evidence_of_ranks(
+                examples.cpu(_WORLD, examples.optimizer(tensors=161)),
                 {"busy.math": 54, "comm.exposed": 10},
                 {"busy.math": 54, "comm.exposed": 10},
-                parts=(operator(_CALL, calls=1, host_ms=1),),
+                parts=(operator(_REDUCE_CALL, calls=1, host_ms=1),),
             ),
         ),
     ],
 )
-def unhidden_collectives(seen: Seen, world: World) -> Loss | None:
+def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     """Recognise gradients that are reduced by many calls, beside which nothing is computed.
 
     ## Why it costs time
@@ -77,25 +77,25 @@ def unhidden_collectives(seen: Seen, world: World) -> Loss | None:
     the account: transfers beside which no rank computes, and the host's time to ask for them. Waits
     for a late rank are another cause. How much of it the backward pass would hide is not known.
     """
-    spread = bool(seen.facts and any(one.kind in _SPREAD for one in seen.facts.parallel))
-    if world.ranks < 2 or spread:  # noqa: PLR2004 - one has nobody to reduce with
+    is_wrapped = bool(evidence.facts and any(module.kind in _WRAPPER_KINDS for module in evidence.facts.parallel))
+    if world.ranks < 2 or is_wrapped:  # noqa: PLR2004 - one has nobody to reduce with
         return None
-    calls, step = windowed.calls(seen, _CALL).count, seen.step_ns
-    exposed = ranked.least(seen, _TRANSFER)
-    lost = exposed + ranked.least(seen, _ISSUING)
-    if calls < _FEW or not step or lost < _LEAST * step or _hidden(seen) > _HIDDEN:
+    n_calls, step_ns = windowed.sum_calls(evidence, _REDUCE_CALL).count, evidence.step_ns
+    exposed_ns = ranked.min_rank_ns(evidence, _TRANSFER_LEAF)
+    lost_ns = exposed_ns + ranked.min_rank_ns(evidence, _ISSUE_LEAVES)
+    if n_calls < _MIN_CALLS or not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns or _hidden_share(evidence) > _MAX_HIDDEN_SHARE:
         return None
-    many = optimizing.tensors(seen)
-    each = ", one for each parameter," if many and _EACH * many <= calls <= many / _EACH else ""
-    leaves = (_TRANSFER, _ISSUING)
-    return unhidden_collectives.loss(
-        f"Gradients are reduced over {world.ranks} ranks by {windowed.times(calls)} calls a "
-        f"step{each} and nothing is computed meanwhile: that takes {windowed.of_step(seen, lost)}.",
-        Scale(_LEFT, leaves=leaves[:1]) if seen.on_device else Hosted(leaves, _LEFT),
-        where=windowed.site(seen, _CALL, "c10d::*"),
-        evidence=(
-            Measure("calls of all_reduce, a step", calls, ""),
-            Measure("exposed, a step", lost, "ns"),
+    n_parameters = optimizing.count_tensors(evidence)
+    match = ", one for each parameter," if n_parameters and _MIN_RATIO * n_parameters <= n_calls <= n_parameters / _MIN_RATIO else ""
+    leaves = (_TRANSFER_LEAF, _ISSUE_LEAVES)
+    return unhidden_collectives.detection(
+        f"Gradients are reduced over {world.ranks} ranks by {windowed.format_count(n_calls)} calls a "
+        f"step{match} and nothing is computed meanwhile: that takes {windowed.format_step_part(evidence, lost_ns)}.",
+        Scale(_REMAINS, leaves=leaves[:1]) if evidence.on_device else HostChange(leaves, _REMAINS),
+        location=windowed.find_calling_function(evidence, _REDUCE_CALL, "c10d::*"),
+        measures=(
+            Measure("calls of all_reduce, a step", n_calls, ""),
+            Measure("exposed, a step", lost_ns, "ns"),
         ),
         no_remedy=(
             "DistributedDataParallel reduces gradients in buckets while the backward pass runs; by "
@@ -104,8 +104,8 @@ def unhidden_collectives(seen: Seen, world: World) -> Loss | None:
     )
 
 
-def _hidden(seen: Seen) -> float:
-    """Give the share of the collectives' time that lies beside other work of the device."""
-    rows = seen.study.tables.collectives
-    whole = sum(one.exposed_ns + one.hidden_ns for one in rows)
-    return sum(one.hidden_ns for one in rows) / whole if whole else 0.0
+def _hidden_share(evidence: Evidence) -> float:
+    """Return the share of the collectives' time that lies beside other work of the device."""
+    rows = evidence.study.tables.collectives
+    total_ns = sum(row.exposed_ns + row.hidden_ns for row in rows)
+    return sum(row.hidden_ns for row in rows) / total_ns if total_ns else 0.0

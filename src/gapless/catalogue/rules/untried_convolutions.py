@@ -3,19 +3,19 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.computing import per_step, share, work_of
-from gapless.catalogue.effects.kernels import chosen
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
-from gapless.catalogue.work_examples import worked
+from gapless.catalogue.computing import ns_per_window_step, window_share, work_of
+from gapless.catalogue.effects.kernels import choose_by_time
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
+from gapless.catalogue.work_examples import example_work
 from gapless.model.facts import Precision
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 from gapless.replay.roofline import MATH, kind_of
 
-_LEAST: Final = 0.2  # of the step
-_SHAPES: Final = 200  # of convolutions in some steps: more are shapes that change
-_CONV: Final = worked(
+_MIN_STEP_SHARE: Final = 0.2  # of the step
+_MAX_SHAPES: Final = 200  # of convolutions in some steps: more are shapes that change
+_CONVOLUTION: Final = example_work(
     "aten::cudnn_convolution",
     ((64, 64, 56, 56), (64, 64, 3, 3)),
     30,
@@ -30,33 +30,33 @@ _CONV: Final = worked(
     "untried-convolutions",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "A network of convolutions",
             "Convolutions take 30.0 ms of each 50.0 ms step, by kernels that cuDNN chose without "
             "measuring them.",
-            stated(examples.gpu(), {"busy.tc_math": 30, "busy.norm_reduce": 20}, _CONV),
+            stated(examples.gpu(), {"busy.tc_math": 30, "busy.norm_reduce": 20}, _CONVOLUTION),
         ),
-        Figure(
+        RuleFigure(
             "cuDNN measures",
             None,
             stated(
                 examples.gpu(examples.precision(cudnn_benchmark=True)),
                 {"busy.tc_math": 30, "busy.norm_reduce": 20},
-                _CONV,
+                _CONVOLUTION,
             ),
         ),
-        Figure(
+        RuleFigure(
             "The same result each time is asked for",
             None,
             stated(
                 examples.gpu(examples.precision(cudnn_deterministic=True)),
                 {"busy.tc_math": 30, "busy.norm_reduce": 20},
-                _CONV,
+                _CONVOLUTION,
             ),
         ),
     ],
 )
-def untried_convolutions(seen: Seen, precision: Precision) -> Loss | None:
+def untried_convolutions(evidence: Evidence, precision: Precision) -> Detection | None:
     """Recognise convolutions of few shapes, and cuDNN that does not try which kernel is fastest.
 
     ## Why it costs time
@@ -68,21 +68,21 @@ def untried_convolutions(seen: Seen, precision: Precision) -> Loss | None:
     an interval that begins at nothing.
     """
     settings = precision.settings
-    if settings.get("cudnn_benchmark") is not False or not seen.on_device:
+    if settings.get("cudnn_benchmark") is not False or not evidence.on_device:
         return None
     if settings.get("cudnn_deterministic") or settings.get("deterministic"):
         return None
-    rows = [one for one in work_of(seen) if one.leaf in MATH and kind_of(one) == "convolution"]
-    spent = sum(one.ns for one in rows)
-    if share(seen, spent) < _LEAST or len(rows) > _SHAPES:
+    rows = [row for row in work_of(evidence) if row.leaf in MATH and kind_of(row) == "convolution"]
+    rows_ns = sum(row.ns for row in rows)
+    if window_share(evidence, rows_ns) < _MIN_STEP_SHARE or len(rows) > _MAX_SHAPES:
         return None
-    return untried_convolutions.loss(
-        f"Convolutions take {windowed.of_step(seen, per_step(seen, spent))}, "
+    return untried_convolutions.detection(
+        f"Convolutions take {windowed.format_step_part(evidence, ns_per_window_step(evidence, rows_ns))}, "
         "by kernels that cuDNN chose without measuring "
         "them.",
-        *chosen(seen.study.work),
-        evidence=(
-            Measure("convolutions, a step", per_step(seen, spent), "ns"),
+        *choose_by_time(evidence.study.work),
+        measures=(
+            Measure("convolutions, a step", ns_per_window_step(evidence, rows_ns), "ns"),
             Measure("different ones", len(rows), ""),
         ),
         helps=("cudnn-benchmark",),

@@ -3,23 +3,23 @@
 from typing import Final
 
 from gapless.catalogue import examples
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import changed
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import with_recorded
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.windowed import ms
 from gapless.model.change import Scale
 from gapless.model.facts import Machine, Model
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
 from gapless.model.run import DeviceState
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 
-_IDLE: Final = 0.02  # of the time: below it, it did nothing
-_FASTER: Final = Interval(0.02, 0.1, 0.7)  # of the processors' time for the same operators
-_ON_CPU: Final = stated(examples.cpu(), {"busy.math": 90, "idle.host.python": 10})
+_MAX_BUSY_SHARE: Final = 0.02  # of the time: below it, it did nothing
+_DEVICE_FACTOR: Final = Estimate(0.02, 0.1, 0.7)  # of the processors' time for the same operators
+_CPU_RUN: Final = stated(examples.cpu(), {"busy.math": 90, "idle.host.python": 10})
 
 
-def _state(busy: float) -> DeviceState:
+def _device_state(busy: float) -> DeviceState:
     return DeviceState(0, busy, None, None, {}, 0.0, None, None, None)
 
 
@@ -28,20 +28,20 @@ def _state(busy: float) -> DeviceState:
     "unused-device",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "The model was not moved",
             "ResNet is trained on the processors, 100.0 ms a step, while GPU 0 does nothing.",
-            changed(_ON_CPU, devices_seen=(_state(0.0),)),
+            with_recorded(_CPU_RUN, devices_seen=(_device_state(0.0),)),
         ),
-        Figure(
+        RuleFigure(
             "It is at work for others",
             None,
-            changed(_ON_CPU, devices_seen=(_state(0.9),)),
+            with_recorded(_CPU_RUN, devices_seen=(_device_state(0.9),)),
         ),
-        Figure("There is none", None, _ON_CPU),
+        RuleFigure("There is none", None, _CPU_RUN),
     ],
 )
-def unused_device(seen: Seen, machine: Machine, model: Model) -> Loss | None:
+def unused_device(evidence: Evidence, machine: Machine, model: Model) -> Detection | None:
     """Recognise a model on the CPU of a machine whose GPU does nothing.
 
     ## Why it costs time
@@ -52,21 +52,21 @@ def unused_device(seen: Seen, machine: Machine, model: Model) -> Loss | None:
     ## How it is measured
     By where the model's parameters lie, and by sampling what the visible GPUs do.
     """
-    recorded = seen.study.recorded
+    recorded = evidence.study.recorded
     states = () if recorded is None else recorded.devices_seen
-    idle = [one for one in states if one.busy is not None and one.busy < _IDLE]
-    on_cpu = (model.device or "").startswith("cpu")
-    if not on_cpu or machine.device is not None or not idle or seen.on_device:
+    idle_states = [state for state in states if state.busy is not None and state.busy < _MAX_BUSY_SHARE]
+    is_on_cpu = (model.device or "").startswith("cpu")
+    if not is_on_cpu or machine.device is not None or not idle_states or evidence.on_device:
         return None
     name = model.name.rpartition(".")[2]
-    return unused_device.loss(
-        f"{name} is trained on the processors, {ms(seen.step_ns or 0)} a step, while GPU "
-        f"{idle[0].number} does nothing.",
-        Scale(_FASTER, leaves=("busy.",)),
-        where=model.where,
-        evidence=(
-            Measure("operators on the processors, a step", seen.per_step("busy."), "ns"),
-            Measure("time in which a kernel ran", idle[0].busy or 0.0, "share"),
+    return unused_device.detection(
+        f"{name} is trained on the processors, {ms(evidence.step_ns or 0)} a step, while GPU "
+        f"{idle_states[0].number} does nothing.",
+        Scale(_DEVICE_FACTOR, leaves=("busy.",)),
+        location=model.location,
+        measures=(
+            Measure("operators on the processors, a step", evidence.per_step("busy."), "ns"),
+            Measure("time in which a kernel ran", idle_states[0].busy or 0.0, "share"),
         ),
         no_remedy='Move the model and each batch to it: .to("cuda"). If '
         "torch.cuda.is_available() is False there, torch was built without CUDA.",

@@ -4,19 +4,19 @@ from pathlib import PurePath
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import MS, operator
 from gapless.model.change import Omit
-from gapless.model.edit import Where
-from gapless.model.finding import Loss, Measure
+from gapless.model.edit import Location
+from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import CallLine
-from gapless.model.seen import Seen
+from gapless.model.seen import Evidence
 from gapless.model.study import UNUSED, UNUSED_FIRST, UNUSED_LATER, Site
 
-_LEAST: Final = 0.01  # of the step
-_TWO: Final = 2  # lines: of the pass that nothing uses, and of the one that is
-_PASS: Final = operator(UNUSED, calls=1, host_ms=6)
+_MIN_STEP_SHARE: Final = 0.01  # of the step
+_MAX_LINES: Final = 2  # lines: of the pass that nothing uses, and of the one that is
+_PASS_CALLS: Final = operator(UNUSED, calls=1, host_ms=6)
 
 
 @rule(
@@ -24,44 +24,44 @@ _PASS: Final = operator(UNUSED, calls=1, host_ms=6)
     "unused-forward",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "The model is called twice, and one of the results is left",
             "1 forward pass of each step makes a graph that no backward pass runs through, and "
             "nothing takes its result: 6.0 ms of each 24.0 ms step.",
             stated(
                 examples.cpu(),
                 {"busy.math": 24},
-                _PASS,
+                _PASS_CALLS,
                 Site(UNUSED, "train.py", 44, "train", 60 * MS, 10),
                 Site(UNUSED_FIRST, "model.py", 12, "forward", 60 * MS, 10),
                 CallLine("project/train.py", 48, "train", "project/model.py", "Net.forward", 0.2),
                 CallLine("project/train.py", 49, "train", "project/model.py", "Net.forward", 0.3),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A trace without stacks",
             "1 forward pass of each step makes a graph that no backward pass runs through, and "
             "nothing takes its result: 6.0 ms of each 24.0 ms step.",
-            stated(None, {"busy.math": 24}, _PASS, on_device=False),
+            stated(None, {"busy.math": 24}, _PASS_CALLS, on_device=False),
         ),
-        Figure(
+        RuleFigure(
             "A window with stacks shows none: it is of another network, whose values may be used",
             None,
             stated(
                 examples.cpu(),
                 {"busy.math": 24},
-                _PASS,
+                _PASS_CALLS,
                 Site("aten::mm", "train.py", 44, "train", 60 * MS, 10),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Every pass is used",
             None,
             stated(examples.cpu(), {"busy.math": 24}, operator("aten::mm", calls=8, host_ms=24)),
         ),
     ],
 )
-def unused_forward(seen: Seen) -> Loss | None:
+def unused_forward(evidence: Evidence) -> Detection | None:
     """Recognise a forward pass that runs in each step, and whose result nothing uses.
 
     ## Why it costs time
@@ -83,26 +83,26 @@ def unused_forward(seen: Seen) -> Loss | None:
     Its price is that of its operators, what they launch, and of Python between them. The line is
     the one at which sampled stacks stood in it.
     """
-    called, step = windowed.calls(seen, UNUSED), seen.step_ns
-    account, sites = seen.study.account, seen.study.sites
-    spent = called.host_ns + called.device_ns
-    if not step or not account.steps or spent < _LEAST * account.wall_ns / account.steps:
+    calls, step_ns = windowed.sum_calls(evidence, UNUSED), evidence.step_ns
+    account, sites = evidence.study.account, evidence.study.sites
+    spent_ns = calls.host_ns + calls.device_ns
+    if not step_ns or not account.steps or spent_ns < _MIN_STEP_SHARE * account.wall_ns / account.steps:
         return None
-    if sites and not any(one.name == UNUSED for one in sites):
+    if sites and not any(site.name == UNUSED for site in sites):
         return None
-    many = windowed.times(called.count)
-    one = "forward pass" if many == "1" else "forward passes"
-    makes, its = ("makes", "its result") if many == "1" else ("make", "their results")
-    longest = max(called.host_ns, called.device_ns)
-    return unused_forward.loss(
-        f"{many} {one} of each step {makes} a graph that no backward pass runs through, and "
-        f"nothing takes {its}: {windowed.of_step(seen, longest)}.",
+    count_words = windowed.format_count(calls.count)
+    noun = "forward pass" if count_words == "1" else "forward passes"
+    verb, result_words = ("makes", "its result") if count_words == "1" else ("make", "their results")
+    longest_ns = max(calls.host_ns, calls.device_ns)
+    return unused_forward.detection(
+        f"{count_words} {noun} of each step {verb} a graph that no backward pass runs through, and "
+        f"nothing takes {result_words}: {windowed.format_step_part(evidence, longest_ns)}.",
         Omit((UNUSED,)),
-        where=_where(seen),
-        evidence=(
-            Measure("such passes, a step", called.count, ""),
-            Measure("on the host, a step", called.host_ns, "ns"),
-            Measure("on devices, a step", called.device_ns, "ns"),
+        location=_call_location(evidence),
+        measures=(
+            Measure("such passes, a step", calls.count, ""),
+            Measure("on the host, a step", calls.host_ns, "ns"),
+            Measure("on devices, a step", calls.device_ns, "ns"),
         ),
         no_remedy=(
             "leave it out, and take what metrics need from the pass that is used; if it is there "
@@ -113,30 +113,30 @@ def unused_forward(seen: Seen) -> Loss | None:
     )
 
 
-def _where(seen: Seen) -> Where | None:
-    """Give the line that calls it; where samples do not tell that, the function that is called."""
-    recorded, sites = seen.study.recorded, seen.study.sites
-    caller = _most(sites, UNUSED)
-    called = _most(sites, UNUSED_FIRST, UNUSED_LATER)
-    if caller is None or called is None:
+def _call_location(evidence: Evidence) -> Location | None:
+    """Return the line that calls it; where samples do not tell that, the function that is called."""
+    recorded, sites = evidence.study.recorded, evidence.study.sites
+    caller = _costliest_site(sites, UNUSED)
+    callee = _costliest_site(sites, UNUSED_FIRST, UNUSED_LATER)
+    if caller is None or callee is None:
         return None
     rows = () if recorded is None else recorded.call_lines
-    mine = sorted((one for one in rows if _is_of(one, caller, called)), key=lambda one: one.line)
-    if not mine or len(mine) > _TWO:
-        return Where(called.file, called.line, called.function)
-    line = mine[0] if called.name == UNUSED_FIRST else mine[-1]
-    return Where(line.file, line.line, line.function)
+    call_lines = sorted((row for row in rows if _is_call_of(row, caller, callee)), key=lambda row: row.line)
+    if not call_lines or len(call_lines) > _MAX_LINES:
+        return Location(callee.file, callee.line, callee.function)
+    line = call_lines[0] if callee.name == UNUSED_FIRST else call_lines[-1]
+    return Location(line.file, line.line, line.function)
 
 
-def _most(sites: tuple[Site, ...], *names: str) -> Site | None:
-    return max((one for one in sites if one.name in names), key=lambda one: one.ns, default=None)
+def _costliest_site(sites: tuple[Site, ...], *names: str) -> Site | None:
+    return max((site for site in sites if site.name in names), key=lambda site: site.ns, default=None)
 
 
-def _is_of(line: CallLine, caller: Site, called: Site) -> bool:
-    """Tell whether a line is one at which a function calls another: windows cut paths short."""
+def _is_call_of(line: CallLine, caller: Site, callee: Site) -> bool:
+    """Return whether a line is one at which a function calls another: windows cut paths short."""
     pairs = (
         (line.file, line.function, caller),
-        (line.called_file, line.called, called),
+        (line.callee_file, line.callee, callee),
     )
     return all(
         PurePath(file).name == PurePath(site.file).name

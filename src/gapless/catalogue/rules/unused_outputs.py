@@ -5,36 +5,36 @@ from math import prod
 from typing import Final
 
 from gapless.catalogue import examples, optimizing, windowed
-from gapless.catalogue.computing import per_step, work_of
-from gapless.catalogue.products import unfollowed, weight_of
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.computing import ns_per_window_step, work_of
+from gapless.catalogue.products import select_forward_only, weight_of
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
-from gapless.catalogue.work_examples import worked
-from gapless.model.finding import Loss, Measure
-from gapless.model.interval import Interval
-from gapless.model.seen import Seen
+from gapless.catalogue.work_examples import example_work
+from gapless.model.finding import Detection, Measure
+from gapless.model.interval import Estimate
+from gapless.model.seen import Evidence
 from gapless.model.work import Work
-from gapless.replay.roofline import SAME, scales
+from gapless.replay.roofline import NO_CHANGE, scale_changes
 
 _ACCUMULATE: Final = "torch::autograd::AccumulateGrad"
-_LEAST: Final = 0.01  # of the step
-_GONE: Final = Interval(0.0, 0.02, 0.3)  # of the products: that they are all unused is inferred
-_BESIDE: Final = 1.1  # norms and biases have numbers, too
+_MIN_STEP_SHARE: Final = 0.01  # of the step
+_REMAINS: Final = Estimate(0.0, 0.02, 0.3)  # of the products: that they are all unused is inferred
+_MAX_WEIGHT_RATIO: Final = 1.1  # norms and biases have numbers, too
 
 
-def _products(*, used: bool) -> tuple[object, ...]:
-    more = (worked("aten::mm", ((2048, 64), (64, 784)), 8, "busy.math", backward=True),)
+def _product_rows(*, used: bool) -> tuple[object, ...]:
+    gradient_rows = (example_work("aten::mm", ((2048, 64), (64, 784)), 8, "busy.math", backward=True),)
     return (
         operator(_ACCUMULATE, calls=10 if used else 6, host_ms=1),
-        worked("aten::linear", ((64, 784), (256, 784), (256,)), 8, "busy.math"),
-        worked("aten::mm", ((256, 64), (64, 784)), 16, "busy.math", backward=True),
-        worked("aten::linear", ((64, 784), (2048, 784), (2048,)), 8, "busy.math"),
-        *(more if used else ()),
+        example_work("aten::linear", ((64, 784), (256, 784), (256,)), 8, "busy.math"),
+        example_work("aten::mm", ((256, 64), (64, 784)), 16, "busy.math", backward=True),
+        example_work("aten::linear", ((64, 784), (2048, 784), (2048,)), 8, "busy.math"),
+        *(gradient_rows if used else ()),
     )
 
 
-_LACKING: Final[Mapping[str, int]] = {"ungraded": 4, "ungraded_parameters": 3_300_000}
+_UNGRADED: Final[Mapping[str, int]] = {"ungraded": 4, "ungraded_parameters": 3_300_000}
 
 
 @rule(
@@ -42,37 +42,37 @@ _LACKING: Final[Mapping[str, int]] = {"ungraded": 4, "ungraded_parameters": 3_30
     "unused-outputs",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "An auxiliary head whose output goes into no loss",
             "4 tensors of parameters never get a gradient: computing with them, which no loss "
             "uses, takes 8.0 ms of each 32.0 ms step.",
             stated(
-                examples.cpu(examples.optimizer(tensors=10, **_LACKING)),
+                examples.cpu(examples.optimizer(tensors=10, **_UNGRADED)),
                 {"busy.math": 32},
-                *_products(used=False),
+                *_product_rows(used=False),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Its loss counts later on",
             None,
             stated(
-                examples.cpu(examples.optimizer(tensors=10, **_LACKING)),
+                examples.cpu(examples.optimizer(tensors=10, **_UNGRADED)),
                 {"busy.math": 40},
-                *_products(used=True),
+                *_product_rows(used=True),
             ),
         ),
-        Figure(
+        RuleFigure(
             "A frozen layer: it asks for no gradient",
             None,
             stated(
                 examples.cpu(examples.optimizer(tensors=10, ungraded=0, ungraded_parameters=0)),
                 {"busy.math": 32},
-                *_products(used=False),
+                *_product_rows(used=False),
             ),
         ),
     ],
 )
-def unused_outputs(seen: Seen) -> Loss | None:
+def unused_outputs(evidence: Evidence) -> Detection | None:
     """Recognise layers that are trained, and computed in each step, whose outputs no loss uses.
 
     ## Why it costs time
@@ -87,27 +87,27 @@ def unused_outputs(seen: Seen) -> Loss | None:
     not larger than those parameters. So it is inferred. What frozen layers compute is none: they
     ask for no gradient.
     """
-    optimizers = () if seen.facts is None else seen.facts.optimizers
-    without = sum(one.ungraded or 0 for one in optimizers)
-    numbers = sum(one.ungraded_parameters or 0 for one in optimizers)
-    many, step = optimizing.tensors(seen), seen.step_ns
-    if not without or many is None or not step:
+    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    count = sum(optimizer.ungraded or 0 for optimizer in optimizers)
+    n_numbers = sum(optimizer.ungraded_parameters or 0 for optimizer in optimizers)
+    n_tensors, step_ns = optimizing.count_tensors(evidence), evidence.step_ns
+    if not count or n_tensors is None or not step_ns:
         return None
-    if not 0 < windowed.calls(seen, _ACCUMULATE).count <= many - without:
+    if not 0 < windowed.sum_calls(evidence, _ACCUMULATE).count <= n_tensors - count:
         return None
-    rows = _fitting(unfollowed(work_of(seen)), numbers)
-    spent = per_step(seen, sum(one.ns for one in rows))
-    if spent < _LEAST * step:
+    rows = _rows_within(select_forward_only(work_of(evidence)), n_numbers)
+    spent_ns = ns_per_window_step(evidence, sum(row.ns for row in rows))
+    if spent_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    alone = set(map(id, rows))
-    return unused_outputs.loss(
-        f"{without} tensors of parameters never get a gradient: computing with them, which no loss "
-        f"uses, takes {windowed.of_step(seen, spent)}.",
-        *scales(seen.study.work, lambda one: _GONE if id(one) in alone else SAME),
-        where=windowed.site(seen, *(one.operator for one in rows)),
-        evidence=(
-            Measure("parameters without a gradient", without, ""),
-            Measure("products that no backward pass follows, a step", spent, "ns"),
+    row_ids = set(map(id, rows))
+    return unused_outputs.detection(
+        f"{count} tensors of parameters never get a gradient: computing with them, which no loss "
+        f"uses, takes {windowed.format_step_part(evidence, spent_ns)}.",
+        *scale_changes(evidence.study.work, lambda row: _REMAINS if id(row) in row_ids else NO_CHANGE),
+        location=windowed.find_calling_function(evidence, *(row.operator for row in rows)),
+        measures=(
+            Measure("parameters without a gradient", count, ""),
+            Measure("products that no backward pass follows, a step", spent_ns, "ns"),
         ),
         no_remedy=(
             "leave out what computes these outputs, and their parameters of the optimizer; or add "
@@ -117,7 +117,7 @@ def unused_outputs(seen: Seen) -> Loss | None:
     )
 
 
-def _fitting(rows: tuple[Work, ...], numbers: int) -> tuple[Work, ...]:
-    """Give rows whose weights together have no more numbers than so many; else none."""
-    weights = {weight for one in rows if (weight := weight_of(one)) is not None}
-    return rows if sum(prod(one) for one in weights) <= _BESIDE * numbers else ()
+def _rows_within(rows: tuple[Work, ...], n_numbers: int) -> tuple[Work, ...]:
+    """Return rows whose weights together have no more numbers than so many; else none."""
+    weights = {weight for row in rows if (weight := weight_of(row)) is not None}
+    return rows if sum(prod(weight) for weight in weights) <= _MAX_WEIGHT_RATIO * n_numbers else ()

@@ -3,17 +3,17 @@
 from typing import Final
 
 from gapless.catalogue import examples, windowed
-from gapless.catalogue.ruling import Figure, rule
-from gapless.catalogue.seen_examples import seen as stated
+from gapless.catalogue.ruling import RuleFigure, rule
+from gapless.catalogue.seen_examples import evidence_of as stated
 from gapless.catalogue.seen_parts import operator
 from gapless.model.change import Change, Omit
-from gapless.model.finding import Loss, Measure
-from gapless.model.seen import Seen
+from gapless.model.finding import Detection, Measure
+from gapless.model.seen import Evidence
 
-_ZERO: Final = "Optimizer.zero_grad#*"
+_ZERO_CALL: Final = "Optimizer.zero_grad#*"
 _ACCUMULATE: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
-_LEFT: Final = 0.1  # of a zero_grad, if it only drops references
-_HANDED: Final = 0.4  # of accumulating, if a gradient is taken over and not added
+_REMAINS: Final = 0.1  # of a zero_grad, if it only drops references
+_REPLACED_SHARE: Final = 0.4  # of accumulating, if a gradient is taken over and not added
 
 
 @rule(
@@ -21,7 +21,7 @@ _HANDED: Final = 0.4  # of accumulating, if a gradient is taken over and not add
     "zeroed-gradients",
     since="0.1",
     figures=[
-        Figure(
+        RuleFigure(
             "zero_grad(set_to_none=False)",
             "Gradients are filled with zeros, and the next ones added to them: 1.2 ms of the "
             "host's and 0.5 ms of the device's in each 22.0 ms step.",
@@ -31,7 +31,7 @@ _HANDED: Final = 0.4  # of accumulating, if a gradient is taken over and not add
                 operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 1.2, 0.5),
             ),
         ),
-        Figure(
+        RuleFigure(
             "Dropped, as torch does by itself",
             None,
             stated(
@@ -42,7 +42,7 @@ _HANDED: Final = 0.4  # of accumulating, if a gradient is taken over and not add
         ),
     ],
 )
-def zeroed_gradients(seen: Seen) -> Loss | None:
+def zeroed_gradients(evidence: Evidence) -> Detection | None:
     """Recognise that gradients are set to zero where they could be dropped.
 
     ## Why it costs time
@@ -52,26 +52,26 @@ def zeroed_gradients(seen: Seen) -> Loss | None:
     ## How it is measured
     By calls that ask for zeros; in other traces by the kernels launched in ``zero_grad``.
     """
-    zeroing = windowed.calls(seen, _ZERO)
-    facts = seen.facts
-    known = None if facts is None else facts.calls.get("zero_grad_to_zero")
-    if known == 0 or (known is None and not zeroing.device_ns):
+    calls = windowed.sum_calls(evidence, _ZERO_CALL)
+    facts = evidence.facts
+    n_zeroings = None if facts is None else facts.calls.get("zero_grad_to_zero")
+    if n_zeroings == 0 or (n_zeroings is None and not calls.device_ns):
         return None
-    return zeroed_gradients.loss(
+    return zeroed_gradients.detection(
         "Gradients are filled with zeros, and the next ones added to them: "
-        f"{windowed.ms(zeroing.host_ns)} of the host's and {windowed.ms(zeroing.device_ns)} of the "
-        f"device's in each {windowed.ms(seen.step_ns or 0)} step.",
-        *dropped(seen),
-        evidence=(
-            Measure("zero_grad on the host, a step", zeroing.host_ns, "ns"),
-            Measure("zero_grad on the device, a step", zeroing.device_ns, "ns"),
+        f"{windowed.ms(calls.host_ns)} of the host's and {windowed.ms(calls.device_ns)} of the "
+        f"device's in each {windowed.ms(evidence.step_ns or 0)} step.",
+        *changes_when_dropped(evidence),
+        measures=(
+            Measure("zero_grad on the host, a step", calls.host_ns, "ns"),
+            Measure("zero_grad on the device, a step", calls.device_ns, "ns"),
         ),
         helps=("set-to-none",),
     )
 
 
-def dropped(seen: Seen) -> tuple[Change, ...]:
-    """Give what changes if gradients are dropped."""
-    passes = (seen.facts.world.micro_batches if seen.facts else None) or 1.0
-    again = (passes - 1 + _HANDED) / passes  # later passes of a step add up all the same
-    return (Omit((_ZERO,), keep=_LEFT), Omit((_ACCUMULATE,), keep=min(1.0, again)))
+def changes_when_dropped(evidence: Evidence) -> tuple[Change, ...]:
+    """Return what changes if gradients are dropped."""
+    passes = (evidence.facts.world.micro_batches if evidence.facts else None) or 1.0
+    share = (passes - 1 + _REPLACED_SHARE) / passes  # later passes of a step add up all the same
+    return (Omit((_ZERO_CALL,), keep=_REMAINS), Omit((_ACCUMULATE,), keep=min(1.0, share)))

@@ -21,26 +21,26 @@ class AbsentError(Exception):
 class Growth:
     """How fast counters grow; a counter's first reading says nothing yet."""
 
-    _last: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
+    _readings: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
 
     def rate(self, name: str, now: int, value: float) -> float | None:
-        """Give how much a counter grew a second since its last reading."""
-        last = self._last.get(name)
-        self._last[name] = (now, value)
-        if last is None or now <= last[0] or value < last[1]:  # a counter that began anew
+        """Return how much a counter grew a second since its last reading."""
+        previous = self._readings.get(name)
+        self._readings[name] = (now, value)
+        if previous is None or now <= previous[0] or value < previous[1]:  # a counter that began anew
             return None
-        return (value - last[1]) / (now - last[0]) * _S
+        return (value - previous[1]) / (now - previous[0]) * _S
 
-    def keep(self, names: set[str]) -> None:
+    def keep_only(self, names: set[str]) -> None:
         """Forget the counters that are not among these."""
-        self._last = {name: last for name, last in self._last.items() if name in names}
+        self._readings = {name: reading for name, reading in self._readings.items() if name in names}
 
 
-def present(values: Mapping[str, float | None]) -> Values:
-    """Give the values that were observed, with as many digits as they are worth."""
-    return {name: shortened(value) for name, value in values.items() if value is not None}
+def keep_observed(values: Mapping[str, float | None]) -> Values:
+    """Return the values that were observed, with as many digits as they are worth."""
+    return {name: round_value(value) for name, value in values.items() if value is not None}
 
 
-def shortened(value: float) -> float:
-    """Give a value with at most three decimals; a whole number without any."""
+def round_value(value: float) -> float:
+    """Return a value with at most three decimals; a whole number without any."""
     return int(value) if value == int(value) or abs(value) >= 10_000 else round(value, 3)  # noqa: PLR2004

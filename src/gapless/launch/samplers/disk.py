@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, present
+from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
 
 _STATISTICS: Final = Path("/proc/diskstats")
 _DEVICES: Final = Path("/sys/block")  # whole devices, no partitions
@@ -12,24 +12,24 @@ _NO_DISKS: Final = ("loop", "ram", "zram", "sr", "fd")
 
 
 def open_sampler() -> Sampler:
-    """Give the sampler of disks."""
+    """Return the sampler of disks."""
     if not _STATISTICS.exists():
         raise AbsentError("there is no /proc/diskstats")
     growth = Growth()
 
     def sample(now: int) -> Values:
-        whole = {path.name.replace("!", "/") for path in _DEVICES.iterdir()}
+        devices = {path.name.replace("!", "/") for path in _DEVICES.iterdir()}
         values: dict[str, float | None] = {}
         for line in _STATISTICS.read_text(encoding="ascii").splitlines():
             words = line.split()
             name = words[2]
-            if name not in whole or name.startswith(_NO_DISKS):
+            if name not in devices or name.startswith(_NO_DISKS):
                 continue
             busy = growth.rate(f"{name} busy", now, int(words[12]))
             disk = f"disk.{name}"
             values[f"{disk}.read"] = growth.rate(disk + " r", now, int(words[5]) * _SECTOR)
             values[f"{disk}.written"] = growth.rate(disk + " w", now, int(words[9]) * _SECTOR)
             values[f"{disk}.busy"] = None if busy is None else min(100.0, busy / 10)  # ms a s
-        return present(values)
+        return keep_observed(values)
 
     return sample

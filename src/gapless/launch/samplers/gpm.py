@@ -26,32 +26,32 @@ class Monitor:
     handle: Any
     earlier: Any
     later: Any
-    taken: int = 0
+    n_samples: int = 0
 
     def read(self) -> Values:
-        """Give the metrics since the last reading. Raises ``NVMLError``."""
+        """Return the metrics since the last reading. Raises ``NVMLError``."""
         self.earlier, self.later = self.later, self.earlier
         self.nvml.nvmlGpmSampleGet(self.handle, self.later)
-        self.taken += 1
-        return self._difference() if self.taken > 1 else {}
+        self.n_samples += 1
+        return self._difference() if self.n_samples > 1 else {}
 
     def _difference(self) -> Values:
-        asked = self.nvml.c_nvmlGpmMetricsGet_t()
-        asked.version = self.nvml.NVML_GPM_METRICS_GET_VERSION
-        asked.numMetrics = len(_METRICS)
-        asked.sample1, asked.sample2 = self.earlier, self.later
-        for place, (number, _) in enumerate(_METRICS.values()):
-            asked.metrics[place].metricId = number
-        self.nvml.nvmlGpmMetricsGet(asked)
+        request = self.nvml.c_nvmlGpmMetricsGet_t()
+        request.version = self.nvml.NVML_GPM_METRICS_GET_VERSION
+        request.numMetrics = len(_METRICS)
+        request.sample1, request.sample2 = self.earlier, self.later
+        for index, (number, _) in enumerate(_METRICS.values()):
+            request.metrics[index].metricId = number
+        self.nvml.nvmlGpmMetricsGet(request)
         return {
-            name: float(asked.metrics[place].value) * factor
-            for place, (name, (_, factor)) in enumerate(_METRICS.items())
-            if asked.metrics[place].nvmlReturn == self.nvml.NVML_SUCCESS
+            name: float(request.metrics[index].value) * factor
+            for index, (name, (_, factor)) in enumerate(_METRICS.items())
+            if request.metrics[index].nvmlReturn == self.nvml.NVML_SUCCESS
         }
 
 
 def open_monitor(nvml: Any, handle: Any) -> Monitor | None:  # noqa: ANN401 - pynvml has no types
-    """Give the monitor of a GPU; ``None`` if it, or this version of NVML, has none."""
+    """Return the monitor of a GPU; ``None`` if it, or this version of NVML, has none."""
     try:
         if not nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
             return None

@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
-from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, present
+from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
 from gapless.launch.samplers.gpm import Monitor, open_monitor
 from gapless.launch.tree import Tree
 
 Note = Callable[[str, str], None]
 Figures = Mapping[str, float | None]
 Query = Callable[[], Figures]
-_FAILURES: Final = 3  # in a row, and a figure is given up
-_USED: Final = 12  # looks for one at which GPUs the run uses
-_SELDOM: Final = 4  # looks for one at what changes slowly
+_MAX_FAILURES: Final = 3  # in a row, and a figure is given up
+_USED_INTERVAL: Final = 12  # looks for one at which GPUs the run uses
+_SELDOM_INTERVAL: Final = 4  # looks for one at what changes slowly
 _KIB: Final = 1024
 
 
@@ -41,7 +41,7 @@ class _Gpu:
 
 
 def open_sampler(tree: Tree, note: Note, visible: str | None) -> Sampler:
-    """Give the sampler of the GPUs that ``CUDA_VISIBLE_DEVICES`` names, all if it is not set."""
+    """Return the sampler of the GPUs that ``CUDA_VISIBLE_DEVICES`` names, all if it is not set."""
     nvml = _library()
     gpus = [_open(nvml, number, tree) for number in _numbers(nvml, visible)]
     if not gpus:
@@ -50,16 +50,16 @@ def open_sampler(tree: Tree, note: Note, visible: str | None) -> Sampler:
 
     def sample(_: int) -> Values:
         nonlocal looks, used
-        if looks % _USED == 0:
-            used = _used(nvml, gpus, tree)
+        if looks % _USED_INTERVAL == 0:
+            used = _find_used(nvml, gpus, tree)
         values: dict[str, float | None] = {}
         for gpu in used:
-            _ask(nvml, gpu, gpu.often, values, note)
-            if looks % _SELDOM == 0:
-                _ask(nvml, gpu, gpu.seldom, values, note)
-            _monitor(nvml, gpu, values, note)
+            _run_queries(nvml, gpu, gpu.often, values, note)
+            if looks % _SELDOM_INTERVAL == 0:
+                _run_queries(nvml, gpu, gpu.seldom, values, note)
+            _read_monitor(nvml, gpu, values, note)
         looks += 1
-        return present(values)
+        return keep_observed(values)
 
     return sample
 
@@ -74,7 +74,7 @@ def _library() -> Any:  # noqa: ANN401 - pynvml has no types
 
 
 def _numbers(nvml: Any, visible: str | None) -> list[int]:  # noqa: ANN401
-    """Give the numbers of the visible GPUs; like CUDA, up to the first that is none."""
+    """Return the numbers of the visible GPUs; like CUDA, up to the first that is none."""
     count = int(nvml.nvmlDeviceGetCount())
     if visible is None:
         return list(range(count))
@@ -90,12 +90,12 @@ def _numbers(nvml: Any, visible: str | None) -> list[int]:  # noqa: ANN401
 def _by_name(nvml: Any, name: str, count: int) -> int | None:  # noqa: ANN401
     with suppress(nvml.NVMLError):
         if name.startswith("MIG-"):
-            part = nvml.nvmlDeviceGetHandleByUUID(name)
-            whole = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part)
-            return int(nvml.nvmlDeviceGetIndex(whole))
+            mig_handle = nvml.nvmlDeviceGetHandleByUUID(name)
+            gpu_handle = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(mig_handle)
+            return int(nvml.nvmlDeviceGetIndex(gpu_handle))
         for number in range(count):
-            told = nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(number))
-            if str(told).startswith(name) and name.startswith("GPU-"):
+            uuid = nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(number))
+            if str(uuid).startswith(name) and name.startswith("GPU-"):
                 return number
     return None
 
@@ -107,11 +107,11 @@ def _open(nvml: Any, number: int, tree: Tree) -> _Gpu:  # noqa: ANN401
 
 
 def _often(nvml: Any, handle: Any) -> dict[str, Query]:  # noqa: ANN401
-    """Give the queries of each look: what changes from step to step."""
+    """Return the queries of each look: what changes from step to step."""
 
     def busy() -> Figures:
-        told = nvml.nvmlDeviceGetUtilizationRates(handle)
-        return {"sm": told.gpu, "memory_util": told.memory}
+        usage = nvml.nvmlDeviceGetUtilizationRates(handle)
+        return {"sm": usage.gpu, "memory_util": usage.memory}
 
     return {
         "sm": busy,
@@ -122,11 +122,11 @@ def _often(nvml: Any, handle: Any) -> dict[str, Query]:  # noqa: ANN401
 
 
 def _seldom(nvml: Any, handle: Any, tree: Tree) -> dict[str, Query]:  # noqa: ANN401
-    """Give the queries of some looks: what changes slowly, counters, what takes long to ask."""
+    """Return the queries of some looks: what changes slowly, counters, what takes long to ask."""
 
     def memory() -> Figures:
-        told = nvml.nvmlDeviceGetMemoryInfo(handle)
-        return {"memory_used": told.used, "memory_total": told.total}
+        usage = nvml.nvmlDeviceGetMemoryInfo(handle)
+        return {"memory_used": usage.used, "memory_total": usage.total}
 
     def energy() -> Figures:
         return {"energy": nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000}
@@ -142,30 +142,30 @@ def _seldom(nvml: Any, handle: Any, tree: Tree) -> dict[str, Query]:  # noqa: AN
         "energy": energy,
         "temperature": temperature,
         "clock_memory": clock,
-        "others": lambda: {"others": _others(nvml, handle, tree)},
+        "others": lambda: {"others": _count_others(nvml, handle, tree)},
         "pcie": _bus(nvml, handle),
     }
 
 
 def _bus(nvml: Any, handle: Any) -> Query:  # noqa: ANN401
-    """Give the query of the PCIe bus: its counters if there are any, else two looks of 20 ms."""
+    """Return the query of the PCIe bus: its counters if there are any, else two looks of 20 ms."""
     growth = Growth()
     fields = {
         "pcie_rx": nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES,
         "pcie_tx": nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES,
     }
 
-    def counted() -> Figures:
-        told = nvml.nvmlDeviceGetFieldValues(handle, list(fields.values()))
-        for each in told:
-            if each.nvmlReturn != nvml.NVML_SUCCESS:
-                raise nvml.NVMLError(each.nvmlReturn)
+    def read_counters() -> Figures:
+        readings = nvml.nvmlDeviceGetFieldValues(handle, list(fields.values()))
+        for reading in readings:
+            if reading.nvmlReturn != nvml.NVML_SUCCESS:
+                raise nvml.NVMLError(reading.nvmlReturn)
         return {
-            name: growth.rate(name, int(each.timestamp) * 1000, int(each.value.ullVal))
-            for name, each in zip(fields, told, strict=True)
+            name: growth.rate(name, int(reading.timestamp) * 1000, int(reading.value.ullVal))
+            for name, reading in zip(fields, readings, strict=True)
         }
 
-    def looked() -> Figures:
+    def sample_throughput() -> Figures:
         counters = {
             "pcie_rx": nvml.NVML_PCIE_UTIL_RX_BYTES,
             "pcie_tx": nvml.NVML_PCIE_UTIL_TX_BYTES,
@@ -176,30 +176,30 @@ def _bus(nvml: Any, handle: Any) -> Query:  # noqa: ANN401
         }
 
     try:
-        counted()
+        read_counters()
     except nvml.NVMLError:
-        return looked
-    return counted
+        return sample_throughput
+    return read_counters
 
 
-def _others(nvml: Any, handle: Any, tree: Tree) -> float:  # noqa: ANN401
-    numbers = {int(each.pid) for each in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+def _count_others(nvml: Any, handle: Any, tree: Tree) -> float:  # noqa: ANN401
+    numbers = {int(process.pid) for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
     return len(numbers - set(tree.members))
 
 
-def _used(nvml: Any, gpus: list[_Gpu], tree: Tree) -> list[_Gpu]:  # noqa: ANN401
-    """Give the GPUs that processes of the run compute on; all if that cannot be told."""
+def _find_used(nvml: Any, gpus: list[_Gpu], tree: Tree) -> list[_Gpu]:  # noqa: ANN401
+    """Return the GPUs that processes of the run compute on; all if that cannot be told."""
     ours = set(tree.members)
-    found: list[_Gpu] = []
+    used_gpus: list[_Gpu] = []
     for gpu in gpus:
         with suppress(nvml.NVMLError):
             running = nvml.nvmlDeviceGetComputeRunningProcesses(gpu.handle)
-            if ours & {int(each.pid) for each in running}:
-                found.append(gpu)
-    return found or gpus
+            if ours & {int(process.pid) for process in running}:
+                used_gpus.append(gpu)
+    return used_gpus or gpus
 
 
-def _ask(
+def _run_queries(
     nvml: Any,  # noqa: ANN401
     gpu: _Gpu,
     queries: dict[str, Query],
@@ -213,22 +213,22 @@ def _ask(
             gpu.failures.pop(name, None)
         except nvml.NVMLError as error:
             gpu.failures[name] = gpu.failures.get(name, 0) + 1
-            if gpu.failures[name] >= _FAILURES:
+            if gpu.failures[name] >= _MAX_FAILURES:
                 del queries[name]
                 note(f"gpu{gpu.number}.{name}", f"NVML: {error}")
 
 
-def _monitor(nvml: Any, gpu: _Gpu, values: dict[str, float | None], note: Note) -> None:  # noqa: ANN401
+def _read_monitor(nvml: Any, gpu: _Gpu, values: dict[str, float | None], note: Note) -> None:  # noqa: ANN401
     if gpu.monitor is None:
         return
     try:
-        told = gpu.monitor.read()
-        values |= {f"gpu{gpu.number}.gpm.{name}": value for name, value in told.items()}
+        metrics = gpu.monitor.read()
+        values |= {f"gpu{gpu.number}.gpm.{name}": value for name, value in metrics.items()}
     except nvml.NVMLError as error:
         gpu.monitor = None
         note(f"gpu{gpu.number}.gpm", f"NVML: {error}")
 
 
 def visible_devices() -> str | None:
-    """Give which GPUs the command is allowed to see; ``None``: all."""
+    """Return which GPUs the command is allowed to see; ``None``: all."""
     return os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, present
+from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
 
 _MEMORY: Final = Path("/proc/meminfo")
 _VIRTUAL: Final = Path("/proc/vmstat")
@@ -19,10 +19,10 @@ _SHARED: Final = Path("/dev/shm")  # noqa: S108 - its size is what matters
 _GROUP: Final = Path("/sys/fs/cgroup")
 _KIB: Final = 1024
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_size: Final = re.compile(
+_find_sizes: Final = re.compile(
     rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+) kB$", re.MULTILINE
 ).findall
-_counter: Final = re.compile(rb"^(pswpin|pswpout|pgmajfault) (\d+)$", re.MULTILINE).findall
+_find_counters: Final = re.compile(rb"^(pswpin|pswpout|pgmajfault) (\d+)$", re.MULTILINE).findall
 _COUNTERS: Final = {
     "pswpin": ("memory.swap_in", _PAGE),
     "pswpout": ("memory.swap_out", _PAGE),
@@ -31,47 +31,47 @@ _COUNTERS: Final = {
 
 
 def open_sampler() -> Sampler:
-    """Give the sampler of memory."""
+    """Return the sampler of memory."""
     if not _MEMORY.exists():
         raise AbsentError("there is no /proc/meminfo")
     growth = Growth()
 
     def sample(now: int) -> Values:
-        values: dict[str, float | None] = {**_free(), **_shared(), **_group()}
-        counts = _virtual()
-        for name, (written, unit) in _COUNTERS.items():
+        values: dict[str, float | None] = {**_read_free(), **_read_shared(), **_read_group()}
+        counts = _read_virtual()
+        for name, (figure, unit) in _COUNTERS.items():
             if name in counts:
-                values[written] = growth.rate(name, now, counts[name] * unit)
-        return present(values)
+                values[figure] = growth.rate(name, now, counts[name] * unit)
+        return keep_observed(values)
 
     return sample
 
 
-def _free() -> Values:
-    told = {name: int(count) * _KIB for name, count in _size(_MEMORY.read_bytes())}
+def _read_free() -> Values:
+    sizes = {name: int(count) * _KIB for name, count in _find_sizes(_MEMORY.read_bytes())}
     return {
-        "memory.available": told[b"MemAvailable"],
-        "memory.total": told[b"MemTotal"],
-        "memory.swap_used": told[b"SwapTotal"] - told[b"SwapFree"],
+        "memory.available": sizes[b"MemAvailable"],
+        "memory.total": sizes[b"MemTotal"],
+        "memory.swap_used": sizes[b"SwapTotal"] - sizes[b"SwapFree"],
     }
 
 
-def _virtual() -> dict[str, int]:
+def _read_virtual() -> dict[str, int]:
     with suppress(OSError):
-        found = _counter(_VIRTUAL.read_bytes())
-        return {name.decode(): int(count) for name, count in found}
+        matches = _find_counters(_VIRTUAL.read_bytes())
+        return {name.decode(): int(count) for name, count in matches}
     return {}
 
 
-def _shared() -> Values:
+def _read_shared() -> Values:
     with suppress(OSError):
-        told = os.statvfs(_SHARED)
-        used = (told.f_blocks - told.f_bfree) * told.f_frsize
-        return {"memory.shared_used": used, "memory.shared_total": told.f_blocks * told.f_frsize}
+        stats = os.statvfs(_SHARED)
+        used = (stats.f_blocks - stats.f_bfree) * stats.f_frsize
+        return {"memory.shared_used": used, "memory.shared_total": stats.f_blocks * stats.f_frsize}
     return {}
 
 
-def _group() -> Values:
+def _read_group() -> Values:
     values: Values = {}
     for name, file in (("used", "memory.current"), ("limit", "memory.max")):
         with suppress(OSError, ValueError):  # "max": no limit

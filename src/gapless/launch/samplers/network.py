@@ -5,16 +5,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, present
+from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
 
 _INTERFACES: Final = Path("/proc/net/dev")
 _PORTS: Final = Path("/sys/class/infiniband")
 _LANES: Final = 4  # a port counts in units of four bytes
-_MOST: Final = 16  # interfaces; a host of containers has hundreds
+_MAX_INTERFACES: Final = 16  # interfaces; a host of containers has hundreds
 
 
 def open_sampler() -> Sampler:
-    """Give the sampler of networks."""
+    """Return the sampler of networks."""
     if not _INTERFACES.exists():
         raise AbsentError("there is no /proc/net/dev")
     growth = Growth()
@@ -24,16 +24,16 @@ def open_sampler() -> Sampler:
         values: dict[str, float | None] = {}
         for name, received, sent in [*_interfaces(), *_infiniband(ports)]:
             if received or sent:
-                place = f"network.{name}"
-                values[f"{place}.received"] = growth.rate(f"{name} in", now, received)
-                values[f"{place}.sent"] = growth.rate(f"{name} out", now, sent)
-        return present(values)
+                prefix = f"network.{name}"
+                values[f"{prefix}.received"] = growth.rate(f"{name} in", now, received)
+                values[f"{prefix}.sent"] = growth.rate(f"{name} out", now, sent)
+        return keep_observed(values)
 
     return sample
 
 
 def _interfaces() -> Iterator[tuple[str, int, int]]:
-    for line in _INTERFACES.read_text(encoding="ascii").splitlines()[2:][:_MOST]:
+    for line in _INTERFACES.read_text(encoding="ascii").splitlines()[2:][:_MAX_INTERFACES]:
         name, _, counts = line.partition(":")
         words = counts.split()
         yield name.strip(), int(words[0]), int(words[8])

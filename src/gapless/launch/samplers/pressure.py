@@ -7,14 +7,14 @@ Source: Documentation/accounting/psi.rst.
 from pathlib import Path
 from typing import Final
 
-from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, present
+from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
 
 _FOLDER: Final = Path("/proc/pressure")
 _KINDS: Final = ("cpu", "io", "memory")
 
 
 def open_sampler() -> Sampler:
-    """Give the sampler of pressure."""
+    """Return the sampler of pressure."""
     try:
         kinds = [kind for kind in _KINDS if (_FOLDER / kind).read_bytes()]
     except OSError as error:
@@ -29,6 +29,6 @@ def open_sampler() -> Sampler:
                 name = f"pressure.{kind}.{share}"
                 stalled = growth.rate(name, now, int(total.removeprefix("total=")))
                 values[name] = None if stalled is None else stalled / 10_000  # µs a second
-        return present(values)
+        return keep_observed(values)
 
     return sample

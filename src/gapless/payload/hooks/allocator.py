@@ -11,10 +11,10 @@ from typing import Any
 from ... import wire
 from .. import patching, recorder, thinning
 
-_EVERY = 1_000_000_000  # ns
+_PERIOD_NS = 1_000_000_000  # ns
 _DENSE = 1_200  # seconds at that rate; then as many readings again each time as long
 _BYTES = (("allocated_bytes", "allocated"), ("reserved_bytes", "reserved"))
-_MORE = (("active_bytes", "active"), ("inactive_split_bytes", "inactive_split"))
+_EXTRA_BYTES = (("active_bytes", "active"), ("inactive_split_bytes", "inactive_split"))
 _COUNTS = (
     ("num_alloc_retries", "retries"),
     ("num_ooms", "ooms"),
@@ -22,7 +22,7 @@ _COUNTS = (
     ("num_device_free", "device_frees"),
     ("num_sync_all_streams", "sync_all_streams"),
 )
-_looked = [-_EVERY, 0]  # when last, when first
+_look_times = [-_PERIOD_NS, 0]  # when last, when first
 
 
 def install() -> None:
@@ -30,13 +30,13 @@ def install() -> None:
     recorder.on_edge(edge, seldom=True)
 
 
-@patching.guarded("allocator")
+@patching.guard("allocator")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Write the counters if it is time and CUDA is in use."""
-    last, first = _looked
-    if end - last < max(_EVERY, (last - first) // _DENSE):
+    last_ns, first_ns = _look_times
+    if end - last_ns < max(_PERIOD_NS, (last_ns - first_ns) // _DENSE):
         return
-    _looked[:] = [end, first or end]
+    _look_times[:] = [end, first_ns or end]
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
         return
@@ -48,17 +48,17 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
 
 
 def counters(now: int, device: Any, statistics: Any) -> Any:
-    """Give the frame of one reading; what this torch does not count is left out."""
+    """Return the frame of one reading; what this torch does not count is left out."""
     frame = {"ns": now, "device": device}
-    for name, ours in _BYTES + _MORE:
-        frame.update(_current(statistics, name, ours))
+    for name, field in _BYTES + _EXTRA_BYTES:
+        frame.update(_current(statistics, name, field))
     frame.update(_current(statistics, "segment", "segments"))
-    frame.update({ours: statistics[name] for name, ours in _COUNTS if name in statistics})
+    frame.update({field: statistics[name] for name, field in _COUNTS if name in statistics})
     return frame
 
 
-def _current(statistics: Any, name: str, ours: Any) -> Any:
-    whole = statistics.get(name, {}).get("all")
-    if whole is None:
+def _current(statistics: Any, name: str, field: Any) -> Any:
+    totals = statistics.get(name, {}).get("all")
+    if totals is None:
         return {}
-    return {ours: whole["current"], ours + "_peak": whole["peak"]}
+    return {field: totals["current"], field + "_peak": totals["peak"]}

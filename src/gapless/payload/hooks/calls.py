@@ -15,23 +15,23 @@ _PAYLOAD = __name__.rpartition(".hooks.")[0]
 _WINDOWS = _PAYLOAD + ".windows"
 _inside: set[Any] = set()  # (kind, thread) of the marked calls that are under way
 _ABSENT = object()
-_names: Any = weakref.WeakKeyDictionary()  # of the hooks that our wrappers are of
+_hook_names: Any = weakref.WeakKeyDictionary()  # of the hooks that our wrappers are of
 
 
 def around(name: str, before: Any = None, after: Any = None) -> Any:
-    """Give a make-function for ``patching.replace``, as ``patching.around`` does.
+    """Return a make-function for ``patching.replace``, as ``patching.around`` does.
 
     For what torch.compile may meet: in a graph that is being traced neither of ours is called. What
     this hook has wrapped already, where it goes by another name, gets no second wrapper.
     """
-    before = patching.guarded(name)(before or _nothing)
-    after = patching.guarded(name)(after or _nothing)
+    before = patching.guard(name)(before or _do_nothing)
+    after = patching.guard(name)(after or _do_nothing)
 
     def make(original: Any) -> Any:
-        ours = getattr(getattr(original, "__code__", None), "co_filename", None)
-        if ours == patching.SKIPPED and _names.get(original) == name:
+        filename = getattr(getattr(original, "__code__", None), "co_filename", None)
+        if filename == patching.SKIPPED and _hook_names.get(original) == name:
             return original
-        compiles = compiling.asker()
+        compiles = compiling.get_is_compiling()
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -50,14 +50,14 @@ def around(name: str, before: Any = None, after: Any = None) -> Any:
                 raise
             return result
 
-        _names[call] = name
-        return transparent(call)
+        _hook_names[call] = name
+        return make_transparent(call)
 
     return make
 
 
-def unnested(busy: Any, wanted: Any, passed: Any) -> Any:
-    """Give a make-function: ``passed(args, start, end)`` is told of calls that are in no other.
+def around_unnested(state: Any, is_wanted: Any, report: Any) -> Any:
+    """Return a make-function: ``passed(args, start, end)`` is told of calls that are in no other.
 
     ``busy["busy"]``: one is under way; one of another thread meanwhile is not told. ``wanted()``:
     whether any is told. It is for every call: what is usual is written out here. Torch's tracer of
@@ -65,43 +65,43 @@ def unnested(busy: Any, wanted: Any, passed: Any) -> Any:
     """
 
     def make(original: Any) -> Any:
-        compiles, now = compiling.asker(), recorder.now
+        compiles, now = compiling.get_is_compiling(), recorder.now
 
         @functools.wraps(original)
-        def call(self: Any = _ABSENT, /, *others: Any, **kwargs: Any) -> Any:
-            args = others if self is _ABSENT else (self, *others)
-            if busy["busy"] or compiles() or not wanted():
+        def call(self: Any = _ABSENT, /, *rest_args: Any, **kwargs: Any) -> Any:
+            args = rest_args if self is _ABSENT else (self, *rest_args)
+            if state["busy"] or compiles() or not is_wanted():
                 try:
                     return original(*args, **kwargs)
                 except BaseException as error:
                     tracebacks.strip(error)
                     raise
-            busy["busy"] = True
+            state["busy"] = True
             try:
                 try:
                     start = now()
                     result = original(*args, **kwargs)
                 finally:
-                    busy["busy"] = False
-                passed(args, start, now())
+                    state["busy"] = False
+                report(args, start, now())
             except BaseException as error:
                 tracebacks.strip(error)
                 raise
             return result
 
-        return transparent(call)
+        return make_transparent(call)
 
     return make
 
 
-def transparent(function: Any) -> Any:
-    """Give the function back, such that warnings do not name its file."""
+def make_transparent(function: Any) -> Any:
+    """Return the function back, such that warnings do not name its file."""
     function.__code__ = function.__code__.replace(co_filename=patching.SKIPPED)
     return function
 
 
-def outermost(kind: Any, name: str, span: Any = None, note: Any = None, done: Any = None) -> Any:
-    """Give a make-function: each call that is not inside another of its kind is a mark.
+def around_outermost(kind: Any, name: str, span: Any = None, note: Any = None, value_of: Any = None) -> Any:
+    """Return a make-function: each call that is not inside another of its kind is a mark.
 
     The subject is the site of the call; ``note(args, kwargs)`` looks at the arguments before the
     call, ``done(noted)`` gives the mark's value after it; ``span`` names the range in a window.
@@ -109,10 +109,10 @@ def outermost(kind: Any, name: str, span: Any = None, note: Any = None, done: An
 
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = (kind, get_ident())
-        if key in _inside or ours():
+        if key in _inside or is_ours():
             return None
         noted = note(args, kwargs) if note is not None else None
-        scope = _opened(span)
+        scope = _open_range(span)
         _inside.add(key)
         return key, scope, noted, recorder.now()
 
@@ -124,7 +124,7 @@ def outermost(kind: Any, name: str, span: Any = None, note: Any = None, done: An
         _inside.discard(key)
         if scope is not None:
             scope.__exit__(None, None, None)
-        value = done(noted) if done is not None and raised is None else -1
+        value = value_of(noted) if value_of is not None and raised is None else -1
         flags = wire.RAISED if raised is not None else 0
         recorder.mark(kind, start, end, site(), value, flags)
 
@@ -132,13 +132,13 @@ def outermost(kind: Any, name: str, span: Any = None, note: Any = None, done: An
 
 
 def site() -> Any:
-    """Give the id of the user's line that led here, ``wire.NOBODY`` if there is none."""
-    place = places.users_line(1)
-    return wire.NOBODY if place is None else recorder.site(place)
+    """Return the id of the user's line that led here, ``wire.NOBODY`` if there is none."""
+    location = places.users_line(1)
+    return wire.NOBODY if location is None else recorder.site(location)
 
 
-def ours() -> bool:
-    """Tell whether a window of ours led here: what it calls is not the user's."""
+def is_ours() -> bool:
+    """Return whether a window of ours led here: what it calls is not the user's."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(_WINDOWS):
@@ -156,19 +156,19 @@ def replace_all(owner: Any, names: Any, make: Any) -> None:
 
 def replace_everywhere(owners: Any, attribute: Any, make: Any) -> None:
     """Replace one function that several modules know, by one and the same wrapper."""
-    made = {}
+    wrappers = {}
 
-    def once(original: Any) -> Any:
-        if id(original) not in made:
-            made[id(original)] = make(original)
-        return made[id(original)]
+    def wrap_once(original: Any) -> Any:
+        if id(original) not in wrappers:
+            wrappers[id(original)] = make(original)
+        return wrappers[id(original)]
 
     for owner in owners:
         if owner is not None and callable(getattr(owner, attribute, None)):
-            patching.replace(owner, attribute, once)
+            patching.replace(owner, attribute, wrap_once)
 
 
-def _opened(span: Any) -> Any:
+def _open_range(span: Any) -> Any:
     windows = sys.modules.get(_WINDOWS)
     if span is None or windows is None or not hasattr(windows, "range"):
         return None
@@ -178,5 +178,5 @@ def _opened(span: Any) -> Any:
     return scope
 
 
-def _nothing(*_: Any) -> None:
+def _do_nothing(*_: Any) -> None:
     """Look at nothing."""

@@ -17,8 +17,8 @@ from ... import wire
 from .. import recorder
 
 LONG_NS = 50_000  # shorter pauses are added up
-MOST = 1 << 14  # stamps; four a collection
-_stamps: deque[int] = deque(maxlen=MOST)
+MAX_STAMPS = 1 << 14  # stamps; four a collection
+_stamps: deque[int] = deque(maxlen=MAX_STAMPS)
 _noted = map(_stamps.append, iter(recorder.now, None))
 _reading = functools.partial(next, zip(_noted, itertools.count()))  # of comparable values
 _callback: Any = functools.partial(max, key=_reading)  # type: ignore[call-overload]
@@ -34,29 +34,29 @@ def install() -> None:
 
 
 def _begin() -> None:
-    if not recorder.is_worker() and not any(one is _callback for one in gc.callbacks):
+    if not recorder.is_worker() and not any(callback is _callback for callback in gc.callbacks):
         _stamps.clear()
         gc.callbacks.append(_callback)
 
 
 def _leave() -> None:
-    gc.callbacks[:] = [one for one in gc.callbacks if one is not _callback]
+    gc.callbacks[:] = [callback for callback in gc.callbacks if callback is not _callback]
     _stamps.clear()
 
 
-def between() -> bool:
-    """Tell whether collections are watched, and none is under way on any thread."""
-    watched = any(one is _callback for one in gc.callbacks)
-    return watched and len(_stamps) < MOST and len(_stamps) % 4 == 0
+def is_between_collections() -> bool:
+    """Return whether collections are watched, and none is under way on any thread."""
+    is_watched = any(callback is _callback for callback in gc.callbacks)
+    return is_watched and len(_stamps) < MAX_STAMPS and len(_stamps) % 4 == 0
 
 
 def _collect(_number: int, _start: int, _end: int) -> None:
     """Turn whole collections into marks: the last stamp of "start" to the first of "stop"."""
     if not _stamps:
         return
-    if len(_stamps) == MOST:
+    if len(_stamps) == MAX_STAMPS:
         _stamps.clear()
-        recorder.unseen("collector", "more collections between two looks than are kept")
+        recorder.report_unobserved("collector", "more collections between two looks than are kept")
         return
     for _ in range(len(_stamps) // 4):
         try:

@@ -31,7 +31,7 @@ def _pass_over(rules: Any) -> None:
     rules._recompile_re()
 
     def undo() -> None:
-        rules.SKIP_DIRS[:] = [one for one in rules.SKIP_DIRS if one not in _FILES]
+        rules.SKIP_DIRS[:] = [folder for folder in rules.SKIP_DIRS if folder not in _FILES]
         inlined.difference_update(_FILES)
         rules._recompile_re()
 

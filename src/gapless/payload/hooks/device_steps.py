@@ -20,9 +20,9 @@ from typing import Any
 from ... import wire
 from .. import patching, recorder
 
-_RING = 256  # events that the device may be behind; more are not put
-_MOST = 63  # edges passed over between two pairs
-_ASKED = 2  # answers read at one edge, so that it costs the same at all of them
+_MAX_WAITING = 256  # events that the device may be behind; more are not put
+_MAX_SKIPPED_EDGES = 63  # edges passed over between two pairs
+_ANSWERS_PER_EDGE = 2  # answers read at one edge, so that it costs the same at all of them
 COST_NS = 20_000_000  # what the steps of one measured pair take together, at least
 _NS = 1_000_000  # of the milliseconds that events tell
 
@@ -30,9 +30,9 @@ _waiting: deque[Any] = deque()  # (edge's end, device, event, follows the one be
 _free: dict[Any, Any] = {}  # by device: events to be used again
 _parents: list[Any] = []
 _broken = [True]  # the next event follows none
-_left = [0, 0]  # edges to pass over; the end of the last one
+_skipping = [0, 0]  # edges to pass over; the end of the last one
 SPACING_NS = 5_000_000  # between two events of a chain, at least: an edge costs a part in 500
-_FARTHEST = 16  # edges between two events of a chain, at most
+_MAX_CHAIN_EDGES = 16  # edges between two events of a chain, at most
 # Whether edges are marked as a chain, the ns from its first event to the last that was read, and
 # whether it was broken: then the arm is timed on the host.
 _chain: dict[str, Any] = {"on": False, "elapsed": 0, "lost": False}
@@ -45,7 +45,7 @@ def install() -> None:
     recorder.on_child(abandon)
 
 
-@patching.guarded("device_steps")
+@patching.guard("device_steps")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Put an event, and read those that the device has passed."""
     cuda = sys.modules.get("torch.cuda")
@@ -54,13 +54,13 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
     if _chain["on"]:
         _follow_edge(cuda, end)
         return
-    if _passed_over(end):
+    if _is_skipped(end):
         return
     if cuda.is_current_stream_capturing():
         _broken[0] = True
         return
     _read()
-    if len(_waiting) >= _RING:
+    if len(_waiting) >= _MAX_WAITING:
         _broken[0] = True
         return
     _put(cuda, end)
@@ -84,28 +84,28 @@ def _follow_edge(cuda: Any, end: int) -> None:
     if cuda.is_current_stream_capturing():
         _chain["lost"] = True  # what a captured graph replays belongs to no edge
         return
-    for _ in range(_ASKED):
+    for _ in range(_ANSWERS_PER_EDGE):
         if len(_waiting) > 1 and _waiting[1][2].query():
             _read_link()
-    _left[0] += 1
+    _skipping[0] += 1
     if _waiting and (
-        len(_waiting) >= _RING
-        or (_left[0] < _FARTHEST and end - _left[1] < SPACING_NS)
+        len(_waiting) >= _MAX_WAITING
+        or (_skipping[0] < _MAX_CHAIN_EDGES and end - _skipping[1] < SPACING_NS)
         or cuda.current_stream() != _waiting[-1][1]
     ):
         return
-    _left[:] = [0, end]
-    first = not _waiting
+    _skipping[:] = [0, end]
+    is_first = not _waiting
     _put(cuda, end)
-    if first:
+    if is_first:
         recorder.mark(wire.DEVICE_EDGE, end, end, wire.NOBODY, 0)
 
 
 def _read_link() -> None:
     """Write the mark of the second event that waits, and use the first again."""
     _, stream, event, _ = _waiting.popleft()
-    end, _, passed, _ = _waiting[0]
-    _chain["elapsed"] += int(event.elapsed_time(passed) * _NS)
+    end, _, next_event, _ = _waiting[0]
+    _chain["elapsed"] += int(event.elapsed_time(next_event) * _NS)
     recorder.mark(wire.DEVICE_EDGE, end, end, wire.NOBODY, _chain["elapsed"])
     _free.setdefault(stream.device_index, []).append(event)
 
@@ -116,7 +116,7 @@ def forget() -> None:
     _waiting.clear()
     _free.clear()
     _broken[0] = True
-    _left[:] = [0, 0]
+    _skipping[:] = [0, 0]
 
 
 def abandon() -> None:
@@ -125,15 +125,15 @@ def abandon() -> None:
     forget()
 
 
-def _passed_over(end: int) -> bool:
-    """Tell whether this edge is not measured; after each pair of edges a number of them is not."""
-    took, _left[1] = end - _left[1], end
-    if _left[0] > 0:
-        _left[0] -= 1
+def _is_skipped(end: int) -> bool:
+    """Return whether this edge is not measured; after each pair of edges a number of them is not."""
+    took_ns, _skipping[1] = end - _skipping[1], end
+    if _skipping[0] > 0:
+        _skipping[0] -= 1
         _broken[0] = True
         return True
     if not _broken[0]:  # this one ends a pair
-        _left[0] = min(COST_NS // max(took, 1), _MOST)
+        _skipping[0] = min(COST_NS // max(took_ns, 1), _MAX_SKIPPED_EDGES)
     return False
 
 
@@ -149,12 +149,12 @@ def _put(cuda: Any, end: int) -> None:
 
 def _read() -> None:
     """Write the marks of the events that the device has passed, and use these again."""
-    for _ in range(_ASKED):
+    for _ in range(_ANSWERS_PER_EDGE):
         if len(_waiting) < 2 or not _waiting[1][2].query():  # noqa: PLR2004 - a pair
             return
         before, stream, event, _ = _waiting.popleft()
-        after, other, passed, follows = _waiting[0]
-        if follows and stream == other:
-            value = int(event.elapsed_time(passed) * _NS)
+        after, next_stream, next_event, follows = _waiting[0]
+        if follows and stream == next_stream:
+            value = int(event.elapsed_time(next_event) * _NS)
             recorder.mark(wire.DEVICE_STEP, before, after, wire.NOBODY, value)
         _free.setdefault(stream.device_index, []).append(event)

@@ -14,20 +14,20 @@ _MIB = 1 << 20
 _edges = 0
 
 
-class _Group:
+class _ProcessGroup:
     """The process group, as a thing that facts can be about."""
 
 
-_GROUP = _Group()
+_GROUP = _ProcessGroup()
 _sharded: dict[Any, Any] = {}  # by place: [thing, modules]
 
 
 def install() -> None:
     """Watch for the modules that spread a model."""
-    imports.when_imported("torch", _torch)
-    imports.when_imported("torch.distributed.fsdp", _fsdp)
+    imports.when_imported("torch", _watch_torch)
+    imports.when_imported("torch.distributed.fsdp", _watch_fsdp)
     begin()
-    recorder.on_first(first)
+    recorder.on_first(look_early)
     recorder.on_edge(edge, seldom=True)
     recorder.on_child(begin)
 
@@ -38,26 +38,26 @@ def begin() -> None:
     _edges = 0
 
 
-def _torch(torch: Any) -> None:
+def _watch_torch(torch: Any) -> None:
     parallel = torch.nn.parallel
-    watch = calls.around("distributed", after=_spread)
+    watch = calls.around("distributed", after=_note_shell)
     patching.replace(parallel.DistributedDataParallel, "__init__", watch)
     patching.replace(parallel.DataParallel, "__init__", watch)
 
 
-def _fsdp(module: Any) -> None:
-    whole = getattr(module, "FullyShardedDataParallel", None)
-    if whole is not None:
-        patching.replace(whole, "__init__", calls.around("distributed", after=_spread))
+def _watch_fsdp(module: Any) -> None:
+    fsdp_class = getattr(module, "FullyShardedDataParallel", None)
+    if fsdp_class is not None:
+        patching.replace(fsdp_class, "__init__", calls.around("distributed", after=_note_shell))
     inner = module.__name__ + "._fully_shard"
     owners = [module, *(sys.modules.get(name) for name in (inner, inner + "._fully_shard"))]
-    calls.replace_everywhere(owners, "fully_shard", calls.around("distributed", after=_shard))
+    calls.replace_everywhere(owners, "fully_shard", calls.around("distributed", after=_note_sharding))
 
 
-def _spread(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
+def _note_shell(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is not None or not args:
         return
-    place = places.users_line(1)
+    location = places.users_line(1)
     shell = args[0]
     name = type(shell).__name__
     noun, values = "fsdp", _fsdp_values
@@ -65,8 +65,8 @@ def _spread(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None
         noun, values = "ddp", _ddp_values
     elif hasattr(shell, "output_device"):
         noun, values = "data_parallel", _dp_values
-    recorder.fact(noun, shell, {"class": name, **values(shell)}, place)
-    models.meet(shell, place)
+    recorder.fact(noun, shell, {"class": name, **values(shell)}, location)
+    models.register_module(shell, location)
 
 
 def _ddp_values(shell: Any) -> Any:
@@ -81,13 +81,13 @@ def _ddp_values(shell: Any) -> Any:
         "bucket_cap_mb": shell.bucket_bytes_cap / _MIB,
         **{name: getattr(shell, name, None) for name in names},
         "mixed_precision": getattr(shell, "mixed_precision", None) is not None,
-        "devices": [str(one) for one in shell.device_ids or ()],
+        "devices": [str(device) for device in shell.device_ids or ()],
         "world": group.size(),
     }
 
 
 def _dp_values(shell: Any) -> Any:
-    return {"devices": [str(one) for one in shell.device_ids or ()]}
+    return {"devices": [str(device) for device in shell.device_ids or ()]}
 
 
 def _fsdp_values(shell: Any) -> Any:
@@ -103,27 +103,27 @@ def _fsdp_values(shell: Any) -> Any:
     }
 
 
-def _shard(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
+def _note_sharding(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     """Note sharding by ``fully_shard``: called for each layer, it is one fact a line."""
     if raised is not None:
         return
-    place = places.users_line(1)
-    known = _sharded.setdefault(place, [_Group(), 0])
-    known[1] += 1
-    recorder.fact("fsdp", known[0], {"class": "fully_shard", "modules": known[1]}, place)
+    location = places.users_line(1)
+    entry = _sharded.setdefault(location, [_ProcessGroup(), 0])
+    entry[1] += 1
+    recorder.fact("fsdp", entry[0], {"class": "fully_shard", "modules": entry[1]}, location)
 
 
 def _plain(value: Any) -> Any:
     return None if value is None else repr(value)
 
 
-def first() -> None:
+def look_early() -> None:
     """Read the process group as soon as this process is known to train."""
     if not recorder.is_worker():
         _look()
 
 
-@patching.guarded("distributed")
+@patching.guard("distributed")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Read the process group at the first edges; nothing is sent."""
     global _edges

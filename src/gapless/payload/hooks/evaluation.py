@@ -17,20 +17,20 @@ _busy = False  # a call is under way; one of another thread meanwhile would be m
 
 def install() -> None:
     """Watch for torch's modules."""
-    imports.when_imported("torch", _torch)
+    imports.when_imported("torch", _watch_torch)
 
 
-def _torch(torch: Any) -> None:
+def _watch_torch(torch: Any) -> None:
     module = torch.nn.Module
     patching.replace(module, "train", _make)
     for name in ("to", "cuda"):
-        patching.replace(module, name, calls.around("models", after=_moved))
+        patching.replace(module, name, calls.around("models", after=_note_move))
 
 
 def _make(original: Any) -> Any:
-    compiles = compiling.own_asker()
+    compiles = compiling.find_is_compiling()
     if compiles is None:
-        recorder.unseen("evaluation", "this torch does not say when it compiles")
+        recorder.report_unobserved("evaluation", "this torch does not say when it compiles")
         return original
 
     @functools.wraps(original)
@@ -52,21 +52,21 @@ def _make(original: Any) -> Any:
             tracebacks.strip(error)
             raise
         _busy = False
-        _told(result)
+        _note_mode(result)
         return result
 
-    return calls.transparent(train)
+    return calls.make_transparent(train)
 
 
-@patching.guarded("evaluation")
-def _told(module: Any) -> None:
+@patching.guard("evaluation")
+def _note_mode(module: Any) -> None:
     """Note the mode that an outermost call set; the place only of modules not met before."""
     now = recorder.now()
-    if not models.met(module):
-        models.meet(module, places.users_line(1))
-    models.told(module, bool(module.training), now)
+    if not models.is_registered(module):
+        models.register_module(module, places.users_line(1))
+    models.note_mode(module, bool(module.training), now)
 
 
-def _moved(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
-    if raised is None and args and not models.met(args[0]):
-        models.meet(args[0], places.users_line(1))
+def _note_move(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
+    if raised is None and args and not models.is_registered(args[0]):
+        models.register_module(args[0], places.users_line(1))

@@ -15,13 +15,13 @@ from typing import Any, Callable
 
 from ... import wire
 from .. import feeds, imports, measure, pacing, patching, randomness, reading, recorder
-from ..stopwatch import COLLATE, Stopwatch, invisible, timed
+from ..stopwatch import COLLATE, Stopwatch, invisible, time_function
 from . import files
 
 ABSENT = -1
 _UNDIVIDED = (ABSENT,) * (2 * len(wire.STAGES))
 
-_here = threading.local()  # .busy: this thread is within a fetch
+_thread_state = threading.local()  # .busy: this thread is within a fetch
 _threads: list[int] = []  # of operators, in a worker: told once
 _switch_ns = 0  # what going over to another stage and back costs, once it is known
 
@@ -47,7 +47,7 @@ class Note:
         "watch",
     )
 
-    def __init__(self, entered: int, fetcher: Any, feed: feeds.Feed) -> None:
+    def __init__(self, entered: int, fetcher: Any, feed: feeds.FetcherFeed) -> None:
         self.entered, self.fetcher, self.feed = entered, fetcher, feed
         self.kind = pacing.LIGHT
         self.samples = 0
@@ -74,12 +74,12 @@ def _install(module: Any) -> None:
 
 
 def _make(original: Callable[..., Any]) -> Callable[..., Any]:
-    begin = patching.guarded("fetch")(_begin)
-    end = patching.guarded("fetch")(_end)
-    known = feeds.known_feeds
+    begin = patching.guard("fetch")(_begin)
+    end = patching.guard("fetch")(_end)
+    known_feeds = feeds.known_feeds
 
     def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        feed = known.get(id(self))
+        feed = known_feeds.get(id(self))
         if feed is not None and feed.pace.left > 0 and feed.fetcher() is self:
             feed.pace.left -= 1
             feed.sequence += 1
@@ -105,16 +105,16 @@ def _make(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begin(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> Note | None:
     entered = monotonic_ns()
-    if getattr(_here, "busy", False):
+    if getattr(_thread_state, "busy", False):
         return None  # a data set that loads from another loader: the outer fetch has it all
     feed = feeds.known_feeds.get(id(fetcher))
     if feed is None or feed.fetcher() is not fetcher:
-        feed = feeds.known(fetcher)
+        feed = feeds.register_fetcher(fetcher)
     note = Note(entered, fetcher, feed)
     feed.sequence += 1
     note.kind = feed.pace.choose()
-    note.samples = _asked(fetcher, args, kwargs)
-    _here.busy = True
+    note.samples = _count_requested(fetcher, args, kwargs)
+    _thread_state.busy = True
     try:
         _start(note)
     except BaseException:
@@ -155,15 +155,15 @@ def _end(note: Note) -> None:
         note.random_ns += monotonic_ns() - before
     recorder.batch(_row(note, after))
     if note.feed.worker >= 0 and not _threads:
-        _tell_threads()
-    _tell_missing()
+        _write_threads()
+    _report_unobserved()
     costs = _costs(note, monotonic_ns() - after.at)
     note.feed.pace.settle(after.at - note.start, note.samples, costs)
     if note.feed.worker >= 0:
         files.tick(after.at)  # the recorder itself writes by and by
 
 
-def _tell_threads() -> None:
+def _write_threads() -> None:
     """Write how many threads operators use in this worker, once it has made a batch."""
     torch = sys.modules["torch"]
     _threads.append(torch.get_num_threads())
@@ -172,7 +172,7 @@ def _tell_threads() -> None:
 
 def _undo(note: Note) -> None:
     """Put back what stands there for the length of a fetch; once is enough."""
-    _here.busy = False
+    _thread_state.busy = False
     if note.timing:
         note.timing = False
         reading.finish()
@@ -182,9 +182,9 @@ def _undo(note: Note) -> None:
 
 def _row(note: Note, after: measure.Reading) -> tuple[int, ...]:
     watch = note.watch
-    parts = _UNDIVIDED
+    stage_times = _UNDIVIDED
     if watch is not None:
-        parts = tuple(part for both in zip(watch.wall, watch.cpu) for part in both)
+        stage_times = tuple(time_ns for times in zip(watch.wall, watch.cpu) for time_ns in times)
     feed = note.feed
     return (
         feed.loader,
@@ -193,10 +193,10 @@ def _row(note: Note, after: measure.Reading) -> tuple[int, ...]:
         note.samples,
         note.start,
         after.at,
-        *measure.between(note.before, after),
+        *measure.subtract_readings(note.before, after),
         note.random,
         int(watch is not None),
-        *parts,
+        *stage_times,
     )
 
 
@@ -208,7 +208,7 @@ def _costs(note: Note, afterwards: int) -> tuple[int, int, int]:
 
 
 def _cost() -> int:
-    """Give what going over to another stage and back costs here, in ns, measured once."""
+    """Return what going over to another stage and back costs here, in ns, measured once."""
     global _switch_ns
     if not _switch_ns:
         watch, times = Stopwatch(), 32
@@ -221,20 +221,20 @@ def _cost() -> int:
 
 
 def _collate(note: Note) -> Callable[..., Any]:
-    """Give what stands in for the collate function: counts samples, and is a stage."""
+    """Return what stands in for the collate function: counts samples, and is a stage."""
     count = note.feed.iterable and note.fetcher.auto_collation
 
-    def counted(args: tuple[Any, ...], _kwargs: Any) -> None:
+    def count_samples(args: tuple[Any, ...], _kwargs: Any) -> None:
         if count and args and hasattr(args[0], "__len__"):
             note.samples = len(args[0])
 
     if note.kind == pacing.DETAILED:
-        return timed(note.collate, COLLATE, named=counted)
+        return time_function(note.collate, COLLATE, observe=count_samples)
 
     original: Any = note.collate
 
     def collate(*args: Any, **kwargs: Any) -> Any:
-        counted(args, kwargs)
+        count_samples(args, kwargs)
         try:
             return original(*args, **kwargs)
         except BaseException as error:
@@ -244,23 +244,23 @@ def _collate(note: Note) -> Callable[..., Any]:
     return functools.wraps(original)(invisible(collate))  # type: ignore[arg-type]
 
 
-def _asked(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> int:
-    """Give how many samples are asked for; of an iterable data set, fewer may come."""
+def _count_requested(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> int:
+    """Return how many samples are asked for; of an iterable data set, fewer may come."""
     index: Any = args[0] if args else kwargs.get("possibly_batched_index")
     if fetcher.auto_collation:
         return len(index) if hasattr(index, "__len__") else 1
     return len(index) if isinstance(index, list) else 1  # a BatchSampler as sampler
 
 
-def _tell_missing() -> None:
-    while measure.missing:
-        what, why = measure.missing.popitem()
-        recorder.unseen(what + " of fetches", why)
+def _report_unobserved() -> None:
+    while measure.unobserved:
+        topic, why = measure.unobserved.popitem()
+        recorder.report_unobserved(topic + " of fetches", why)
 
 
 def forget() -> None:
     """Begin anew in the child of a fork, whose only thread may be within a fetch."""
-    _here.__dict__.clear()
+    _thread_state.__dict__.clear()
     feeds.forget()
 
 

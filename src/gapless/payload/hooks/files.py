@@ -21,27 +21,27 @@ RAREST_NS = 1_800_000_000_000  # paths that were read are told ever more rarely
 BUDGET_NS = 5_000_000  # of one look at open files; what it leaves, the next one looks at
 SHARE = 1_000  # of the time may go into looking
 STREAMS = 2  # the highest of the standard streams, which the shell opened
-MOST = 4_000  # distinct paths; what comes after is counted together, as ""
+MAX_PATHS = 4_000  # distinct paths; what comes after is counted together, as ""
 _WRITES = frozenset("wax+")
 _SYSTEMS = ("/dev/", "/proc/", "/sys/", "/memfd:")
 
 _read: dict[str, int] = {}  # since the last frame
-_seen: set[str] = set()  # distinct paths of all frames
+_distinct_read: set[str] = set()  # distinct paths of all frames
 _written: list[str] = []
-_known: set[str] = set()  # files that were written, or that are not to be told
-_last = 0
+_noted_written: set[str] = set()  # files that were written, or that are not to be told
+_last_ns = 0
 _turn = {"next": 0, "due": 0}  # the descriptor to go on with; when to look again
 _reads = {"due": 0, "wait": EVERY_NS}  # when to tell of those that were read; the wait after that
 
 
 def install() -> None:
     """Count paths from now on."""
-    reading.opened = patching.guarded("files opened")(opened)
+    reading.note_open = patching.guard("files opened")(note_open)
     recorder.on_edge(edge, seldom=True)
-    recorder.on_stop(tell)
+    recorder.on_stop(write_paths)
 
 
-def opened(path: Any, mode: Any) -> None:
+def note_open(path: Any, mode: Any) -> None:
     """Note that a fetch opens a file."""
     if isinstance(path, (str, bytes, os.PathLike)):
         name = os.fsdecode(path)
@@ -51,31 +51,31 @@ def opened(path: Any, mode: Any) -> None:
             _note_read(name)
 
 
-def named(args: tuple[Any, ...], _kwargs: Any) -> None:
+def note_first_argument(args: tuple[Any, ...], _kwargs: Any) -> None:
     """Note a path that is the first argument of a function that reads."""
     if args and isinstance(args[0], (str, os.PathLike)):
-        reading.opened(args[0], "rb")
+        reading.note_open(args[0], "rb")
 
 
 def edge(*_: int) -> None:
     """Look for files that are being written, every few seconds, and write what is new."""
     now = recorder.now()
-    if now - _last >= EVERY_NS:
+    if now - _last_ns >= EVERY_NS:
         if now >= _turn["due"]:
             _look()
-        _tell_some()
+        _write_some()
 
 
 def tick(now: int) -> None:
     """Write what is new, every few seconds: called at the end of a fetch in a worker."""
-    if now - _last >= EVERY_NS:
-        _tell_some()
+    if now - _last_ns >= EVERY_NS:
+        _write_some()
 
 
-def tell() -> None:
+def write_paths() -> None:
     """Write what is new since the last frame; counts are added by the reader."""
-    global _last
-    _last = recorder.now()
+    global _last_ns
+    _last_ns = recorder.now()
     if _read or _written:
         recorder.write(wire.FILES, {"read": dict(_read), "written": list(_written)})
         _read.clear()
@@ -85,16 +85,16 @@ def tell() -> None:
 def finish() -> None:
     """Write what is new at the end of a process, if there is room."""
     if thinning.affords(last=True):
-        tell()
+        write_paths()
 
 
-def _tell_some() -> None:
+def _write_some() -> None:
     """Write which files were written; those that were read only now and then."""
-    global _last
-    _last = recorder.now()
-    if _last >= _reads["due"] and thinning.affords():
-        _reads.update(due=_last + _reads["wait"], wait=min(2 * _reads["wait"], RAREST_NS))
-        tell()
+    global _last_ns
+    _last_ns = recorder.now()
+    if _last_ns >= _reads["due"] and thinning.affords():
+        _reads.update(due=_last_ns + _reads["wait"], wait=min(2 * _reads["wait"], RAREST_NS))
+        write_paths()
     elif _written:
         recorder.write(wire.FILES, {"read": {}, "written": list(_written)})
         _written.clear()
@@ -107,18 +107,18 @@ def forget() -> None:
 
 
 def _note_read(name: str) -> None:
-    if name not in _seen:
-        if len(_seen) >= MOST:
+    if name not in _distinct_read:
+        if len(_distinct_read) >= MAX_PATHS:
             name = ""
         else:
-            _seen.add(name)
+            _distinct_read.add(name)
     _read[name] = _read.get(name, 0) + 1
 
 
 def _note_written(name: str) -> None:
     name = os.path.abspath(name)
-    if name not in _known and len(_known) < MOST:
-        _known.add(name)
+    if name not in _noted_written and len(_noted_written) < MAX_PATHS:
+        _noted_written.add(name)
         _written.append(name)
 
 
@@ -127,9 +127,9 @@ def _look() -> None:
     start = recorder.now()
     spool = os.environ.get(wire.SPOOL) or "\0"
     numbers = sorted(int(number) for number in os.listdir("/proc/self/fd"))
-    first = max(_turn["next"], STREAMS + 1)
+    first_number = max(_turn["next"], STREAMS + 1)
     _turn["next"] = 0
-    for number in numbers[bisect.bisect_left(numbers, first) :]:
+    for number in numbers[bisect.bisect_left(numbers, first_number) :]:
         if recorder.now() - start > BUDGET_NS:
             _turn["next"] = number
             break
@@ -141,7 +141,7 @@ def _look() -> None:
 
 
 def _written_to(number: str) -> str:
-    """Give the path of an open file if it is open for writing, else an empty one."""
+    """Return the path of an open file if it is open for writing, else an empty one."""
     try:
         with open("/proc/self/fdinfo/" + number, "rb") as info:
             flags = info.read().partition(b"flags:")[2].split(None, 1)

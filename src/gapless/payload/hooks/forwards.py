@@ -18,11 +18,11 @@ from . import calls
 
 _COMPILER = "torch._dynamo.utils"
 _NAME = "__call__"
-_FIRST = 2  # calls of a module before it is marked: one is no loop
-_MOST = 1000  # modules that are known
+_UNMARKED_CALLS = 2  # calls of a module before it is marked: one is no loop
+_MAX_MODULES = 1000  # modules that are known
 
 
-class _Known:
+class _OutermostModule:
     """An outermost module: its number (none: it is no model), its calls, those not marked yet."""
 
     __slots__ = ("calls", "number", "reference", "waiting")
@@ -34,34 +34,34 @@ class _Known:
 
 _state: dict[str, Any] = {"busy": False, "in": False, "over": False, "compiled": False}
 _before_compiling: list[Any] = []
-_known: dict[int, _Known] = {}  # by id of a module
+_outermost: dict[int, _OutermostModule] = {}  # by id of a module
 
 
 def install() -> None:
     """Wait for torch, whole."""
     _forget()
     _state.update({"in": False, "over": False})
-    imports.when_imported("torch", _torch)
+    imports.when_imported("torch", _watch_torch)
     recorder.on_child(_forget)
 
 
 def calls_of_modules() -> int:
-    """Give how many calls of outermost modules were seen."""
-    return sum(known.calls for known in _known.copy().values())
+    """Return how many calls of outermost modules were seen."""
+    return sum(module.calls for module in _outermost.copy().values())
 
 
 def _forget() -> None:
     _state["busy"] = False
-    _known.clear()
+    _outermost.clear()
 
 
-def _torch(torch: Any) -> None:
+def _watch_torch(torch: Any) -> None:
     patching.replace(torch.optim.Optimizer, "__init__", patching.around("forwards", _leave, None))
     for owner in (torch, torch.nn.Module):
         if hasattr(owner, "compile"):  # since torch 2.0, and 2.1
-            patching.replace(owner, "compile", calls.around("forwards", _compiles))
+            patching.replace(owner, "compile", calls.around("forwards", _note_compiling))
     if _COMPILER not in sys.modules:
-        imports.when_sought(_COMPILER, _make_room)
+        imports.when_requested(_COMPILER, _make_room)
         imports.when_imported(_COMPILER, _enter)
     _enter()
 
@@ -69,7 +69,7 @@ def _torch(torch: Any) -> None:
 def _enter(_module: Any = None) -> None:
     if not (_state["over"] or _state["in"]):
         _state["in"] = True
-        make = calls.unnested(_state, _wanted, _passed)
+        make = calls.around_unnested(_state, _is_wanted, _note_call)
         patching.replace(sys.modules["torch"].nn.Module, _NAME, make)
 
 
@@ -85,15 +85,15 @@ def _leave(_args: Any = None, _kwargs: Any = None) -> None:
     _make_room()
 
 
-def _compiles(_args: Any = None, _kwargs: Any = None) -> None:
+def _note_compiling(_args: Any = None, _kwargs: Any = None) -> None:
     _state["compiled"] = True
     for action in _before_compiling:
         action()
     _leave()
 
 
-def compiled() -> bool:
-    """Tell whether something was given to the compiler."""
+def has_compiled() -> bool:
+    """Return whether something was given to the compiler."""
     return _state["compiled"]
 
 
@@ -102,48 +102,48 @@ def before_compiling(action: Any) -> None:
     _before_compiling[:] = [action]
 
 
-def _wanted() -> bool:
+def _is_wanted() -> bool:
     return not _state["over"]
 
 
-@patching.guarded("forward passes")
-def _passed(args: tuple, start: int, end: int) -> None:
+@patching.guard("forward passes")
+def _note_call(args: tuple, start: int, end: int) -> None:
     module = args[0]
     if stepping.trains():
         _leave()
         return
-    known = _known.get(id(module))
-    if known is None:
-        if len(_known) >= _MOST or recorder.is_worker():
+    entry = _outermost.get(id(module))
+    if entry is None:
+        if len(_outermost) >= _MAX_MODULES or recorder.is_worker():
             return
-        known = _known[id(module)] = _met(module)
-    if known.number is None:
+        entry = _outermost[id(module)] = _register_module(module)
+    if entry.number is None:
         return
-    known.calls += 1
-    known.waiting.append((start, end))
-    if known.calls > _FIRST:  # a process that calls it twice need not be recorded
-        for span in known.waiting:
-            recorder.mark(wire.FORWARD, *span, known.number)
-        known.waiting.clear()
-        stepping.passed_forward(known.number, start, end)
+    entry.calls += 1
+    entry.waiting.append((start, end))
+    if entry.calls > _UNMARKED_CALLS:  # a process that calls it twice need not be recorded
+        for span in entry.waiting:
+            recorder.mark(wire.FORWARD, *span, entry.number)
+        entry.waiting.clear()
+        stepping.note_forward(entry.number, start, end)
 
 
-def _met(module: Any) -> _Known:
-    """Give what is known of a module; one without parameters (a transform, a loss) is no model."""
-    reference = weakref.ref(module, functools.partial(_known.pop, id(module)))
+def _register_module(module: Any) -> _OutermostModule:
+    """Return what is known of a module; one without parameters (a transform, a loss) is no model."""
+    reference = weakref.ref(module, functools.partial(_outermost.pop, id(module)))
     if not _has_parameters(module):
-        return _Known(None, reference)
+        return _OutermostModule(None, reference)
     kind = type(module)
     values = {"class": f"{kind.__module__}.{kind.__qualname__}"}
-    return _Known(recorder.fact("module", module, values, places.users_line(1)), reference)
+    return _OutermostModule(recorder.fact("module", module, values, places.users_line(1)), reference)
 
 
 def _has_parameters(module: Any) -> bool:
-    """Tell whether a module has any; its own ``parameters`` may be the user's, and is not asked."""
-    parts = [module]
-    for part in parts:
-        values = vars(part)
-        if any(one is not None for one in values.get("_parameters", {}).values()):
+    """Return whether a module has any; its own ``parameters`` may be the user's, and is not asked."""
+    modules = [module]
+    for current in modules:
+        attributes = vars(current)
+        if any(parameter is not None for parameter in attributes.get("_parameters", {}).values()):
             return True
-        parts += [one for one in values.get("_modules", {}).values() if one is not None]
+        modules += [child for child in attributes.get("_modules", {}).values() if child is not None]
     return False

@@ -17,7 +17,7 @@ from .. import places, stepping
 _ENVIRONMENTS = ("gymnasium", "gym", "pettingzoo", "dm_env", "envpool", "isaacgym", "isaaclab")
 
 
-class Passes:
+class EvaluationPasses:
     """The evaluations of one model so far."""
 
     __slots__ = ("begun", "graphed", "many", "nodes", "place")
@@ -27,31 +27,31 @@ class Passes:
         self.begun: Any = None  # nodes, steps and thread when the one under way began
         self.place = None
 
-    def told(self, mode: Any, nodes: int) -> Any:
+    def note_mode(self, mode: Any, nodes: int) -> Any:
         """Begin to evaluate, or end; give what is known now and then, nothing in between.
 
         ``nodes``: what this thread has made so far.
         """
-        begun, self.begun = self.begun, None
+        start, self.begun = self.begun, None
         now = (nodes, stepping.steps(), threading.get_ident())
         if not mode:
             self.place = self.place or places.users_line()
             self.begun = now
             return None
-        if begun is None or begun[1:] != now[1:]:
+        if start is None or start[1:] != now[1:]:
             return None
         self.many += 1
-        self.graphed += nodes > begun[0]
-        self.nodes += nodes - begun[0]
+        self.graphed += nodes > start[0]
+        self.nodes += nodes - start[0]
         if self.many & (self.many - 1):  # after one, two, four …: more and more seldom
             return None
-        told = {"passes": self.many, "graphed": self.graphed, "nodes": self.nodes}
-        found = next((name for name in _ENVIRONMENTS if name in sys.modules), None)
-        return told if found is None else {**told, "environment": found}
+        counts = {"passes": self.many, "graphed": self.graphed, "nodes": self.nodes}
+        environment = next((name for name in _ENVIRONMENTS if name in sys.modules), None)
+        return counts if environment is None else {**counts, "environment": environment}
 
 
-def made() -> int | None:
-    """Give how many nodes this thread has made; ``None`` where torch does not tell."""
+def count_nodes() -> int | None:
+    """Return how many nodes this thread has made; ``None`` where torch does not tell."""
     autograd = getattr(sys.modules["torch"]._C, "_autograd", None)
     number = getattr(autograd, "_get_sequence_nr", None)
     return None if number is None else number()

@@ -25,10 +25,10 @@ from . import calls, models
 
 _WINDOWS = f"{imports.__package__}.windows"
 _iterations: dict[int, int] = {}  # by loader
-_lines: dict[int, places.Place] = {}  # by data set: where the user's code made a loader of it last
-_MOST = 64  # loaders whose data set and first batch are looked at
+_lines: dict[int, places.CodeLocation] = {}  # by data set: where the user's code made a loader of it last
+_MAX_LOADERS = 64  # loaders whose data set and first batch are looked at
 _looked: dict[str, set[int]] = {"dataset": set(), "batch": set()}
-_full = patching.guarded("how full batches are")(fullness.values)
+_measure_fullness = patching.guard("how full batches are")(fullness.values)
 _look = {"due": 0}  # when windows are seen to again
 _pinning = _thread._local()  # depth of pin_memory on this thread; the queue that it empties
 
@@ -44,7 +44,7 @@ def install() -> None:
 
 def _watch(module: Any) -> None:
     _watch_loader(module.DataLoader, module._MultiProcessingDataLoaderIter)
-    patching.replace(module._BaseDataLoaderIter, "__next__", _marked_next)
+    patching.replace(module._BaseDataLoaderIter, "__next__", _wrap_next)
 
 
 def _watch_stateful(module: Any) -> None:
@@ -54,7 +54,7 @@ def _watch_stateful(module: Any) -> None:
 
 def _watch_loader(loader: Any, workers: Any) -> None:
     around, replace = patching.around, patching.replace
-    replace(loader, "__init__", around("loader", None, _constructed))
+    replace(loader, "__init__", around("loader", None, _after_init))
     replace(loader, "__iter__", around("iter", _before_iter, _after_iter))
     replace(loader, "_get_iterator", around("iterator", _before_iterator, _after_iterator))
     replace(workers, "_try_put_index", around("dispatch", _before_put, _after_put))
@@ -64,60 +64,60 @@ def _watch_loader(loader: Any, workers: Any) -> None:
 def _watch_pinning(module: Any) -> None:
     around, replace = patching.around, patching.replace
     replace(module, "pin_memory", around("pin", _before_pin, _after_pin))
-    replace(module, "_pin_memory_loop", around("pin", _pins, None))
+    replace(module, "_pin_memory_loop", around("pin", _remember_queue, None))
 
 
 # ── A loader ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
+def _after_init(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
     if raised is None:
         loader = args[0]
         recorder.fact("loader", loader, loaderfacts.values(loader), _line_of(loader))
 
 
-def _line_of(loader: Any) -> places.Place | None:
-    """Give the user's line at which a loader that is being made is set.
+def _line_of(loader: Any) -> places.CodeLocation | None:
+    """Return the user's line at which a loader that is being made is set.
 
     Accelerate and Lightning make another of the one they are given, with its settings and a sampler
     of their own: that is the line where the first was made.
     """
-    place, data = places.users_line(), loader.dataset
+    location, data = places.users_line(), loader.dataset
     number = recorder.identify("data", data)
     if places.by_library(loader):
-        return place if number is None else _lines.get(number, place)
-    if place is not None and type(data).__weakrefoffset__:  # else nothing tells when it is gone
+        return location if number is None else _lines.get(number, location)
+    if location is not None and type(data).__weakrefoffset__:  # else nothing tells when it is gone
         number = len(_lines) if number is None else number
         recorder.alias("data", data, number)
-        _lines[number] = place
-    return place
+        _lines[number] = location
+    return location
 
 
 def _before_iter(_args: tuple, _kwargs: dict) -> tuple[int, Any]:
     windows = sys.modules.get(_WINDOWS)
-    shown = None if windows is None else windows.range("gapless:iter")
-    if shown is not None:
-        shown.__enter__()
+    span = None if windows is None else windows.range("gapless:iter")
+    if span is not None:
+        span.__enter__()
     if models.evaluating:
-        models.ask(recorder.now())
-    return recorder.now(), shown
+        models.check_modes(recorder.now())
+    return recorder.now(), span
 
 
 def _after_iter(state: tuple[int, Any] | None, args: tuple, result: Any, raised: Any) -> None:
     end, loader = recorder.now(), args[0]
-    start, shown = state or (None, None)
-    if shown is not None:
-        shown.__exit__(None, None, None)
+    start, span = state or (None, None)
+    if span is not None:
+        span.__exit__(None, None, None)
     number = recorder.fact("loader", loader, loaderfacts.values(loader))
     if raised is None:
-        know(result, number)
+        alias_iterator(result, number)
         if number not in _looked["dataset"]:
-            tell_once("dataset", number, datasets.values, loader)
-    iterated(number, start, end, wire.RAISED if raised else 0)
+            write_once("dataset", number, datasets.values, loader)
+    count_iteration(number, start, end, wire.RAISED if raised else 0)
     recorder.flush_when_due()
 
 
-def iterated(number: int, start: int | None, end: int, flags: int) -> None:
+def count_iteration(number: int, start: int | None, end: int, flags: int) -> None:
     """Count an iteration of a loader, and mark how long it took to begin."""
     count = _iterations.get(number, 0)
     _iterations[number] = count + 1
@@ -140,10 +140,10 @@ def _before_iterator(args: tuple, _kwargs: dict) -> Any:
 def _after_iterator(number: int | None, _args: tuple, result: Any, raised: Any) -> None:
     lineage.creating = None
     if raised is None and number is not None:
-        know(result, number)
+        alias_iterator(result, number)
 
 
-def know(iterator: Any, number: int) -> None:
+def alias_iterator(iterator: Any, number: int) -> None:
     """Let an iterator, and the queue that its workers fill, go by the id of their loader."""
     recorder.alias("loader", iterator, number)
     queue = getattr(iterator, "_worker_result_queue", None)
@@ -151,57 +151,57 @@ def know(iterator: Any, number: int) -> None:
         recorder.alias("queue", queue, number)
 
 
-def tell_once(noun: str, number: int, values: Callable[[Any], Any], thing: Any) -> None:
+def write_once(noun: str, number: int, values: Callable[[Any], Any], entity: Any) -> None:
     """Write, once a loader, what its data set or its first batch is like."""
-    known = _looked[noun]
-    if len(known) >= _MOST:
+    numbers = _looked[noun]
+    if len(numbers) >= _MAX_LOADERS:
         return
-    known.add(number)
-    found = patching.guarded(f"{noun} facts")(values)(thing)  # or the marks would end with it
-    if found is not None:
+    numbers.add(number)
+    facts = patching.guard(f"{noun} facts")(values)(entity)  # or the marks would end with it
+    if facts is not None:
         frame = {"noun": noun, "id": number, "file": None, "line": None, "function": None}
-        recorder.write(wire.FACT, {**frame, "values": found})
+        recorder.write(wire.FACT, {**frame, "values": facts})
 
 
 def _forget() -> None:
     """Tell it again: another log begins."""
     fullness.forget()
-    for known in _looked.values():
-        known.clear()
+    for numbers in _looked.values():
+        numbers.clear()
 
 
 # ── A batch ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _marked_next(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Give ``__next__`` with a mark. It is for every batch: what is usual is written out here."""
+def _wrap_next(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``__next__`` with a mark. It is for every batch: what is usual is written out here."""
     hook, now = patching.hook("next"), recorder.now
 
     @functools.wraps(original)
-    def following(self: Any) -> Any:
+    def next_batch(self: Any) -> Any:
         position, start = getattr(self, "_num_yielded", -1), now()
         try:
             result = original(self)
         except BaseException as raised:
             tracebacks.strip(raised)
-            hook.call(_handed, self, position, start, raised)
+            hook.call(_after_next, self, position, start, raised)
             raise
         if hook.on:
             try:
-                _handed(self, position, start, None, result)
+                _after_next(self, position, start, None, result)
             except BaseException as error:
                 if hook.failed(error):
                     raise
         return result
 
-    return calls.transparent(following)
+    return calls.make_transparent(next_batch)
 
 
-def _handed(
+def _after_next(
     iterator: Any, position: int, start: int, raised: BaseException | None, batch: Any = None
 ) -> None:
     if models.evaluating:
-        models.ask(start)
+        models.check_modes(start)
     end = recorder.now()
     number = recorder.identify("loader", iterator)
     flags = 0
@@ -209,9 +209,9 @@ def _handed(
         flags = wire.EXHAUSTED if isinstance(raised, StopIteration) else wire.RAISED
     recorder.mark(wire.NEXT, start, end, wire.NOBODY if number is None else number, position, flags)
     if number is not None and raised is None:
-        stepping.handed_over(number, start, end)
+        stepping.note_batch(number, start, end)
         if number not in _looked["batch"]:
-            tell_once("batch", number, batchfacts.values, batch)
+            write_once("batch", number, batchfacts.values, batch)
         _look_at(number, end, batch)
     else:
         recorder.flush_when_due(end)
@@ -222,23 +222,23 @@ def _handed(
             windows.poll()
 
 
-def _look_at(number: int, at: int, batch: Any) -> None:
+def _look_at(number: int, now_ns: int, batch: Any) -> None:
     """Write how full the batch is, if it is one of those that are looked at."""
     windows = sys.modules.get(_WINDOWS)
     window = windows is not None and windows.is_open()
-    if not fullness.wanted(number, at, window=window):
+    if not fullness.is_look_due(number, now_ns, window=window):
         return
-    begun = recorder.now()
+    start = recorder.now()
     if windows is None:
-        found = _full(batch)
+        lengths = _measure_fullness(batch)
     else:
         with windows.range("gapless:look"):
-            found = _full(batch)
+            lengths = _measure_fullness(batch)
     end = recorder.now()
-    count = fullness.looked(number, begun, end, window=window, found=bool(found))
-    recorder.mark(wire.OBSERVER, begun, end, value=wire.OBSERVER_FLUSH)
-    if found:
-        values = {"loader": number, "window": window, "ns": at, "lengths": found}
+    count = fullness.note_look(number, start, end, window=window, has_lengths=bool(lengths))
+    recorder.mark(wire.OBSERVER, start, end, value=wire.OBSERVER_FLUSH)
+    if lengths:
+        values = {"loader": number, "window": window, "ns": now_ns, "lengths": lengths}
         frame = {"noun": "filling", "id": count, "file": None, "line": None, "function": None}
         recorder.write(wire.FACT, {**frame, "values": values})
 
@@ -273,7 +273,7 @@ def _after_close(start: int | None, args: tuple, _result: Any, _raised: Any) -> 
 # ── Pinning: in a thread of its own, or in next() without workers ───────────────────────────────
 
 
-def _pins(args: tuple, _kwargs: dict) -> None:
+def _remember_queue(args: tuple, _kwargs: dict) -> None:
     _pinning.queue = args[0]
 
 

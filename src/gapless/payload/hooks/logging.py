@@ -11,7 +11,7 @@ from . import calls
 
 _SPAN = "gapless:logging"
 # module: (class or None for the module's own functions, names; a trailing * is a beginning)
-_PLACES = (
+_LOGGERS = (
     ("torch.utils.tensorboard.writer", "SummaryWriter", ("add_*", "flush")),
     ("tensorboardX.writer", "SummaryWriter", ("add_*", "flush")),
     ("wandb.sdk.wandb_run", "Run", ("log", "log_artifact", "save")),
@@ -26,29 +26,29 @@ _PLACES = (
 
 def install() -> None:
     """Watch for the modules that log."""
-    for module, owner, names in _PLACES:
+    for module, owner, names in _LOGGERS:
         imports.when_imported(module, _action(owner, names))
 
 
 def _action(owner: Any, names: Any) -> Any:
     def action(module: Any) -> None:
-        place = module if owner is None else getattr(module, owner, None)
-        if place is None:
+        holder = module if owner is None else getattr(module, owner, None)
+        if holder is None:
             return
-        make = calls.outermost(wire.LOGGING, "logging", _SPAN)
-        for name in _matching(vars(place), names):
-            patching.replace(place, name, make)
+        make = calls.around_outermost(wire.LOGGING, "logging", _SPAN)
+        for name in _match_names(vars(holder), names):
+            patching.replace(holder, name, make)
 
     return action
 
 
-def _matching(attributes: Any, names: Any) -> Any:
-    """Give the names of the plain functions that are meant."""
-    whole = {name for name in names if not name.endswith("*")}
-    beginnings = tuple(name[:-1] for name in names if name.endswith("*"))
+def _match_names(attributes: Any, names: Any) -> Any:
+    """Return the names of the plain functions that are meant."""
+    exact = {name for name in names if not name.endswith("*")}
+    prefixes = tuple(name[:-1] for name in names if name.endswith("*"))
     return [
         name
         for name, value in list(attributes.items())
         if isinstance(value, types.FunctionType)
-        and (name in whole or name.startswith(beginnings or ("\0",)))
+        and (name in exact or name.startswith(prefixes or ("\0",)))
     ]

@@ -19,7 +19,7 @@ from .. import patching, recorder, stepping
 from . import graphs
 
 _WINDOWS = __name__.rpartition(".hooks.")[0] + ".windows"
-_MOST = 256  # modules remembered; a script that moves more of them is not told apart further
+_MAX_MODULES = 256  # modules remembered; a script that moves more of them is not told apart further
 _PENDING = 16  # modes kept of a module before it is known what it is
 _LOOKS = (1, 2, 3, 10, 50, 200)  # edges at which it is looked who owns what
 _SHELLS = {"DistributedDataParallel": "module", "DataParallel": "module"}
@@ -29,10 +29,10 @@ _modules: dict[Any, Any] = {}  # by id
 _optimizers: dict[Any, Any] = {}  # by id: weak references
 _edges = 0
 evaluating: dict[int, Any] = {}  # by id: models told to evaluate last, and in which thread
-_asked = False  # a module was told to train or to evaluate, and it is not known yet what it is
+_mode_pending = False  # a module was told to train or to evaluate, and it is not known yet what it is
 
 
-class _Met:
+class _ModuleEntry:
     """A module that was met: what is known of it so far."""
 
     __slots__ = (
@@ -47,16 +47,16 @@ class _Met:
         "whole",
     )
 
-    def __init__(self, reference: Any, place: Any) -> None:
+    def __init__(self, reference: Any, location: Any) -> None:
         self.reference = reference
-        self.place = place
+        self.place = location
         self.subject = None  # the id of its fact, once it is known to be a model
         self.part = False  # it lies inside a known model: its modes are not the model's
         self.whole = None  # that model, where it has no parameter more: its modes are this one's
         self.modes = []
         self.mode = None
         self.compiled = False
-        self.passes = graphs.Passes()
+        self.passes = graphs.EvaluationPasses()
 
 
 def install() -> None:
@@ -75,109 +75,109 @@ def begin() -> None:
         entry.subject = entry.mode = None
 
 
-def met(module: Any) -> bool:
-    """Tell whether the module was met before."""
+def is_registered(module: Any) -> bool:
+    """Return whether the module was met before."""
     return id(inner(module)) in _modules
 
 
-def meet(module: Any, place: Any) -> None:
+def register_module(module: Any, location: Any) -> None:
     """Remember a module, and the user's line where it was met."""
     shell = module
     module = inner(module)
-    if len(_modules) >= _MOST or id(module) in _modules:
+    if len(_modules) >= _MAX_MODULES or id(module) in _modules:
         return
     key = id(module)
-    entry = _Met(weakref.ref(module, _forgetting(_modules, key)), place)
+    entry = _ModuleEntry(weakref.ref(module, _make_forget(_modules, key)), location)
     entry.compiled = type(shell).__name__ == "OptimizedModule"
     _modules[key] = entry
 
 
-def _forgetting(things: dict[Any, Any], key: int) -> Any:
-    """Give what forgets a thing that dies: in C, since what a signal raises in Python is lost."""
-    return functools.partial(things.pop, key)  # called with the reference: the value by default
+def _make_forget(entries: dict[Any, Any], key: int) -> Any:
+    """Return what forgets a thing that dies: in C, since what a signal raises in Python is lost."""
+    return functools.partial(entries.pop, key)  # called with the reference: the value by default
 
 
-def told(module: Any, mode: Any, when: Any) -> None:
+def note_mode(module: Any, mode: Any, time_ns: Any) -> None:
     """Note that a module was told to train or to evaluate; a mark if it is a model."""
     module = inner(module)
     entry = _modules.get(id(module))
     entry = entry if entry is None or entry.whole is None else entry.whole
     if entry is None or entry.part or entry.mode == mode:
         return
-    global _asked
+    global _mode_pending
     entry.mode = mode
     if mode:
         evaluating.pop(id(entry), None)
     else:
         evaluating[id(entry)] = weakref.ref(module), get_ident()
     if entry.subject is not None:
-        recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
+        recorder.mark(wire.MODE, time_ns, time_ns, entry.subject, int(mode))
         _graphs(entry, module, mode)
         windows = sys.modules.get(_WINDOWS)
         if windows is not None:
             windows.evaluation(begins=not mode)
     elif len(entry.modes) < _PENDING:
-        entry.modes.append((when, mode))
-        _asked = True  # the first evaluation may be where a model is met
+        entry.modes.append((time_ns, mode))
+        _mode_pending = True  # the first evaluation may be where a model is met
 
 
-@patching.guarded("models")
-def ask(at: int) -> None:
+@patching.guard("models")
+def check_modes(now_ns: int) -> None:
     """Note at a time which models train again though nobody told them: Lightning sets the flags.
 
     To be asked where a batch is asked for, while ``evaluating`` holds any.
     """
     thread = get_ident()
-    for key, (reference, told_in) in tuple(evaluating.items()):
+    for key, (reference, origin) in tuple(evaluating.items()):
         if (module := reference()) is None:
             evaluating.pop(key, None)
             continue
         flag = object.__getattribute__(module, "__dict__").get("training")
-        if told_in == thread and flag is True:  # the truth of a tensor would wait for its device
-            told(module, flag, at)
+        if origin == thread and flag is True:  # the truth of a tensor would wait for its device
+            note_mode(module, flag, now_ns)
 
 
-def _graphs(entry: _Met, module: Any, mode: Any) -> None:
+def _graphs(entry: _ModuleEntry, module: Any, mode: Any) -> None:
     """Note whether graphs for a backward pass are made while a model evaluates."""
-    nodes = graphs.made()
+    nodes = graphs.count_nodes()
     if nodes is None:
-        recorder.unseen("graphs", "this torch does not number what it makes for backward passes")
+        recorder.report_unobserved("graphs", "this torch does not number what it makes for backward passes")
         return
-    told = entry.passes.told(mode, nodes)
-    if told is not None:
-        told["tensors"] = sum(1 for _ in module.parameters())
-        recorder.fact("evaluation", inner(module), told, entry.passes.place)
+    counts = entry.passes.note_mode(mode, nodes)
+    if counts is not None:
+        counts["tensors"] = sum(1 for _ in module.parameters())
+        recorder.fact("evaluation", inner(module), counts, entry.passes.place)
 
 
 def subject(module: Any) -> Any:
-    """Give the id of the model that a module is or wraps, nothing if it is not known as one."""
+    """Return the id of the model that a module is or wraps, nothing if it is not known as one."""
     entry = _modules.get(id(inner(module)))
     return None if entry is None else entry.subject
 
 
 def inner(module: Any) -> Any:
-    """Give the module inside the shells that spread or compile it."""
+    """Return the module inside the shells that spread or compile it."""
     while type(module).__name__ in _SHELLS:
         module = getattr(module, _SHELLS[type(module).__name__])
     return module
 
 
-@patching.guarded("models")
-def stepped(optimizer: Any) -> None:
+@patching.guard("models")
+def register_optimizer(optimizer: Any) -> None:
     """Remember an optimizer that has stepped for the first time."""
-    if id(optimizer) not in _optimizers and len(_optimizers) < _MOST:
+    if id(optimizer) not in _optimizers and len(_optimizers) < _MAX_MODULES:
         key = id(optimizer)
-        _optimizers[key] = weakref.ref(optimizer, _forgetting(_optimizers, key))
+        _optimizers[key] = weakref.ref(optimizer, _make_forget(_optimizers, key))
 
 
-@patching.guarded("models")
+@patching.guard("models")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Find out at the first edges which modules are models."""
-    global _edges, _asked
+    global _edges, _mode_pending
     _edges += 1
-    if _edges not in _LOOKS and not _asked:
+    if _edges not in _LOOKS and not _mode_pending:
         return
-    _asked = False
+    _mode_pending = False
     torch = sys.modules["torch"]
     with torch._C.DisableTorchFunction():  # no mode of the user's sees what we ask
         settle()
@@ -193,90 +193,90 @@ def _search() -> None:
     """
     script = sys.modules.get("__main__")
     module = sys.modules["torch"].nn.Module
-    for thing in list(vars(script).values()) if script is not None else ():
-        if issubclass(type(thing), module):
-            meet(thing, None)
+    for value in list(vars(script).values()) if script is not None else ():
+        if issubclass(type(value), module):
+            register_module(value, None)
     settle()
     if _edges >= _LOOKS[3] and not any(entry.subject is not None for entry in _modules.values()):
-        recorder.unseen("model", "none was moved to a device or told to train or to evaluate")
+        recorder.report_unobserved("model", "none was moved to a device or told to train or to evaluate")
 
 
 def settle() -> None:
     """Write the fact of each module that is now known to be a model."""
-    owned = [_parameters(one) for one in (ref() for ref in list(_optimizers.values())) if one]
-    owned = [tensors for tensors in owned if tensors]
-    waiting = [entry for entry in list(_modules.values()) if entry.subject is None]
+    id_sets = [_parameters(opt) for opt in (ref() for ref in list(_optimizers.values())) if opt]
+    id_sets = [tensors for tensors in id_sets if tensors]
+    pending = [entry for entry in list(_modules.values()) if entry.subject is None]
     # The largest first: a part of a model is not a model of its own.
-    sized = [(entry, module) for entry in waiting if (module := entry.reference()) is not None]
-    sized.sort(key=lambda pair: -sum(1 for _ in pair[1].modules()))
-    for entry, module in sized:
-        whole = _around(module)
-        entry.part = whole is not None
-        if whole is not None:
-            _joined(entry, module, whole)
-        elif _owns(module, owned) or _only(module, owned):
-            _known(entry, module)
+    candidates = [(entry, module) for entry in pending if (module := entry.reference()) is not None]
+    candidates.sort(key=lambda pair: -sum(1 for _ in pair[1].modules()))
+    for entry, module in candidates:
+        model = _enclosing_model(module)
+        entry.part = model is not None
+        if model is not None:
+            _merge_modes(entry, module, model)
+        elif _owns(module, id_sets) or _is_only_model(module, id_sets):
+            _write_model(entry, module)
 
 
 def _parameters(optimizer: Any) -> set[int]:
-    return {id(one) for group in optimizer.param_groups for one in group["params"]}
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
 
 
-def _around(module: Any) -> Any:
-    """Give what is known of the model that a module lies inside; nothing where it lies in none."""
+def _enclosing_model(module: Any) -> Any:
+    """Return what is known of the model that a module lies inside; nothing where it lies in none."""
     for entry in list(_modules.values()):
-        whole = entry.reference() if entry.subject is not None else None
-        if whole is not None and any(part is module for part in whole.modules()):
+        model = entry.reference() if entry.subject is not None else None
+        if model is not None and any(submodule is module for submodule in model.modules()):
             return entry
     return None
 
 
-def _joined(entry: Any, module: Any, whole: Any) -> None:
+def _merge_modes(entry: Any, module: Any, model: Any) -> None:
     """Let the modes of a part that has all parameters of its model be that model's.
 
     As where a loss is a module that holds the model, and each is told for itself.
     """
-    mine = {id(one) for one in module.parameters()}
-    if not mine or {id(one) for one in whole.reference().parameters()} != mine:
+    ids = {id(parameter) for parameter in module.parameters()}
+    if not ids or {id(parameter) for parameter in model.reference().parameters()} != ids:
         return
-    entry.whole = whole
-    for when, mode in entry.modes:
-        recorder.mark(wire.MODE, when, when, whole.subject, int(mode))
-        whole.mode = mode
+    entry.whole = model
+    for time_ns, mode in entry.modes:
+        recorder.mark(wire.MODE, time_ns, time_ns, model.subject, int(mode))
+        model.mode = mode
     entry.modes = []
 
 
-def _owns(module: Any, owned: Any) -> bool:
-    mine = {id(one) for one in module.parameters()}
-    return any(2 * len(mine & tensors) >= len(tensors) for tensors in owned)
+def _owns(module: Any, id_sets: Any) -> bool:
+    ids = {id(parameter) for parameter in module.parameters()}
+    return any(2 * len(ids & tensors) >= len(tensors) for tensors in id_sets)
 
 
-def _only(module: Any, owned: Any) -> bool:
-    """Tell whether a module with parameters is taken for a model, as no optimizer is torch's."""
-    if owned or recorder.known("optimizer") or not stepping.trains():
+def _is_only_model(module: Any, id_sets: Any) -> bool:
+    """Return whether a module with parameters is taken for a model, as no optimizer is torch's."""
+    if id_sets or recorder.has_any("optimizer") or not stepping.trains():
         return False
     return next(iter(module.parameters()), None) is not None
 
 
-def _known(entry: Any, module: Any) -> None:
+def _write_model(entry: Any, module: Any) -> None:
     entry.subject = recorder.fact(
         "model", module, facts(module, compiled=entry.compiled), entry.place
     )
-    for when, mode in entry.modes:
-        recorder.mark(wire.MODE, when, when, entry.subject, int(mode))
+    for time_ns, mode in entry.modes:
+        recorder.mark(wire.MODE, time_ns, time_ns, entry.subject, int(mode))
     entry.modes = []
 
 
 def facts(module: Any, *, compiled: bool = False) -> Any:
-    """Give what is known of a model; no tensor is read, only what describes it."""
+    """Return what is known of a model; no tensor is read, only what describes it."""
     parameters = list(module.parameters())
-    dtypes = Counter(str(one.dtype) for one in parameters)
-    devices = Counter(str(one.device) for one in parameters)
+    dtypes = Counter(str(parameter.dtype) for parameter in parameters)
+    devices = Counter(str(parameter.device) for parameter in parameters)
     kind = type(module)
     return {
         "class": f"{kind.__module__}.{kind.__qualname__}",
-        "parameters": sum(one.numel() for one in parameters),
-        "trainable": sum(one.numel() for one in parameters if one.requires_grad),
+        "parameters": sum(parameter.numel() for parameter in parameters),
+        "trainable": sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
         "tensors": len(parameters),
         "modules": sum(1 for _ in module.modules()),
         "dtype": dtypes.most_common(1)[0][0] if dtypes else None,
@@ -284,17 +284,17 @@ def facts(module: Any, *, compiled: bool = False) -> Any:
         "device": devices.most_common(1)[0][0] if devices else None,
         "devices": dict(devices),
         "channels_last": _channels_last(parameters),
-        "convolutions": sum(one.dim() == 4 for one in parameters),  # noqa: PLR2004 - images
+        "convolutions": sum(parameter.dim() == 4 for parameter in parameters),  # noqa: PLR2004 - images
         "compiled": compiled or getattr(module, "_compiled_call_impl", None) is not None,
     }
 
 
 def _channels_last(parameters: Any) -> Any:
     """Tell the layout of the images' weights: nothing if there are none where it shows."""
-    form = sys.modules["torch"].channels_last
-    found = [
-        one.is_contiguous(memory_format=form)
-        for one in parameters
-        if one.dim() == 4 and one.shape[1] > 1 and one.shape[2] * one.shape[3] > 1  # noqa: PLR2004
+    layout = sys.modules["torch"].channels_last
+    contiguous = [
+        parameter.is_contiguous(memory_format=layout)
+        for parameter in parameters
+        if parameter.dim() == 4 and parameter.shape[1] > 1 and parameter.shape[2] * parameter.shape[3] > 1  # noqa: PLR2004
     ]
-    return None if not found else all(found)
+    return None if not contiguous else all(contiguous)

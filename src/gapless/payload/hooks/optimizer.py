@@ -13,7 +13,7 @@ from . import models
 KEY = "gapless"  # among hooks whose keys are numbers: the counter of handles is left alone
 
 
-class _Known:
+class _OptimizerEntry:
     """An optimizer that stepped: its number, and when the step that is under way began."""
 
     __slots__ = ("number", "reference", "start")
@@ -22,8 +22,8 @@ class _Known:
         self.number, self.reference, self.start = number, reference, 0
 
 
-_known: dict[int, _Known] = {}  # by id of the optimizer
-_begun: dict[int, int] = {}  # likewise: when the first step of one began that is not known yet
+_entries: dict[int, _OptimizerEntry] = {}  # by id of the optimizer
+_starts: dict[int, int] = {}  # likewise: when the first step of one began that is not known yet
 
 
 def install() -> None:
@@ -32,10 +32,10 @@ def install() -> None:
 
 
 def _watch(module: Any) -> None:
-    made = patching.around("optimizer", None, _constructed)
-    patching.replace(module.Optimizer, "__init__", made)
+    watch_init = patching.around("optimizer", None, _after_init)
+    patching.replace(module.Optimizer, "__init__", watch_init)
     if not hasattr(module, "_global_optimizer_pre_hooks"):
-        recorder.unseen("optimizer steps", "torch before 2.0 has no hooks for all optimizers")
+        recorder.report_unobserved("optimizer steps", "torch before 2.0 has no hooks for all optimizers")
         return
     before, after = _hooks(sys.modules["torch"])
     module._global_optimizer_pre_hooks[KEY] = before
@@ -51,34 +51,34 @@ def _watch(module: Any) -> None:
 
 
 def _forget() -> None:
-    _known.clear()
-    _begun.clear()
+    _entries.clear()
+    _starts.clear()
     stepping.forget()
 
 
 def _hooks(torch: Any) -> tuple:
-    """Give the hooks before and after a step.
+    """Return the hooks before and after a step.
 
     torch.compile traces into them where it compiles ``step`` itself; it takes ``is_compiling()``
     for a constant, so nothing of ours is left in what it makes (and such a step is not seen).
     They are for every step: what is usual is written out here. (Torch is still on its way.)
     """
-    ended: Any = patching.guarded("step")(_ended)
-    guard, now, known = ended.guarded, recorder.now, _known
-    compiles = compiling.later_asker(torch)
+    end_step: Any = patching.guard("step")(_note_step)
+    guard, now, entries = end_step.guarded, recorder.now, _entries
+    compiles = compiling.defer_is_compiling(torch)
 
     def before(optimizer: Any, _args: tuple, _kwargs: dict) -> None:
         if not compiles():
-            entry = known.get(id(optimizer))
+            entry = entries.get(id(optimizer))
             if entry is not None:
                 entry.start = now()
             else:
-                _begun[id(optimizer)] = now()
+                _starts[id(optimizer)] = now()
 
     def after(optimizer: Any, _args: tuple, _kwargs: dict) -> None:
         if not compiles() and guard.on:
             try:
-                _ended(optimizer, now())
+                _note_step(optimizer, now())
             except BaseException as error:
                 if guard.failed(error):
                     raise
@@ -86,64 +86,64 @@ def _hooks(torch: Any) -> tuple:
     return before, after
 
 
-def _ended(optimizer: Any, end: int) -> None:
-    entry = _known.get(id(optimizer))
+def _note_step(optimizer: Any, end: int) -> None:
+    entry = _entries.get(id(optimizer))
     if entry is None or entry.reference() is not optimizer:
-        entry = _met(optimizer, end)
+        entry = _register_optimizer(optimizer, end)
     number = entry.number
     recorder.mark(wire.STEP, entry.start, end, number, stepping.count(number))
-    stepping.stepped(number, entry.start, end)
+    stepping.note_step(number, entry.start, end)
 
 
-def _met(optimizer: Any, end: int) -> _Known:
+def _register_optimizer(optimizer: Any, end: int) -> _OptimizerEntry:
     """Write what is known of an optimizer at the end of its first step."""
-    place = places.users_line()
+    location = places.users_line()
     with sys.modules["torch"]._C.DisableTorchFunction():  # no mode of the user's sees what we ask
-        values: dict[str, Any] = described(optimizer) or {"class": _name(optimizer)}
-    values["stepped_at"] = place and place[:2]
-    number = recorder.fact("optimizer", optimizer, values, place)
-    models.stepped(optimizer)
-    for key in [key for key, one in list(_known.items()) if one.reference() is None]:
+        values: dict[str, Any] = describe(optimizer) or {"class": _name(optimizer)}
+    values["stepped_at"] = location and location[:2]
+    number = recorder.fact("optimizer", optimizer, values, location)
+    models.register_optimizer(optimizer)
+    for key in [key for key, entry in list(_entries.items()) if entry.reference() is None]:
         if key != id(optimizer):
-            _known.pop(key, None)
-    stranger = _known.get(id(optimizer))  # that was at the same address
-    start = _begun.pop(id(optimizer), end) if stranger is None else stranger.start
-    entry = _known[id(optimizer)] = _Known(number, weakref.ref(optimizer))
+            _entries.pop(key, None)
+    predecessor = _entries.get(id(optimizer))  # that was at the same address
+    start = _starts.pop(id(optimizer), end) if predecessor is None else predecessor.start
+    entry = _entries[id(optimizer)] = _OptimizerEntry(number, weakref.ref(optimizer))
     entry.start = start
     return entry
 
 
-def _constructed(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
+def _after_init(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
     if raised is None:
         recorder.fact("optimizer", args[0], {"class": _name(args[0])}, places.users_line())
 
 
-@patching.guarded("optimizer facts")
-def described(optimizer: Any) -> dict[str, Any]:
-    """Give what is known of an optimizer and of the tensors that it steps; none of them is read."""
+@patching.guard("optimizer facts")
+def describe(optimizer: Any) -> dict[str, Any]:
+    """Return what is known of an optimizer and of the tensors that it steps; none of them is read."""
     groups = optimizer.param_groups
-    first, tensors = groups[0], [one for group in groups for one in group["params"]]
+    first_group, tensors = groups[0], [tensor for group in groups for tensor in group["params"]]
     values = {
         "class": _name(optimizer),
         "groups": len(groups),
         "tensors": len(tensors),
-        "parameters": sum(one.numel() for one in tensors),
+        "parameters": sum(tensor.numel() for tensor in tensors),
         "device": str(tensors[0].device) if tensors else None,
     }
     values.update(_without_gradients(tensors))
     for name in ("foreach", "fused", "capturable", "differentiable"):
-        values[name] = first.get(name)
+        values[name] = first_group.get(name)
     return values
 
 
 def _without_gradients(tensors: list[Any]) -> dict[str, int]:
     """Count the tensors that ask for a gradient and have none after a step, and their numbers."""
-    asking = [one for one in tensors if one.is_leaf and one.requires_grad]  # others' warn if read
-    without = [one for one in asking if one.grad is None]
-    if len(without) == len(tensors):  # set to nothing within the step
+    trainable = [tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad]  # others' warn if read
+    ungraded = [tensor for tensor in trainable if tensor.grad is None]
+    if len(ungraded) == len(tensors):  # set to nothing within the step
         return {}
-    return {"ungraded": len(without), "ungraded_parameters": sum(one.numel() for one in without)}
+    return {"ungraded": len(ungraded), "ungraded_parameters": sum(tensor.numel() for tensor in ungraded)}
 
 
-def _name(thing: Any) -> str:
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"
+def _name(optimizer: Any) -> str:
+    return f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"

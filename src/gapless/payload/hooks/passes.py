@@ -18,7 +18,7 @@ _state = {"busy": False}  # a pass is under way; one inside it, or of another th
 
 def install() -> None:
     """Wait for torch, whole."""
-    imports.when_imported("torch", _torch)
+    imports.when_imported("torch", _watch_torch)
     recorder.on_child(_forget)
     _forget()
 
@@ -27,15 +27,15 @@ def _forget() -> None:
     _state["busy"] = False
 
 
-def _torch(torch: Any) -> None:
-    make = calls.unnested(_state, stepping.wants_passes, _passed)
+def _watch_torch(torch: Any) -> None:
+    make = calls.around_unnested(_state, stepping.wants_passes, _note_pass)
     for name in ("backward", "grad"):
         patching.replace(torch.autograd, name, make)
 
 
-@patching.guarded("backward passes")
-def _passed(_args: tuple, start: int, end: int) -> None:
-    if not calls.ours() and not recorder.is_worker():
+@patching.guard("backward passes")
+def _note_pass(_args: tuple, start: int, end: int) -> None:
+    if not calls.is_ours() and not recorder.is_worker():
         site = calls.site()
         recorder.mark(wire.BACKWARD, start, end, site)
-        stepping.passed_back(site, start, end)
+        stepping.note_backward(site, start, end)

@@ -13,7 +13,7 @@ from typing import Any
 from .. import imports, patching, places, recorder, surroundings
 from . import calls
 
-_AGAIN = 10_000_000_000  # ns between looks, after the first ones
+_PERIOD_NS = 10_000_000_000  # ns between looks, after the first ones
 _LOOKS = (1, 2, 3, 10)
 _ENVIRONMENT = (  # the names that may be written down; no others are
     "CUBLAS_WORKSPACE_CONFIG",
@@ -49,24 +49,24 @@ _ENVIRONMENT = (  # the names that may be written down; no others are
 )
 
 
-class _Settings:
+class _ProcessSettings:
     """The settings of a process, as a thing that facts can be about."""
 
 
-_PRECISION, _MACHINE = _Settings(), _Settings()
+_PRECISION, _MACHINE = _ProcessSettings(), _ProcessSettings()
 _autocast: dict[Any, Any] = {}  # device: dtype, of the autocast regions that were entered
 _scalers: list[Any] = []  # (enabled, place)
-_looked_for: list[Any] = []  # places where anomaly detection was switched on, the last one
+_anomaly_locations: list[Any] = []  # places where anomaly detection was switched on, the last one
 _written: dict[Any, Any] = {}
 _edges = 0
-_last = 0
+_last_ns = 0
 
 
 def install() -> None:
     """Look at the first step edges; watch for mixed precision."""
-    imports.when_imported("torch", _torch)
+    imports.when_imported("torch", _watch_torch)
     begin()
-    recorder.on_first(first)
+    recorder.on_first(look_early)
     recorder.on_edge(edge, seldom=True)
     recorder.on_child(begin)
 
@@ -78,10 +78,10 @@ def begin() -> None:
     _written.clear()
 
 
-def _torch(torch: Any) -> None:
+def _watch_torch(torch: Any) -> None:
     mode = sys.modules.get("torch.amp.autocast_mode")
     if mode is not None:
-        patching.replace(mode.autocast, "__enter__", calls.around("autocast", _entered))
+        patching.replace(mode.autocast, "__enter__", calls.around("autocast", _note_autocast))
     scaler = sys.modules.get("torch.amp.grad_scaler") or sys.modules.get(
         "torch.cuda.amp.grad_scaler"
     )
@@ -89,43 +89,43 @@ def _torch(torch: Any) -> None:
     for name in ("detect_anomaly", "set_detect_anomaly") if mode is not None else ():
         owner = getattr(mode, name, None)
         if owner is not None:
-            patching.replace(owner, "__init__", calls.around("anomaly", after=_anomaly))
+            patching.replace(owner, "__init__", calls.around("anomaly", after=_note_anomaly))
     owner = getattr(scaler, "GradScaler", None)
     if owner is not None:
-        patching.replace(owner, "__init__", calls.around("scaler", after=_scaler))
+        patching.replace(owner, "__init__", calls.around("scaler", after=_note_scaler))
     del torch
 
 
-def _entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
+def _note_autocast(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
     region = args[0]
     if region._enabled and region.device not in _autocast:
         _autocast[region.device] = (str(region.fast_dtype), places.users_line(1))
 
 
-def _scaler(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
+def _note_scaler(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is None:
         _scalers.append((bool(getattr(args[0], "_enabled", True)), places.users_line(1)))
 
 
-def _anomaly(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
+def _note_anomaly(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if type(args[0]).__name__ == "detect_anomaly" or sys.modules["torch"].is_anomaly_enabled():
-        _looked_for[:] = [places.users_line(1)]
+        _anomaly_locations[:] = [places.users_line(1)]
 
 
-def first() -> None:
+def look_early() -> None:
     """Read the settings as soon as this process is known to train: it may never reach an edge."""
     if "torch" in sys.modules and not recorder.is_worker():
         _look()
 
 
-@patching.guarded("precision")
+@patching.guard("precision")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Read the settings at the first edges, then about every ten seconds; write what changed."""
-    global _edges, _last
+    global _edges, _last_ns
     _edges += 1
-    if _edges not in _LOOKS and end - _last < _AGAIN:
+    if _edges not in _LOOKS and end - _last_ns < _PERIOD_NS:
         return
-    _last = end
+    _last_ns = end
     _look()
 
 
@@ -135,17 +135,17 @@ def _look() -> None:
     _write("machine", _MACHINE, machine(torch))
 
 
-def _write(noun: Any, thing: Any, values: Any) -> None:
+def _write(noun: Any, entity: Any, values: Any) -> None:
     if _written.get(noun) != values:
         _written[noun] = values
-        place = None
+        location = None
         if noun == "precision":
-            place = next((place for _, place in _autocast.values()), None)
-        recorder.fact(noun, thing, values, place)
+            location = next((location for _, location in _autocast.values()), None)
+        recorder.fact(noun, entity, values, location)
 
 
 def precision(torch: Any) -> Any:
-    """Give the settings that decide how and how exactly torch computes."""
+    """Return the settings that decide how and how exactly torch computes."""
     c = torch._C
     return {
         **_tf32(torch),
@@ -158,7 +158,7 @@ def precision(torch: Any) -> Any:
         "cudnn_deterministic": _ask(c, "_get_cudnn_deterministic"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "anomaly": torch.is_anomaly_enabled(),
-        "anomaly_at": next((f"{one[0]}:{one[1]}" for one in _looked_for if one), None),
+        "anomaly_at": next((f"{location[0]}:{location[1]}" for location in _anomaly_locations if location), None),
         "launch_blocking": os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "sync_debug_mode": _sync_debug(torch),
         "flash_sdp": _ask(c, "_get_flash_sdp_enabled"),
@@ -168,7 +168,7 @@ def precision(torch: Any) -> Any:
 
 
 def _tf32(torch: Any) -> Any:
-    """Give what fp32 matrix products and convolutions may be rounded to."""
+    """Return what fp32 matrix products and convolutions may be rounded to."""
     ask = getattr(torch._C, "_get_fp32_precision_getter", None)
     if ask is None:
         return {
@@ -186,19 +186,19 @@ def _tf32(torch: Any) -> Any:
 
 
 def _sync_debug(torch: Any) -> Any:
-    """Give the mode in which torch tells of syncs; asked only where CUDA is in use."""
+    """Return the mode in which torch tells of syncs; asked only where CUDA is in use."""
     if not torch.cuda.is_initialized():
         return None
     return _ask(torch._C, "_cuda_get_sync_debug_mode")
 
 
 def _ask(owner: Any, name: str) -> Any:
-    asked = getattr(owner, name, None)
-    return None if asked is None else asked()
+    getter = getattr(owner, name, None)
+    return None if getter is None else getter()
 
 
 def machine(torch: Any) -> Any:
-    """Give the threads that this process may use, and the settings that bear on them."""
+    """Return the threads that this process may use, and the settings that bear on them."""
     return {
         "intra_op_threads": torch.get_num_threads(),
         "inter_op_threads": torch.get_num_interop_threads(),

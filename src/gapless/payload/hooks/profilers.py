@@ -22,7 +22,7 @@ _PRELOADED = ("libToolsInjection", "libTreeLauncher", "nsight", "libcuda-injecti
 _WRITING = ("export_chrome_trace", "export_stacks", "export_memory_timeline", "key_averages")
 
 _actions: list[Any] = []
-_seen: list[Any] = []  # what made us stop, at most one
+_user_profilers: list[Any] = []  # what made us stop, at most one
 _running: dict[Any, Any] = {}  # by id of a profiler: when it started
 
 
@@ -30,17 +30,17 @@ def install() -> None:
     """Watch for profilers."""
     outside = _observed_from_outside()
     if outside is not None:
-        _seen.append(outside)
-        recorder.unseen("windows", f"another profiler observes this process ({outside})")
-    imports.when_imported("torch.autograd.profiler", _autograd)
-    imports.when_imported("torch.profiler.profiler", _kineto)
-    imports.when_imported("torch.autograd.profiler_legacy", _legacy)
-    imports.when_imported("torch.cuda.profiler", _cuda)
+        _user_profilers.append(outside)
+        recorder.report_unobserved("windows", f"another profiler observes this process ({outside})")
+    imports.when_imported("torch.autograd.profiler", _watch_autograd)
+    imports.when_imported("torch.profiler.profiler", _watch_kineto)
+    imports.when_imported("torch.autograd.profiler_legacy", _watch_legacy)
+    imports.when_imported("torch.cuda.profiler", _watch_cuda)
 
 
 def user_profiler() -> bool:
-    """Tell whether the user has a profiler of their own in this process."""
-    return bool(_seen)
+    """Return whether the user has a profiler of their own in this process."""
+    return bool(_user_profilers)
 
 
 def on_user_profiler(action: Any) -> None:
@@ -50,19 +50,19 @@ def on_user_profiler(action: Any) -> None:
 
 def make_way(name: str) -> None:
     """End what would be in the way of the user's profiler."""
-    first = not _seen
-    _seen.append(name)
-    del _seen[1:]
-    if not first:
+    is_first = not _user_profilers
+    _user_profilers.append(name)
+    del _user_profilers[1:]
+    if not is_first:
         return
     for action in tuple(_actions):
-        patching.guarded("profilers")(action)()
+        patching.guard("profilers")(action)()
     now = recorder.now()
     recorder.mark(wire.USER_PROFILER, now, now, calls.site(), 0)
 
 
-def _autograd(module: Any) -> None:
-    making = _making()
+def _watch_autograd(module: Any) -> None:
+    making = _around_creation()
     for name in ("profile", "emit_nvtx", "emit_itt"):
         owner = getattr(module, name, None)
         if owner is not None:
@@ -70,51 +70,51 @@ def _autograd(module: Any) -> None:
     starting = calls.around("profilers", _before_start, _after_start)
     calls.replace_all(module.profile, ("_prepare_trace",), making)
     calls.replace_all(module.profile, ("_start_trace",), starting)
-    calls.replace_all(module.profile, ("__exit__",), calls.around("profilers", after=_stopped))
+    calls.replace_all(module.profile, ("__exit__",), calls.around("profilers", after=_after_stop))
     for name in ("emit_nvtx", "emit_itt"):
         owner = getattr(module, name, None)
         if owner is not None:
             calls.replace_all(owner, ("__enter__",), making)
-    _exporting(module.profile)
-    _timing(module.profile, "_prepare_trace", "_start_trace", "__exit__", *_WRITING)
+    _watch_exports(module.profile)
+    _watch_waits(module.profile, "_prepare_trace", "_start_trace", "__exit__", *_WRITING)
 
 
-def _kineto(module: Any) -> None:
+def _watch_kineto(module: Any) -> None:
     owner = module._KinetoProfile
-    calls.replace_all(owner, ("__init__", "prepare_trace", "start_trace"), _making())
-    _exporting(owner)
-    _timing(owner, "prepare_trace", "start_trace", "stop_trace", *_WRITING)
-    _timing(module.profile, "_trace_ready")
+    calls.replace_all(owner, ("__init__", "prepare_trace", "start_trace"), _around_creation())
+    _watch_exports(owner)
+    _watch_waits(owner, "prepare_trace", "start_trace", "stop_trace", *_WRITING)
+    _watch_waits(module.profile, "_trace_ready")
 
 
-def _timing(owner: Any, *names: str) -> None:
+def _watch_waits(owner: Any, *names: str) -> None:
     """Mark the calls in which a profiler of the user's makes the training wait."""
-    make = calls.outermost(wire.PROFILING, "profiling")
+    make = calls.around_outermost(wire.PROFILING, "profiling")
     calls.replace_all(owner, names, make)
 
 
-def _legacy(module: Any) -> None:
-    calls.replace_all(module.profile, ("__init__", "__enter__"), _making())
-    _exporting(module.profile)
+def _watch_legacy(module: Any) -> None:
+    calls.replace_all(module.profile, ("__init__", "__enter__"), _around_creation())
+    _watch_exports(module.profile)
 
 
-def _cuda(module: Any) -> None:
-    calls.replace_all(module, ("start",), _making())
+def _watch_cuda(module: Any) -> None:
+    calls.replace_all(module, ("start",), _around_creation())
 
 
-def _making() -> Any:
-    return calls.around("profilers", _before)
+def _around_creation() -> Any:
+    return calls.around("profilers", _before_creation)
 
 
-def _before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
-    if not (_seen or calls.ours()):
-        thing = args[0] if args else None
-        make_way("torch.cuda.profiler" if thing is None else type(thing).__qualname__)
+def _before_creation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
+    if not (_user_profilers or calls.is_ours()):
+        profiler = args[0] if args else None
+        make_way("torch.cuda.profiler" if profiler is None else type(profiler).__qualname__)
 
 
 def _before_start(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    _before(args, kwargs)
-    return None if calls.ours() else recorder.now()
+    _before_creation(args, kwargs)
+    return None if calls.is_ours() else recorder.now()
 
 
 def _after_start(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
@@ -122,20 +122,20 @@ def _after_start(state: Any, args: tuple[Any, ...], result: Any, raised: Any) ->
         _running[id(args[0])] = state
 
 
-def _stopped(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
+def _after_stop(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     start = _running.pop(id(args[0]), None)
     if start is not None:
         recorder.mark(wire.USER_PROFILER, start, recorder.now(), calls.site(), 1)
 
 
-def _exporting(owner: Any) -> None:
-    watch = calls.around("profilers", _target, _exported)
+def _watch_exports(owner: Any) -> None:
+    watch = calls.around("profilers", _target, _after_export)
     calls.replace_all(owner, ("export_chrome_trace",), watch)
 
 
 def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Give the path of the outermost export that is the user's."""
-    if _exports or calls.ours():
+    """Return the path of the outermost export that is the user's."""
+    if _exports or calls.is_ours():
         return None
     path = kwargs.get("path", args[1] if len(args) > 1 else None)
     if not isinstance(path, (str, os.PathLike)):
@@ -147,7 +147,7 @@ def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 _exports: list[Any] = []  # not empty: an export is under way
 
 
-def _exported(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
+def _after_export(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if state is None:
         return
     _exports.clear()

@@ -22,15 +22,15 @@ def install() -> None:
 
 
 def _watch(module: Any) -> None:
-    patching.replace(module._BaseDataLoaderIter, "_next_index", _timed)
+    patching.replace(module._BaseDataLoaderIter, "_next_index", _time_sampler)
 
 
-def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Give ``_next_index`` with a mark: for every batch, so what is usual is written out here."""
+def _time_sampler(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``_next_index`` with a mark: for every batch, so what is usual is written out here."""
     hook, now = patching.hook("sampler"), recorder.now
 
     @functools.wraps(original)
-    def choosing(self: Any) -> Any:
+    def next_index(self: Any) -> Any:
         start = now()
         try:
             result = original(self)
@@ -39,13 +39,13 @@ def _timed(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         end = now()
         if end - start >= LONG_NS:
-            hook.call(_chosen, self, start, end)
+            hook.call(_note_choice, self, start, end)
         return result
 
-    return calls.transparent(choosing)
+    return calls.make_transparent(next_index)
 
 
-def _chosen(iterator: Any, start: int, end: int) -> None:
+def _note_choice(iterator: Any, start: int, end: int) -> None:
     number = recorder.identify("loader", iterator)
     if number is not None:  # else it is being built, which begins an iteration
         recorder.mark(wire.SAMPLER, start, end, number)

@@ -15,26 +15,26 @@ _SPAN = "gapless:save"
 
 def install() -> None:
     """Watch for the modules that save."""
-    imports.when_imported("torch", _torch)
-    imports.when_imported("torch.distributed.checkpoint", _distributed)
-    imports.when_imported("safetensors.torch", _safetensors)
+    imports.when_imported("torch", _watch_torch)
+    imports.when_imported("torch.distributed.checkpoint", _watch_distributed)
+    imports.when_imported("safetensors.torch", _watch_safetensors)
 
 
-def _torch(torch: Any) -> None:
+def _watch_torch(torch: Any) -> None:
     make = _make("f", 1)
     calls.replace_everywhere((torch.serialization, torch), "save", make)
     jit = sys.modules.get("torch.jit._serialization")
     calls.replace_everywhere((jit, getattr(torch, "jit", None)), "save", make)
 
 
-def _distributed(checkpoint: Any) -> None:
+def _watch_distributed(checkpoint: Any) -> None:
     saver = sys.modules.get(checkpoint.__name__ + ".state_dict_saver")
     make = _make("checkpoint_id", -1)
     for name in ("save", "async_save", "save_state_dict"):
         calls.replace_everywhere((saver, checkpoint), name, make)
 
 
-def _safetensors(module: Any) -> None:
+def _watch_safetensors(module: Any) -> None:
     make = _make("filename", 1)
     for name in ("save_file", "save_model"):
         if hasattr(module, name):
@@ -43,16 +43,16 @@ def _safetensors(module: Any) -> None:
 
 def _make(argument: Any, position: Any) -> Any:
     def note(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = kwargs.get(argument)
-        if given is None and 0 <= position < len(args):
-            given = args[position]
-        return _path(given)
+        target = kwargs.get(argument)
+        if target is None and 0 <= position < len(args):
+            target = args[position]
+        return _path(target)
 
-    return calls.outermost(wire.CHECKPOINT, "saving", _SPAN, note, _written)
+    return calls.around_outermost(wire.CHECKPOINT, "saving", _SPAN, note, _note_written)
 
 
 def _path(target: Any) -> Any:
-    """Give the path of a file or of what is opened on one; nothing if it is in memory."""
+    """Return the path of a file or of what is opened on one; nothing if it is in memory."""
     if not isinstance(target, (str, os.PathLike)):
         target = getattr(target, "name", None)
     if not isinstance(target, (str, os.PathLike)):
@@ -60,7 +60,7 @@ def _path(target: Any) -> Any:
     return os.path.abspath(os.fspath(target))
 
 
-def _written(path: Any) -> int:
+def _note_written(path: Any) -> int:
     """Note the file; give its size in bytes, −1 where it cannot be known."""
     if not isinstance(path, str):
         return -1

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import imports, patching, recorder, tracebacks
 from ..stagetable import TABLE
-from ..stopwatch import Standing, timed
+from ..stopwatch import FunctionProxy, time_function
 from . import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_made: dict[int, tuple[Any, Any]] = {}  # by id of an original: itself and what stands in for it
+_proxies: dict[int, tuple[Any, Any]] = {}  # by id of an original: itself and what stands in for it
 
 
 def install() -> None:
@@ -20,14 +20,14 @@ def install() -> None:
     rows: dict[str, list[tuple[str, int]]] = {}
     for module, paths, stage in TABLE:
         rows.setdefault(module, []).extend((path, stage) for path in paths.split())
-    for module, some in rows.items():
-        imports.when_imported(module, lambda found, them=some: apply(found, them))
+    for module, functions in rows.items():
+        imports.when_imported(module, lambda imported, wanted=functions: apply(imported, wanted))
 
 
 def apply(module: Any, rows: list[tuple[str, int]]) -> None:
     """Time those functions of a module that it has."""
     for path, stage in rows:
-        for owner, name in _found(module, path.rstrip("!?")):
+        for owner, name in _find_owners(module, path.rstrip("!?")):
             _try(owner, name, stage, path)
 
 
@@ -37,16 +37,16 @@ def _try(owner: Any, name: str, stage: int, path: str) -> None:
     except Exception as error:  # a class in C that cannot be changed
         if tracebacks.from_a_signal_handler(error):
             raise
-        recorder.unseen(f"stage of {getattr(owner, '__name__', owner)}.{name}", repr(error))
+        recorder.report_unobserved(f"stage of {getattr(owner, '__name__', owner)}.{name}", repr(error))
 
 
-def _found(module: Any, path: str) -> Iterator[tuple[Any, str]]:
+def _find_owners(module: Any, path: str) -> Iterator[tuple[Any, str]]:
     holder, _, name = path.rpartition(".")
     if holder == "*":
         owners = [
-            thing
-            for thing in vars(module).values()
-            if isinstance(thing, type) and thing.__module__ == module.__name__
+            value
+            for value in vars(module).values()
+            if isinstance(value, type) and value.__module__ == module.__name__
         ]
     else:
         owners = [module if not holder else vars(module).get(holder)]
@@ -55,16 +55,16 @@ def _found(module: Any, path: str) -> Iterator[tuple[Any, str]]:
 
 def _replace(owner: Any, name: str, stage: int, path: str) -> None:
     original = vars(owner)[name]
-    if not callable(original) or isinstance(original, (type, staticmethod, classmethod, Standing)):
+    if not callable(original) or isinstance(original, (type, staticmethod, classmethod, FunctionProxy)):
         return
-    known = _made.get(id(original))
-    if known is None:
-        named = files.named if path.endswith("!") else None
-        made = timed(original, stage, weak=path.endswith("?"), named=named)
-        _made[id(original)] = (original, made)
-        _made[id(made)] = (made, made)  # found again where another module has it by import
-    elif known[0] is known[1]:
+    pair = _proxies.get(id(original))
+    if pair is None:
+        observe = files.note_first_argument if path.endswith("!") else None
+        proxy = time_function(original, stage, weak=path.endswith("?"), observe=observe)
+        _proxies[id(original)] = (original, proxy)
+        _proxies[id(proxy)] = (proxy, proxy)  # found again where another module has it by import
+    elif pair[0] is pair[1]:
         return
     else:
-        made = known[1]
-    patching.replace(owner, name, lambda _original, made=made: made)
+        proxy = pair[1]
+    patching.replace(owner, name, lambda _original, proxy=proxy: proxy)

@@ -24,29 +24,29 @@ def install() -> None:
 
 def _watch(module: Any) -> None:
     for kind in (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter):
-        patching.replace(kind, "__init__", patching.around("stand-in", _begins, _made))
+        patching.replace(kind, "__init__", patching.around("stand-in", _before_init, _after_init))
 
 
-def _begins(args: tuple, kwargs: dict) -> tuple[int, int] | None:
-    """Give the number of a loader that is no DataLoader, and the time; nothing of others."""
+def _before_init(args: tuple, kwargs: dict) -> tuple[int, int] | None:
+    """Return the number of a loader that is no DataLoader, and the time; nothing of others."""
     loader = args[1] if len(args) > 1 else kwargs.get("loader")
     if loader is None or isinstance(loader, sys.modules[_MODULE].DataLoader):
         return None
-    known = recorder.identify("loader", loader) is not None
-    place = None if known else places.users_line()
-    number = recorder.fact("loader", loader, loaderfacts.of_stand_in(loader), place)
+    is_known = recorder.identify("loader", loader) is not None
+    location = None if is_known else places.users_line()
+    number = recorder.fact("loader", loader, loaderfacts.of_stand_in(loader), location)
     if loader.num_workers > 0:
         recorder.begin()
         lineage.creating = number
     return number, recorder.now()
 
 
-def _made(state: tuple[int, int] | None, args: tuple, _result: Any, raised: Any) -> None:
+def _after_init(state: tuple[int, int] | None, args: tuple, _result: Any, raised: Any) -> None:
     if state is None:
         return
     lineage.creating = None
     number, start = state
     if raised is None:
-        loaders.know(args[0], number)
-    loaders.iterated(number, start, recorder.now(), wire.RAISED if raised else 0)
+        loaders.alias_iterator(args[0], number)
+    loaders.count_iteration(number, start, recorder.now(), wire.RAISED if raised else 0)
     recorder.flush_when_due()

@@ -18,10 +18,10 @@ _STREAMS = ("torch.cuda.streams", "torch.xpu.streams", "torch.mps.event")
 
 def install() -> None:
     """Wait for torch, whole: what its compiler must not see asks whether it is compiling."""
-    imports.when_imported("torch", _torch)
+    imports.when_imported("torch", _watch_torch)
 
 
-def _torch(torch: Any) -> None:
+def _watch_torch(torch: Any) -> None:
     for name in _MODULES:
         module = getattr(torch, name, None)
         if module is not None:
@@ -38,4 +38,4 @@ def _methods(module: Any) -> None:
 
 
 def _make() -> Any:
-    return calls.outermost(wire.SYNC, "syncs")
+    return calls.around_outermost(wire.SYNC, "syncs")

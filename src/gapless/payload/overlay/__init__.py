@@ -15,15 +15,15 @@ from typing import Any, Callable
 from . import arguments, settings, skips, telling
 
 Edit = "dict[str, Any]"
-_laid: list[Callable[[], None]] = []  # what takes each off again
+_undos: list[Callable[[], None]] = []  # what takes each off again
 
 
-def lay(edits: Any) -> None:
+def apply(edits: Any) -> None:
     """Lay the edits, each as soon as what it is about is imported. Raises ``ValueError``."""
     for number, edit in enumerate(edits):
         undo = _interpreter(edit)(number, edit)
         if undo is not None:
-            _laid.append(undo)
+            _undos.append(undo)
 
 
 def finish() -> None:
@@ -31,25 +31,25 @@ def finish() -> None:
     telling.finish()
 
 
-def lift() -> None:
+def revert() -> None:
     """Take all edits off, the last one first: the same objects are where they were."""
-    while _laid:
-        _laid.pop()()
+    while _undos:
+        _undos.pop()()
 
 
 def _interpreter(edit: Any) -> Callable[[int, Any], Any]:
-    """Give what lays an edit of this kind: a function of its number and itself, to undo it."""
+    """Return what lays an edit of this kind: a function of its number and itself, to undo it."""
     kind = edit.get("kind")
     if kind == "set_argument":
-        return arguments.lay
+        return arguments.apply
     if kind == "set_global":
-        return settings.lay
+        return settings.apply
     if kind == "set_env":
         return _by_launcher
     if kind == "skip":
-        return skips.lay
+        return skips.apply
     if kind == "wrap":
-        return importlib.import_module(f"{__package__}.wraps.{edit['part'].replace('-', '_')}").lay
+        return importlib.import_module(f"{__package__}.wraps.{edit['part'].replace('-', '_')}").apply
     raise ValueError(f"no kind of edit: {kind!r}")
 
 

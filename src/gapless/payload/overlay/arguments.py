@@ -10,29 +10,29 @@ from . import fused, loaders, targets, telling, where
 from .signatures import Argument
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; give what takes it off."""
-    telling.laid(number, f"{edit['target']}.{edit['name']}")
+    telling.register_edit(number, f"{edit['target']}.{edit['name']}")
     undos = [
-        targets.when_there(number, target, functools.partial(_replace, number, edit))
-        for target in loaders.also(edit["target"])
+        targets.on_target(number, target, functools.partial(_replace, number, edit))
+        for target in loaders.expand_target(edit["target"])
     ]
     return functools.partial(targets.undo_all, undos)
 
 
 def _replace(number: int, edit: Any, owner: Any, name: str) -> targets.Undo:
-    found = getattr(owner, name)
-    make = functools.partial(_edited, number, edit)
-    if not isinstance(found, type):
+    target = getattr(owner, name)
+    make = functools.partial(_make_edited, number, edit)
+    if not isinstance(target, type):
         return targets.replace(owner, name, make)
-    if loaders.is_one(found):
-        return loaders.lay(number, edit, found)
-    if not hasattr(found.__init__, "__code__"):
+    if loaders.is_loader_class(target):
+        return loaders.apply(number, edit, target)
+    if not hasattr(target.__init__, "__code__"):
         raise TypeError("its construction is not Python's")
-    return targets.replace(found, "__init__", functools.partial(make, again=True))
+    return targets.replace(target, "__init__", functools.partial(make, again=True))
 
 
-def _edited(
+def _make_edited(
     number: int,
     edit: Any,
     original: Callable[..., Any],
@@ -40,37 +40,37 @@ def _edited(
     *,
     again: bool = False,
 ) -> Callable[..., Any]:
-    """Give a function that gets our value.
+    """Return a function that gets our value.
 
     ``again``: what it refuses (``fused`` on such a device) is done as it was written, and told.
     """
     argument = Argument(original, edit["name"], edit["value"])
-    meant = where.matcher(edit.get("where"))
+    is_meant = where.matcher(edit.get("where"))
     target = f"{edit['target']}.{edit['name']}"
 
     @functools.wraps(original)
-    def edited(*args: Any, **kwargs: Any) -> Any:
-        if not switch.on or not meant():
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not switch.on or not is_meant():
             return original(*args, **kwargs)
         if again:  # ``model.parameters()`` can be gone through once
-            args = tuple(map(_kept, args))
-            kwargs = {key: _kept(value) for key, value in kwargs.items()}
+            args = tuple(map(_materialise, args))
+            kwargs = {key: _materialise(value) for key, value in kwargs.items()}
         old = argument.get(args, kwargs)
-        ours, ours_by_name = argument.put(args, kwargs)
+        new_args, new_kwargs = argument.put(args, kwargs)
         try:
-            result = original(*ours, **ours_by_name)
+            result = original(*new_args, **new_kwargs)
         except (TypeError, ValueError, RuntimeError) as error:
             if not again:
                 raise
-            telling.refused(number, target, repr(error)[:300])
+            telling.record_refusal(number, target, repr(error)[:300])
             return original(*args, **kwargs)
-        telling.told(number, target, old, argument.value)
+        telling.record_effect(number, target, old, argument.value)
         if again and argument.name == "fused":
             fused.check(number, target, args[0], old)
         return result
 
-    return edited
+    return call
 
 
-def _kept(value: Any) -> Any:
+def _materialise(value: Any) -> Any:
     return list(value) if isinstance(value, types.GeneratorType) else value

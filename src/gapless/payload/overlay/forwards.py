@@ -38,16 +38,16 @@ def put_around(module: Any, around: Around) -> targets.Undo:
     if type(module).__module__.startswith("torch.jit."):
         raise TypeError("a module of TorchScript")
     space = vars(module)
-    own = space.get("forward", targets.MISSING)
-    ours = space["forward"] = _Forward(module.forward, around)
+    own_forward = space.get("forward", targets.MISSING)
+    replacement = space["forward"] = _Forward(module.forward, around)
 
     def undo() -> None:
-        ours.on = False
-        if space.get("forward") is not ours:
+        replacement.on = False
+        if space.get("forward") is not replacement:
             return
-        if own is targets.MISSING:
+        if own_forward is targets.MISSING:
             del space["forward"]
         else:
-            space["forward"] = own
+            space["forward"] = own_forward
 
     return undo

@@ -21,12 +21,12 @@ def check(number: int, target: str, optimizer: Any, old: Any) -> None:
         looked.append(True)
         try:
             for group in optimizer.param_groups:
-                for one in group["params"]:
-                    fits(one)
+                for tensor in group["params"]:
+                    fits(tensor)
         except RuntimeError as error:
             for group in optimizer.param_groups:
                 group["fused"] = old
             optimizer.defaults["fused"] = old
-            telling.refused(number, target, str(error)[:300])
+            telling.record_refusal(number, target, str(error)[:300])
 
     optimizer.register_step_pre_hook(before)

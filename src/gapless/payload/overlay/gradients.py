@@ -16,12 +16,12 @@ def before_clips(action: Callable[[list[Any]], None]) -> targets.Undo:
     undos: list[targets.Undo] = []
     switch = targets.Switch()
 
-    def found(module: Any) -> None:
+    def replace_clips(module: Any) -> None:
         if switch.on:
-            make = functools.partial(_before, action)
+            make = functools.partial(_wrap_clip, action)
             undos.extend(targets.replace(module, name, make) for name in _CLIPS)
 
-    imports.when_imported("torch.nn.utils.clip_grad", found)
+    imports.when_imported("torch.nn.utils.clip_grad", replace_clips)
 
     def undo() -> None:
         switch.on = False
@@ -35,12 +35,12 @@ def around_backward(around: Callable[[Any, tuple, dict], Any]) -> targets.Undo:
     undos: list[targets.Undo] = []
     switch = targets.Switch()
 
-    def found(module: Any) -> None:
+    def replace_backward(module: Any) -> None:
         if switch.on:
-            make = functools.partial(_around, around)
+            make = functools.partial(_wrap_backward, around)
             undos.append(targets.replace(module, "backward", make))
 
-    imports.when_imported("torch.autograd", found)
+    imports.when_imported("torch.autograd", replace_backward)
 
     def undo() -> None:
         switch.on = False
@@ -49,7 +49,7 @@ def around_backward(around: Callable[[Any, tuple, dict], Any]) -> targets.Undo:
     return undo
 
 
-def _before(action: Any, original: Any, switch: targets.Switch) -> Any:
+def _wrap_clip(action: Any, original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
         if switch.on:
@@ -61,7 +61,7 @@ def _before(action: Any, original: Any, switch: targets.Switch) -> Any:
     return clip
 
 
-def _around(around: Any, original: Any, switch: targets.Switch) -> Any:
+def _wrap_backward(around: Any, original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         if not switch.on:

@@ -14,10 +14,10 @@ from typing import Any, Callable
 
 from . import loaders, targets, where
 
-Plain = Callable[[], Any]
+NextBatch = Callable[[], Any]
 
 
-class Meant:
+class EditedLoaders:
     """The loaders that an edit is about: made at a line of the user's, or all of them."""
 
     def __init__(self, edit: Any) -> None:
@@ -25,54 +25,54 @@ class Meant:
         self.from_there = where.matcher(edit.get("where"))
         self.loaders: Any = weakref.WeakSet()
 
-    def lay(self, number: int, target: str) -> targets.Undo:
+    def track(self, number: int, target: str) -> targets.Undo:
         """Take note of the loaders that are made there."""
-        return targets.when_there(number, target, self._watch)
+        return targets.on_target(number, target, self._watch)
 
     def _watch(self, owner: Any, name: str) -> targets.Undo:
-        return targets.replace(getattr(owner, name), "__init__", self._noting)
+        return targets.replace(getattr(owner, name), "__init__", self._wrap_init)
 
-    def _noting(self, original: Any, switch: targets.Switch) -> Any:
+    def _wrap_init(self, original: Any, switch: targets.Switch) -> Any:
         @functools.wraps(original)
-        def constructed(loader: Any, *args: Any, **kwargs: Any) -> Any:
+        def init_loader(loader: Any, *args: Any, **kwargs: Any) -> Any:
             if switch.on and self.from_there():
                 self.loaders.add(loader)
             return original(loader, *args, **kwargs)
 
-        return constructed
+        return init_loader
 
     def __contains__(self, loader: Any) -> bool:
         return self.all or loader in self.loaders
 
 
-def lay(number: int, edit: Any, make: Callable[[Any, targets.Switch], Any]) -> targets.Undo:
+def replace_iterators(number: int, edit: Any, make: Callable[[Any, targets.Switch], Any]) -> targets.Undo:
     """Replace ``_get_iterator`` of the loaders that an edit is about; give what undoes it.
 
     ``make(original, switch)`` gives what is called for them, with the loader.
     """
-    meant = Meant(edit)
+    edited_loaders = EditedLoaders(edit)
 
-    def choosing(original: Any, switch: targets.Switch) -> Any:
-        ours = make(original, switch)
+    def wrap_get_iterator(original: Any, switch: targets.Switch) -> Any:
+        make_iterator = make(original, switch)
 
         @functools.wraps(original)
         def get_iterator(loader: Any) -> Any:
-            return ours(loader) if switch.on and loader in meant else original(loader)
+            return make_iterator(loader) if switch.on and loader in edited_loaders else original(loader)
 
         return get_iterator
 
     def replace(owner: Any, name: str) -> targets.Undo:
-        return targets.replace(getattr(owner, name), "_get_iterator", choosing)
+        return targets.replace(getattr(owner, name), "_get_iterator", wrap_get_iterator)
 
     undos: list[targets.Undo] = []
-    for target in loaders.also(edit["target"]):
-        if not meant.all:
-            undos.append(meant.lay(number, target))
-        undos.append(targets.when_there(number, target, replace))
+    for target in loaders.expand_target(edit["target"]):
+        if not edited_loaders.all:
+            undos.append(edited_loaders.track(number, target))
+        undos.append(targets.on_target(number, target, replace))
     return functools.partial(targets.undo_all, undos)
 
 
-def feed(iterator: Any, begin: Callable[[Plain], Plain]) -> None:
+def feed(iterator: Any, begin: Callable[[NextBatch], NextBatch]) -> None:
     """Let an iterator's batches come from ``begin(plain)()``; ``plain()`` gives its own next one.
 
     ``begin`` is called anew when the iterator is reset for another epoch. Nothing here keeps the
@@ -97,6 +97,6 @@ def feed(iterator: Any, begin: Callable[[Plain], Plain]) -> None:
     vars(iterator).update(_next_data=begin(plain), _reset=reset)
 
 
-def part(name: str) -> Any:
-    """Give a module of ``parts``, which is beside the payload under whatever name both go by."""
+def import_part(name: str) -> Any:
+    """Return a module of ``parts``, which is beside the payload under whatever name both go by."""
     return importlib.import_module(f"...parts.{name}", __package__)

@@ -23,7 +23,7 @@ ONLY_WITH_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multip
 _layers: Any = weakref.WeakKeyDictionary()  # by class of loaders
 
 
-class _Edit:
+class _ArgumentEdit:
     """One edit of the arguments of loaders."""
 
     def __init__(self, number: int, edit: Any, function: Any) -> None:
@@ -31,40 +31,40 @@ class _Edit:
         self.argument = Argument(function, edit["name"], edit["value"])
         self.meant = where.matcher(edit.get("where"))
 
-    def tell(self, old: Any) -> None:
+    def record_effect(self, old: Any) -> None:
         """Tell that a loader was made with it."""
-        telling.told(self.number, self.target, old, self.argument.value)
+        telling.record_effect(self.number, self.target, old, self.argument.value)
 
 
 class _Layer:
     """All edits of one class of loaders, and what its ``__init__`` may be given."""
 
     def __init__(self, kind: type) -> None:
-        self.edits: list[_Edit] = []
+        self.edits: list[_ArgumentEdit] = []
         self.function = kind.__init__
         self.workers = Argument(self.function, "num_workers")
         self.batches = Argument(self.function, "batch_sampler")
-        self.only_with_workers = [self._usual(name) for name in ONLY_WITH_WORKERS]
+        self.only_with_workers = [self._default_argument(name) for name in ONLY_WITH_WORKERS]
         self.undo = targets.replace(kind, "__init__", self._make)
 
-    def _usual(self, name: str) -> Argument:
-        """Give an argument with its default as the value that it gets."""
+    def _default_argument(self, name: str) -> Argument:
+        """Return an argument with its default as the value that it gets."""
         argument = Argument(self.function, name)
         argument.value = argument.default
         return argument
 
     def _make(self, original: Any, switch: targets.Switch) -> Any:
         @functools.wraps(original)
-        def constructed(*args: Any, **kwargs: Any) -> Any:
+        def init_loader(*args: Any, **kwargs: Any) -> Any:
             if switch.on and not places.callers_is_torch():
-                args, kwargs = self.edited(args, kwargs)
+                args, kwargs = self.apply_edits(args, kwargs)
             return original(*args, **kwargs)
 
-        return constructed
+        return init_loader
 
-    def edited(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Give the arguments of a loader with all edits that are meant for it."""
-        applied: list[tuple[_Edit, Any]] = []
+    def apply_edits(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments of a loader with all edits that are meant for it."""
+        applied: list[tuple[_ArgumentEdit, Any]] = []
         batches = self.batches.get(args, kwargs)
         for edit in self.edits:
             old = edit.argument.get(args, kwargs)
@@ -77,34 +77,34 @@ class _Layer:
                 args, kwargs = argument.put(args, kwargs)
         for edit, old in applied:
             if edit.argument.get(args, kwargs) == edit.argument.value:
-                edit.tell(old)
+                edit.record_effect(old)
         return args, kwargs
 
 
-def also(target: str) -> tuple[str, ...]:
-    """Give the targets that an edit of this target is laid on: torchdata's loader is one, too."""
+def expand_target(target: str) -> tuple[str, ...]:
+    """Return the targets that an edit of this target is laid on: torchdata's loader is one, too."""
     return (target, STATEFUL) if target == LOADER else (target,)
 
 
-def is_one(kind: type) -> bool:
-    """Tell whether a class is one of loaders that is constructed as torch's is."""
-    names = [f"{one.__module__}.{one.__qualname__}" for one in kind.__mro__]
+def is_loader_class(kind: type) -> bool:
+    """Return whether a class is one of loaders that is constructed as torch's is."""
+    names = [f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__]
     if "__init__" not in vars(kind) or "torch.utils.data.dataloader.DataLoader" not in names:
         return False
-    given = inspect.signature(kind.__init__).parameters
-    return {"num_workers", "batch_sampler", *ONLY_WITH_WORKERS} <= set(given)
+    parameters = inspect.signature(kind.__init__).parameters
+    return {"num_workers", "batch_sampler", *ONLY_WITH_WORKERS} <= set(parameters)
 
 
-def lay(number: int, edit: Any, kind: type) -> targets.Undo:
+def apply(number: int, edit: Any, kind: type) -> targets.Undo:
     """Lay an edit on a class of loaders; give what takes it off."""
-    laid = _Edit(number, edit, kind.__init__)
+    argument_edit = _ArgumentEdit(number, edit, kind.__init__)
     layer = _layers.get(kind)
     if layer is None:
         layer = _layers[kind] = _Layer(kind)
-    layer.edits.append(laid)
+    layer.edits.append(argument_edit)
 
     def undo() -> None:
-        layer.edits.remove(laid)
+        layer.edits.remove(argument_edit)
         if not layer.edits:
             layer.undo()
             _layers.pop(kind, None)

@@ -22,7 +22,7 @@ SHELLS = (
     "OptimizedModule",
     "FullyShardedDataParallel",
 )
-_MOST = 64  # optimizers looked at: some trainings make one a step
+_MAX_OPTIMIZERS = 64  # optimizers looked at: some trainings make one a step
 _SEARCHES = 4  # among all objects of the process, for what was made before
 Action = Callable[[Any], "targets.Undo | None"]
 
@@ -39,14 +39,14 @@ class _Watcher:
         self.action = action
         self.acted: list[tuple[Any, list[targets.Undo]]] = []  # (weak reference to a model, undo)
 
-    def met(self, module: Any) -> None:
+    def act_on(self, module: Any) -> None:
         """Act on a model, but not on what lies in another; what lies in this one is let go."""
-        parts = {id(part) for part in module.modules()}
+        part_ids = {id(submodule) for submodule in module.modules()}
         for reference, undos in tuple(self.acted):
-            known = reference()
-            if known is not None and any(part is module for part in known.modules()):
+            model = reference()
+            if model is not None and any(submodule is module for submodule in model.modules()):
                 return
-            if known is None or id(known) in parts:
+            if model is None or id(model) in part_ids:
                 targets.undo_all(undos)
                 self.acted.remove((reference, undos))
         undo = self.action(module)
@@ -87,13 +87,13 @@ def on_model(action: Action) -> targets.Undo:
 
 
 def shells(module: Any) -> list[Any]:
-    """Give the shells that a module is in, of those that are known."""
-    living = [ref() for ref in list(_modules.values())]
-    return [one for one in living if one is not None and one is not module and inner(one) is module]
+    """Return the shells that a module is in, of those that are known."""
+    known_modules = [ref() for ref in list(_modules.values())]
+    return [shell for shell in known_modules if shell is not None and shell is not module and inner(shell) is module]
 
 
 def inner(module: Any) -> Any:
-    """Give the module inside the shells that spread or compile it."""
+    """Return the module inside the shells that spread or compile it."""
     while is_shell(module):
         name = "_orig_mod" if type(module).__name__ == "OptimizedModule" else "module"
         module = getattr(module, name)
@@ -101,53 +101,53 @@ def inner(module: Any) -> Any:
 
 
 def is_shell(module: Any) -> bool:
-    """Tell whether a module only spreads or compiles another one."""
+    """Return whether a module only spreads or compiles another one."""
     kind = type(module)
     return kind.__name__ in SHELLS and kind.__module__.startswith("torch.")
 
 
-def owner(parameters: list[Any]) -> Any:
-    """Give the module that these tensors belong to, None if there is none.
+def find_owner(parameters: list[Any]) -> Any:
+    """Return the module that these tensors belong to, None if there is none.
 
     It owns all of them, or more than others do and at least half. Among these: the one that trains
     the least beside them, and of several that train the same the outermost that is called.
     """
-    wanted = {id(one) for one in parameters}
-    best, found = None, None
-    for module in _candidates(wanted):
-        mine = {id(one): one for one in module.parameters()}
-        share = len(wanted & mine.keys())
-        if 2 * share < len(wanted) or not share:
+    wanted_ids = {id(parameter) for parameter in parameters}
+    best_rank, best_module = None, None
+    for module in _candidates(wanted_ids):
+        own_parameters = {id(parameter): parameter for parameter in module.parameters()}
+        share = len(wanted_ids & own_parameters.keys())
+        if 2 * share < len(wanted_ids) or not share:
             continue
-        others = sum(1 for key, one in mine.items() if one.requires_grad and key not in wanted)
-        rank = (-share, others, -sum(1 for _ in module.modules()))
-        if best is None or rank < best:
-            best, found = rank, module
-    return found
+        n_foreign = sum(1 for key, parameter in own_parameters.items() if parameter.requires_grad and key not in wanted_ids)
+        rank = (-share, n_foreign, -sum(1 for _ in module.modules()))
+        if best_rank is None or rank < best_rank:
+            best_rank, best_module = rank, module
+    return best_module
 
 
-def _candidates(wanted: set[int]) -> list[Any]:
-    """Give the modules that may be a model; all there are where none that is known owns these."""
-    known = [one for one in (ref() for ref in list(_modules.values())) if one is not None]
-    found = any(id(one) in wanted for module in known for one in _own(module))
-    if not found and _looks["searches"] < _SEARCHES:
+def _candidates(wanted_ids: set[int]) -> list[Any]:
+    """Return the modules that may be a model; all there are where none that is known owns these."""
+    modules = [module for module in (ref() for ref in list(_modules.values())) if module is not None]
+    is_owned = any(id(parameter) in wanted_ids for module in modules for parameter in _own_parameters(module))
+    if not is_owned and _looks["searches"] < _SEARCHES:
         _looks["searches"] += 1
         kind = sys.modules["torch"].nn.Module
-        known = [one for one in gc.get_objects() if issubclass(type(one), kind)]
-        for module in known:
+        modules = [obj for obj in gc.get_objects() if issubclass(type(obj), kind)]
+        for module in modules:
             _remember(module)
-    return [one for one in known if not is_shell(one) and _is_called(one)]
+    return [module for module in modules if not is_shell(module) and _is_called(module)]
 
 
-def _own(module: Any) -> Any:
+def _own_parameters(module: Any) -> Any:
     return vars(module).get("_parameters", {}).values()
 
 
 def _is_called(module: Any) -> bool:
-    """Tell whether a module has a forward, and is not a training loop (``training_step``)."""
+    """Return whether a module has a forward, and is not a training loop (``training_step``)."""
     forward = getattr(type(module), "forward", None)
-    missing = getattr(sys.modules["torch"].nn.Module, "forward", None)
-    return forward is not missing and not hasattr(type(module), "training_step")
+    default_forward = getattr(sys.modules["torch"].nn.Module, "forward", None)
+    return forward is not default_forward and not hasattr(type(module), "training_step")
 
 
 def _remember(module: Any) -> None:
@@ -165,21 +165,21 @@ def _watch() -> None:
     switch = targets.Switch()
     _looks.update(optimizers=0, searches=0)
     _undos.append(lambda: setattr(switch, "on", False))
-    _undos.append(optimizers.on_optimizer(_trained))
+    _undos.append(optimizers.on_optimizer(_note_optimizer))
 
-    def torch_is_there(torch: Any) -> None:
+    def watch_torch(torch: Any) -> None:
         if switch.on:
             module, parallel = torch.nn.Module, torch.nn.parallel
-            _undos.append(targets.replace(module, "__init__", _making))
-            _undos.append(targets.replace(module, "__setstate__", _making))  # copied, unpickled
-            _undos.append(targets.replace(parallel.DistributedDataParallel, "__init__", _spreading))
-            _undos.append(targets.replace(parallel.DataParallel, "__init__", _replicating))
+            _undos.append(targets.replace(module, "__init__", _wrap_init))
+            _undos.append(targets.replace(module, "__setstate__", _wrap_init))  # copied, unpickled
+            _undos.append(targets.replace(parallel.DistributedDataParallel, "__init__", _wrap_ddp_init))
+            _undos.append(targets.replace(parallel.DataParallel, "__init__", _wrap_dp_init))
 
-    imports.when_imported("torch", torch_is_there)
+    imports.when_imported("torch", watch_torch)
 
 
-def _making(original: Any, switch: targets.Switch) -> Any:
-    compiles = compiling.asker()
+def _wrap_init(original: Any, switch: targets.Switch) -> Any:
+    compiles = compiling.get_is_compiling()
 
     @functools.wraps(original)
     def make(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -190,27 +190,27 @@ def _making(original: Any, switch: targets.Switch) -> Any:
     return make
 
 
-def _spreading(original: Any, switch: targets.Switch) -> Any:
+def _wrap_ddp_init(original: Any, switch: targets.Switch) -> Any:
     """Act on a model before its gradients' buckets are made."""
 
     @functools.wraps(original)
     def spread(self: Any, *args: Any, **kwargs: Any) -> None:
         module = args[0] if args else kwargs.get("module")
         if switch.on and module is not None:
-            _met(inner(module))
+            _act_on(inner(module))
         original(self, *args, **kwargs)
 
     return spread
 
 
-def _replicating(original: Any, switch: targets.Switch) -> Any:
+def _wrap_dp_init(original: Any, switch: targets.Switch) -> Any:
     """Let go of a model that is copied to several devices for each call: ours would not follow."""
 
     @functools.wraps(original)
     def replicate(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if switch.on and _replicates(self):
-            recorder.unseen("edit", "DataParallel copies the model to several devices")
+            recorder.report_unobserved("edit", "DataParallel copies the model to several devices")
             for watcher in tuple(_watchers):
                 watcher.let_go(inner(self))
 
@@ -221,15 +221,15 @@ def _replicates(shell: Any) -> bool:
     return type(shell).__name__ == "DataParallel" and len(shell.device_ids or ()) > 1
 
 
-def _trained(optimizer: Any) -> None:
+def _note_optimizer(optimizer: Any) -> None:
     _looks["optimizers"] += 1
-    if _looks["optimizers"] > _MOST:
+    if _looks["optimizers"] > _MAX_OPTIMIZERS:
         return
-    module = owner(optimizers.parameters(optimizer))
+    module = find_owner(optimizers.parameters(optimizer))
     if module is not None and not any(_replicates(shell) for shell in shells(module)):
-        _met(module)
+        _act_on(module)
 
 
-def _met(module: Any) -> None:
+def _act_on(module: Any) -> None:
     for watcher in tuple(_watchers):
-        watcher.met(module)
+        watcher.act_on(module)

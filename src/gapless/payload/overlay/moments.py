@@ -13,7 +13,7 @@ _actions: list[Callable[[], None]] = []
 _state: dict[str, Any] = {"undo": [], "edges": 0, "fed": False, "watching": False}
 
 
-def at(action: Callable[[], None]) -> targets.Undo:
+def on_moments(action: Callable[[], None]) -> targets.Undo:
     """Call ``action()`` at these moments; give what ends that."""
     _actions.append(action)
     _state.update(edges=0, fed=False)
@@ -34,21 +34,21 @@ def _watch() -> None:
     _state["undo"].append(lambda: setattr(switch, "on", False))
 
     def watch(name: str, owner: str, method: str, make: Any) -> None:
-        def found(module: Any) -> None:
+        def replace_method(module: Any) -> None:
             if switch.on:
                 _state["undo"].append(targets.replace(getattr(module, owner), method, make))
 
-        imports.when_imported(name, found)
+        imports.when_imported(name, replace_method)
 
-    watch("torch.optim.optimizer", "Optimizer", "__init__", _after)
-    watch("torch.utils.data.dataloader", "_BaseDataLoaderIter", "__next__", _after_first)
+    watch("torch.optim.optimizer", "Optimizer", "__init__", _wrap_init)
+    watch("torch.utils.data.dataloader", "_BaseDataLoaderIter", "__next__", _wrap_next)
     if not _state["watching"]:
         _state["watching"] = True
         recorder.on_edge(_edge)
-        recorder.on_stop(_stopped)
+        recorder.on_stop(_on_stop)
 
 
-def _stopped() -> None:
+def _on_stop() -> None:
     _state["watching"] = False
 
 
@@ -63,26 +63,26 @@ def _act() -> None:
         action()
 
 
-def _after(original: Any, switch: targets.Switch) -> Any:
+def _wrap_init(original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
-    def constructed(*args: Any, **kwargs: Any) -> Any:
+    def init_optimizer(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         if switch.on:
             _act()
         return result
 
-    return constructed
+    return init_optimizer
 
 
-def _after_first(original: Any, switch: targets.Switch) -> Any:
+def _wrap_next(original: Any, switch: targets.Switch) -> Any:
     """Act after the first batch of all."""
 
     @functools.wraps(original)
-    def following(self: Any) -> Any:
+    def next_batch(self: Any) -> Any:
         result = original(self)
         if switch.on and not _state["fed"]:
             _state["fed"] = True
             _act()
         return result
 
-    return following
+    return next_batch

@@ -34,23 +34,23 @@ def on_optimizer(action: Callable[[Any], None]) -> targets.Undo:
 
 
 def parameters(optimizer: Any) -> list[Any]:
-    """Give the tensors that an optimizer trains."""
-    return [one for group in optimizer.param_groups for one in group["params"]]
+    """Return the tensors that an optimizer trains."""
+    return [tensor for group in optimizer.param_groups for tensor in group["params"]]
 
 
 def _watch() -> None:
     switch = targets.Switch()
     _undos.append(lambda: setattr(switch, "on", False))
 
-    def found(module: Any) -> None:
+    def replace_methods(module: Any) -> None:
         if switch.on:
-            _undos.append(targets.replace(module.Optimizer, "__init__", _making))
-            _undos.append(targets.replace(module.Optimizer, "add_param_group", _adding))
+            _undos.append(targets.replace(module.Optimizer, "__init__", _wrap_init))
+            _undos.append(targets.replace(module.Optimizer, "add_param_group", _wrap_add_group))
 
-    imports.when_imported("torch.optim.optimizer", found)
+    imports.when_imported("torch.optim.optimizer", replace_methods)
 
 
-def _making(original: Any, switch: targets.Switch) -> Any:
+def _wrap_init(original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def make(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
@@ -62,7 +62,7 @@ def _making(original: Any, switch: targets.Switch) -> Any:
     return make
 
 
-def _adding(original: Any, switch: targets.Switch) -> Any:
+def _wrap_add_group(original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def add(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)

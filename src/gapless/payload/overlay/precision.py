@@ -6,7 +6,7 @@ import sys
 
 
 def of_products() -> str:
-    """Give what ``torch.get_float32_matmul_precision`` does.
+    """Return what ``torch.get_float32_matmul_precision`` does.
 
     Raises ``RuntimeError`` where the newer names have set it otherwise: torch tells what was set by
     the older ones then, and computes as the newer ones say.

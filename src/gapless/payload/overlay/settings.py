@@ -41,7 +41,7 @@ class _Setting:
         return getattr(self.owner, self.name)
 
     def now(self) -> Any:
-        """Give what it is set to; MISSING where torch does not tell."""
+        """Return what it is set to; MISSING where torch does not tell."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -58,29 +58,29 @@ class _Setting:
             else:
                 self.setter(value)
 
-    def tell(self, found: Any) -> None:
+    def record_effect(self, previous: Any) -> None:
         """Tell that ours was set in place of what was found."""
-        old = None if found is targets.MISSING else found
-        telling.told(self.number, self.target, old, self.value)
+        old = None if previous is targets.MISSING else previous
+        telling.record_effect(self.number, self.target, old, self.value)
 
     def begin(self) -> None:
         """Set it for the first time."""
         if not self.is_ours(self.old):
             self.put(self.value)
         self.told = self.now() is not targets.MISSING
-        self.tell(self.old)
+        self.record_effect(self.old)
 
     def enforce(self) -> None:
         """Set it again, if it is not ours any more.
 
         What torch told before and tells no longer was set by another name for the same (TF32).
         """
-        found = self.now()
-        gone = found is targets.MISSING and not self.told
-        if gone or self.is_ours(found) or where.in_worker():
+        current = self.now()
+        is_gone = current is targets.MISSING and not self.told
+        if is_gone or self.is_ours(current) or where.in_worker():
             return
         self.put(self.value)
-        self.tell(found)
+        self.record_effect(current)
 
     def restore(self) -> None:
         """Set it to what it was before."""
@@ -88,68 +88,68 @@ class _Setting:
             self.put(self.old)
 
     def is_ours(self, value: Any) -> bool:
-        """Tell whether a value is the one that the edit wants."""
+        """Return whether a value is the one that the edit wants."""
         return type(value) is type(self.value) and value == self.value
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; give what takes it off."""
-    return targets.when_there(number, edit["target"], functools.partial(_set, number, edit))
+    return targets.on_target(number, edit["target"], functools.partial(_set, number, edit))
 
 
 def _set(number: int, edit: Any, owner: Any, name: str) -> targets.Undo:
     setting = _Setting(number, edit, owner, name)
     setting.begin()
     undos: list[targets.Undo] = [setting.restore]
-    kept = _what_sets(setting)
-    if kept is not None:
-        undos.append(targets.replace(*kept))
-    undos.append(moments.at(setting.enforce))
+    replacement = _find_setter(setting)
+    if replacement is not None:
+        undos.append(targets.replace(*replacement))
+    undos.append(moments.on_moments(setting.enforce))
     return functools.partial(targets.undo_all, undos)
 
 
-def _what_sets(setting: _Setting) -> tuple[Any, str, Any] | None:
-    """Give what the user sets it by: owner, name, and what makes ours of it."""
+def _find_setter(setting: _Setting) -> tuple[Any, str, Any] | None:
+    """Return what the user sets it by: owner, name, and what makes ours of it."""
     if isinstance(setting.setter, type):  # a class that is called, or entered
-        return setting.setter, "__init__", functools.partial(_keeping, setting, 1)
+        return setting.setter, "__init__", functools.partial(_wrap_setter, setting, 1)
     if setting.setter is not None:
-        return setting.owner, setting.name, functools.partial(_keeping, setting, 0)
+        return setting.owner, setting.name, functools.partial(_wrap_setter, setting, 0)
     kind = type(setting.owner)
     if kind in (types.ModuleType, type):  # written without a call
         return None
-    return kind, "__setattr__", functools.partial(_keeping_attribute, setting)
+    return kind, "__setattr__", functools.partial(_wrap_setattr, setting)
 
 
-def _keeping(
-    setting: _Setting, at: int, original: Callable[..., Any], switch: targets.Switch
+def _wrap_setter(
+    setting: _Setting, position: int, original: Callable[..., Any], switch: targets.Switch
 ) -> Callable[..., Any]:
-    """Give a setter that sets our value; the user's is its argument number ``at``."""
+    """Return a setter that sets our value; the user's is its argument number ``at``."""
 
     @functools.wraps(original)
     def set_ours(*args: Any, **kwargs: Any) -> Any:
         if not switch.on or where.in_worker():
             return original(*args, **kwargs)
-        name = "" if len(args) > at else next(iter(kwargs), "")
-        theirs = args[at] if len(args) > at else kwargs.get(name)
-        if not setting.is_ours(theirs):
-            setting.tell(theirs)
-        if not at and setting.is_ours(setting.now()):
+        name = "" if len(args) > position else next(iter(kwargs), "")
+        users_value = args[position] if len(args) > position else kwargs.get(name)
+        if not setting.is_ours(users_value):
+            setting.record_effect(users_value)
+        if not position and setting.is_ours(setting.now()):
             return None  # some can be set only once
         if name:
             return original(*args, **{**kwargs, name: setting.value})
-        return original(*args[:at], setting.value, *args[at + 1 :], **kwargs)
+        return original(*args[:position], setting.value, *args[position + 1 :], **kwargs)
 
     return set_ours
 
 
-def _keeping_attribute(setting: _Setting, original: Any, switch: targets.Switch) -> Any:
-    """Give a ``__setattr__`` that sets our value."""
+def _wrap_setattr(setting: _Setting, original: Any, switch: targets.Switch) -> Any:
+    """Return a ``__setattr__`` that sets our value."""
 
     @functools.wraps(original)
     def set_ours(self: Any, name: str, value: Any) -> None:
-        wanted = switch.on and self is setting.owner and name == setting.name
-        if wanted and not setting.is_ours(value) and not where.in_worker():
-            setting.tell(value)
+        is_edited = switch.on and self is setting.owner and name == setting.name
+        if is_edited and not setting.is_ours(value) and not where.in_worker():
+            setting.record_effect(value)
             value = setting.value
         original(self, name, value)
 
@@ -157,17 +157,17 @@ def _keeping_attribute(setting: _Setting, original: Any, switch: targets.Switch)
 
 
 def _getter(owner: Any, name: str, target: str) -> Callable[[], Any]:
-    """Give what tells the value that a setter sets."""
+    """Return what tells the value that a setter sets."""
     if target == "torch.set_float32_matmul_precision":
         return precision.of_products
-    known = GETTERS.get(target)
-    if known is not None:
-        module, _, other = known.rpartition(".")
-        return getattr(sys.modules[module], other)
+    known_getter = GETTERS.get(target)
+    if known_getter is not None:
+        module, _, getter_name = known_getter.rpartition(".")
+        return getattr(sys.modules[module], getter_name)
     names = [name.replace("set_", start, 1) for start in ("get_", "is_")]
     if name.startswith("enable_"):
         names.append(name[len("enable_") :] + "_enabled")
-    for other in names:
-        if other != name and callable(getattr(owner, other, None)):
-            return getattr(owner, other)
+    for getter_name in names:
+        if getter_name != name and callable(getattr(owner, getter_name, None)):
+            return getattr(owner, getter_name)
     return lambda: targets.MISSING

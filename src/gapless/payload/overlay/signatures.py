@@ -24,17 +24,17 @@ class Argument:
             parameters = inspect.signature(function).parameters
         except (TypeError, ValueError):  # a function in C that does not tell: by keyword alone
             return
-        found = parameters.get(self.name)
-        kinds = [one.kind for one in parameters.values()]
-        if found is None and inspect.Parameter.VAR_KEYWORD not in kinds:
+        parameter = parameters.get(self.name)
+        kinds = [candidate.kind for candidate in parameters.values()]
+        if parameter is None and inspect.Parameter.VAR_KEYWORD not in kinds:
             raise ValueError(f"there is no argument {self.name!r}")
-        if found is not None and found.kind in _POSITIONS:
+        if parameter is not None and parameter.kind in _POSITIONS:
             self.position = list(parameters).index(self.name)
-        if found is not None and found.default is not inspect.Parameter.empty:
-            self.default = found.default
+        if parameter is not None and parameter.default is not inspect.Parameter.empty:
+            self.default = parameter.default
 
     def get(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Give what a call has there: the default, where it gave none."""
+        """Return what a call has there: the default, where it gave none."""
         if self.position is not None and self.position < len(args):
             return args[self.position]
         return kwargs.get(self.name, self.default)
@@ -42,8 +42,8 @@ class Argument:
     def put(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Give the arguments of a call with this one set."""
-        at = self.position
-        if at is not None and at < len(args):
-            return (*args[:at], self.value, *args[at + 1 :]), kwargs
+        """Return the arguments of a call with this one set."""
+        position = self.position
+        if position is not None and position < len(args):
+            return (*args[:position], self.value, *args[position + 1 :]), kwargs
         return args, {**kwargs, self.name: self.value}

@@ -11,7 +11,7 @@ from . import telling
 
 MISSING = patching._MISSING
 Undo = Callable[[], None]
-_standing: list[list[Any]] = []  # owner, name, what was there, what is ours: of what is replaced
+_installed: list[list[Any]] = []  # owner, name, what was there, what is ours: of what is replaced
 
 
 class Switch:
@@ -23,7 +23,7 @@ class Switch:
         self.on = True
 
 
-class _Waiting:
+class _PendingEdit:
     """An edit whose target is not imported yet."""
 
     def __init__(self, number: int, target: str, action: Callable[[Any, str], Any]) -> None:
@@ -40,19 +40,19 @@ class _Waiting:
         """Find the target; where it is not there yet, wait for a module further down."""
         if not self.on:
             return
-        found = resolve(self.parts)
-        if found is not None:
-            self.begin(*found)
+        target = resolve(self.parts)
+        if target is not None:
+            self.begin(*target)
         elif depth + 1 < len(self.parts) and self._may_come(depth):
             self.wait(depth + 1)
         else:
-            telling.refused(self.number, self.target, "there is no such thing")
+            telling.record_refusal(self.number, self.target, "there is no such thing")
 
     def _may_come(self, depth: int) -> bool:
-        """Tell whether the next part may be a module: it is no other thing of this one's."""
+        """Return whether the next part may be a module: it is no other thing of this one's."""
         module = sys.modules.get(".".join(self.parts[:depth]))
-        thing = getattr(module, "__dict__", {}).get(self.parts[depth])
-        return thing is None or isinstance(thing, types.ModuleType)
+        child = getattr(module, "__dict__", {}).get(self.parts[depth])
+        return child is None or isinstance(child, types.ModuleType)
 
     def begin(self, owner: Any, name: str) -> None:
         """Do what was to be done with the target."""
@@ -61,7 +61,7 @@ class _Waiting:
         except Exception as error:
             if tracebacks.from_a_signal_handler(error):
                 raise
-            telling.refused(self.number, self.target, repr(error)[:300])
+            telling.record_refusal(self.number, self.target, repr(error)[:300])
         else:
             self.undos.append(undo)
 
@@ -69,18 +69,18 @@ class _Waiting:
         """Wait no longer, and undo what was done."""
         self.on = False
         undo_all(self.undos)
-        telling.lifted(self.number)
+        telling.record_revert(self.number)
 
 
-def when_there(number: int, target: str, action: Callable[[Any, str], Undo]) -> Undo:
+def on_target(number: int, target: str, action: Callable[[Any, str], Undo]) -> Undo:
     """Call ``action(owner, name)`` once ``target`` is imported, at once if it is.
 
     The action gives what undoes it. What fails is told as an edit that could not take effect.
     """
-    telling.laid(number, target)
-    waiting = _Waiting(number, target, action)
-    waiting.wait(1)
-    return waiting.off
+    telling.register_edit(number, target)
+    pending = _PendingEdit(number, target, action)
+    pending.wait(1)
+    return pending.off
 
 
 def undo_all(undos: list[Undo]) -> None:
@@ -90,7 +90,7 @@ def undo_all(undos: list[Undo]) -> None:
 
 
 def resolve(parts: list[str]) -> tuple[Any, str] | None:
-    """Give the owner and the name of what these parts of a qualified name lead to, if it is there.
+    """Return the owner and the name of what these parts of a qualified name lead to, if it is there.
 
     Nothing is imported by it: torch imports some of its modules when they are asked for.
     """
@@ -100,8 +100,8 @@ def resolve(parts: list[str]) -> tuple[Any, str] | None:
     if not depth:
         return None
     owner: Any = sys.modules[".".join(parts[:depth])]
-    for part in parts[depth:-1]:
-        owner = _attribute(owner, part)
+    for name in parts[depth:-1]:
+        owner = _attribute(owner, name)
         if owner is MISSING:
             return None
     return (owner, parts[-1]) if _has(owner, parts[-1]) else None
@@ -113,56 +113,56 @@ def replace(owner: Any, name: str, make: Callable[[Any, Switch], Any]) -> Undo:
     A function of a module is replaced in every module that has it by this name. ``switch.on``
     is False after the undoing, for those who hold ours still.
     """
-    own = vars(owner).get(name, MISSING)
-    original = getattr(owner, name) if own is MISSING else own
+    own_value = vars(owner).get(name, MISSING)
+    original = getattr(owner, name) if own_value is MISSING else own_value
     kind = type(original) if isinstance(original, (staticmethod, classmethod)) else None
     switch = Switch()
     function = original if kind is None else original.__func__
-    made = make(function, switch)
-    _sign(function, made)
-    ours = made if kind is None else kind(made)
-    for one in _owners(owner, name, own):
-        setattr(one, name, ours)
-        _standing.append([one, name, own, ours])
+    replacement = make(function, switch)
+    _sign(function, replacement)
+    installed = replacement if kind is None else kind(replacement)
+    for holder in _owners(owner, name, own_value):
+        setattr(holder, name, installed)
+        _installed.append([holder, name, own_value, installed])
 
     def undo() -> None:
         switch.on = False
-        back = _taken(name, ours)
-        for one in _owners(owner, name, ours):
-            if vars(one).get(name, MISSING) is not ours:
+        previous = _withdraw(name, installed)
+        for holder in _owners(owner, name, installed):
+            if vars(holder).get(name, MISSING) is not installed:
                 continue
-            if back is MISSING:
-                delattr(one, name)
+            if previous is MISSING:
+                delattr(holder, name)
             else:
-                setattr(one, name, back)
+                setattr(holder, name, previous)
 
     return undo
 
 
-def _taken(name: str, ours: Any) -> Any:
-    """Give what was there before ours; those who came after ours will put it back as well."""
-    (back, *_) = [one[2] for one in _standing if one[3] is ours]
-    _standing[:] = [one for one in _standing if one[3] is not ours]
-    for one in _standing:
-        if one[2] is ours and one[1] == name:
-            one[2] = back
-    patching.hand_on(name, ours, back)
-    return back
+def _withdraw(name: str, installed: Any) -> Any:
+    """Return what was there before ours; those who came after ours will put it back as well."""
+    (previous, *_) = [entry[2] for entry in _installed if entry[3] is installed]
+    _installed[:] = [entry for entry in _installed if entry[3] is not installed]
+    for entry in _installed:
+        if entry[2] is installed and entry[1] == name:
+            entry[2] = previous
+    patching.hand_on(name, installed, previous)
+    return previous
 
 
-def _owners(owner: Any, name: str, thing: Any) -> list[Any]:
-    """Give the owner, and of a module's function all modules that have it by this name."""
-    if not isinstance(owner, types.ModuleType) or thing is MISSING:
+def _owners(owner: Any, name: str, value: Any) -> list[Any]:
+    """Return the owner, and of a module's function all modules that have it by this name."""
+    if not isinstance(owner, types.ModuleType) or value is MISSING:
         return [owner]
-    spaces = [(one, getattr(one, "__dict__", {})) for one in list(sys.modules.values())]
-    others = [one for one, space in spaces if one is not owner and space.get(name) is thing]
-    return [owner, *others]
+    spaces = [(module, getattr(module, "__dict__", {})) for module in list(sys.modules.values())]
+    other_modules = [module for module, space in spaces if module is not owner and space.get(name) is value]
+    return [owner, *other_modules]
 
 
-def _sign(original: Any, made: Any) -> None:
-    if isinstance(made, types.FunctionType):
-        patching._sign(original, made)
-        made.__code__ = made.__code__.replace(co_filename=patching.SKIPPED)
+def _sign(original: Any, replacement: Any) -> None:
+    if isinstance(replacement, types.FunctionType):
+        patching._sign(original, replacement)
+        replacement.__code__ = replacement.__code__.replace(co_filename=patching.SKIPPED)
 
 
 def _attribute(owner: Any, name: str) -> Any:

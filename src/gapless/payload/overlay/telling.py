@@ -7,13 +7,13 @@ from typing import Any, Callable
 from .. import lineage, patching, recorder
 
 _PLAIN = (bool, int, float, str, type(None))
-_edits: dict[int, _Told] = {}  # by number
+_edits: dict[int, _EditCounter] = {}  # by number
 _looks: dict[int, Callable[[], None]] = {}  # by number: at what has not been told of yet
 _refusals: dict[int, str] = {}  # by number: the first reason
 _state = {"watching": False}
 
 
-class _Told:
+class _EditCounter:
     """One edit, as it is told of."""
 
     __slots__ = ("__weakref__", "due", "times", "values")
@@ -23,20 +23,20 @@ class _Told:
         self.values: dict[str, Any] = {"edit": number, "target": target, "old": None, "new": None}
 
 
-def laid(number: int, target: str) -> None:
+def register_edit(number: int, target: str) -> None:
     """Tell that an edit waits for what it is about: 0 times so far. Once is enough."""
     _watch()
     if number not in _edits:
-        _edits[number] = _Told(number, target)
+        _edits[number] = _EditCounter(number, target)
         _write(_edits[number])
 
 
-def looking(number: int, look: Callable[[], None]) -> None:
+def on_finish(number: int, look: Callable[[], None]) -> None:
     """Call ``look()`` before the process ends: it tells of what was counted elsewhere."""
     _looks[number] = look
 
 
-def lifted(number: int) -> None:
+def record_revert(number: int) -> None:
     """Tell how often an edit took effect until it was taken off; it may be laid anew."""
     _looks.pop(number, None)
     _refusals.pop(number, None)
@@ -45,7 +45,7 @@ def lifted(number: int) -> None:
         _write(edit)
 
 
-def told(number: int, target: str, old: Any, new: Any, times: int = 1) -> None:
+def record_effect(number: int, target: str, old: Any, new: Any, times: int = 1) -> None:
     """Tell that an edit took effect: what it found (the first time) and what it set.
 
     Written with the next flush; from then on at 2, 4, 8, … times, and when the recorder flushes
@@ -53,7 +53,7 @@ def told(number: int, target: str, old: Any, new: Any, times: int = 1) -> None:
     """
     edit = _edits.get(number)
     if edit is None:
-        edit = _edits[number] = _Told(number, target)
+        edit = _edits[number] = _EditCounter(number, target)
     if not edit.times:
         edit.values.update(old=plain(old), new=plain(new))
     edit.times += times
@@ -62,45 +62,45 @@ def told(number: int, target: str, old: Any, new: Any, times: int = 1) -> None:
         _write(edit)
 
 
-def refused(number: int, target: str, why: str) -> None:
+def record_refusal(number: int, target: str, why: str) -> None:
     """Write down that an edit could not take effect: a trial with it counts for nothing.
 
     Of each edit the first reason is kept.
     """
     _watch()
     why = _refusals.setdefault(number, f"{target}: {why}")
-    recorder.unseen(f"edit {number}", why)
+    recorder.report_unobserved(f"edit {number}", why)
 
 
-@patching.guarded("edit")
+@patching.guard("edit")
 def finish() -> None:
     """Tell the counts as they are, now that this process is about to end."""
     for look in list(_looks.values()):
         look()
-    _rest(0, 0, 0)
+    _write_all(0, 0, 0)
 
 
 def times(number: int) -> int:
-    """Give how often an edit took effect in this process."""
+    """Return how often an edit took effect in this process."""
     edit = _edits.get(number)
     return 0 if edit is None else edit.times
 
 
 def plain(value: Any) -> Any:
-    """Give a value as JSON can hold it; what is no number or text by the name of its class."""
+    """Return a value as JSON can hold it; what is no number or text by the name of its class."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     kind = value if hasattr(value, "__qualname__") else type(value)
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _write(edit: _Told) -> None:
+def _write(edit: _EditCounter) -> None:
     recorder.fact("edit", edit, {**edit.values, "times": edit.times})
 
 
-def _rest(_number: int, _start: int, _end: int) -> None:
+def _write_all(_number: int, _start: int, _end: int) -> None:
     """Write the counts as they are now (at step edges, seldom)."""
     for edit in list(_edits.values()):
         _write(edit)
@@ -110,23 +110,23 @@ def _watch() -> None:
     """Tell exact counts at step edges, and begin anew in a forked child."""
     if not _state["watching"]:
         _state["watching"] = True
-        recorder.on_edge(_rest, seldom=True)
-        recorder.on_child(_forked)
-        recorder.on_stop(_stopped)
+        recorder.on_edge(_write_all, seldom=True)
+        recorder.on_child(_handle_fork)
+        recorder.on_stop(_on_stop)
 
 
-def _stopped() -> None:
+def _on_stop() -> None:
     _state["watching"] = False
 
 
-def _forked() -> None:
+def _handle_fork() -> None:
     """Tell again what is true of the child as well: it writes a log of its own.
 
     What a training's process has from its parent was set and made there. A worker counts from 0.
     """
     for number, why in _refusals.items():
-        recorder.unseen(f"edit {number}", why)
+        recorder.report_unobserved(f"edit {number}", why)
     for number, edit in list(_edits.items()):
-        mine = _edits[number] = _Told(number, edit.values["target"])
+        child_edit = _edits[number] = _EditCounter(number, edit.values["target"])
         if lineage.inherited is None:  # it was not forked to be a worker
-            mine.times, mine.values = edit.times, dict(edit.values)
+            child_edit.times, child_edit.values = edit.times, dict(edit.values)

@@ -11,15 +11,15 @@ from .. import compiling, recorder
 from . import telling
 
 
-class Told:
+class TracedEdit:
     """An edit that takes effect in code that may be compiled."""
 
     def __init__(self, number: int, target: str, old: Any, new: Any) -> None:
         self.number, self.target, self.old, self.new = number, target, old, new
         self.ran = False  # compiled, since the last look
-        self.compiles = compiling.asker()
-        telling.laid(number, target)
-        telling.looking(number, self.look)
+        self.compiles = compiling.get_is_compiling()
+        telling.register_edit(number, target)
+        telling.on_finish(number, self.look)
         recorder.on_edge(self.look, seldom=True)
 
     def now(self) -> None:
@@ -27,20 +27,20 @@ class Told:
         if self.compiles():
             self.ran = True
         else:
-            telling.told(self.number, self.target, self.old, self.new)
+            telling.record_effect(self.number, self.target, self.old, self.new)
 
     def not_now(self, why: str) -> None:
         """Write down why it could not take effect."""
         if not self.compiles():
-            telling.refused(self.number, self.target, why)
+            telling.record_refusal(self.number, self.target, why)
 
     def look(self, _number: int = 0, _start: int = 0, _end: int = 0) -> None:
         """Tell, at the end of a step, of what ran compiled."""
         if self.ran:
             self.ran = False
-            telling.told(self.number, self.target, self.old, self.new)
+            telling.record_effect(self.number, self.target, self.old, self.new)
 
-    def lifted(self) -> None:
+    def record_revert(self) -> None:
         """Tell how often it took effect, now that it is taken off."""
         self.look()
-        telling.lifted(self.number)
+        telling.record_revert(self.number)

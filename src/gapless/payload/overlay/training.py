@@ -13,7 +13,7 @@ _state: dict[str, Any] = {"count": 0, "users": 0, "undos": []}
 
 
 def count() -> int:
-    """Give how many backward passes and optimizer steps there have been."""
+    """Return how many backward passes and optimizer steps there have been."""
     return _state["count"]
 
 
@@ -21,7 +21,7 @@ def watch() -> targets.Undo:
     """Begin to count; give what ends it."""
     _state["users"] += 1
     if _state["users"] == 1:
-        _state["undos"].append(gradients.around_backward(_backward))
+        _state["undos"].append(gradients.around_backward(_count_backward))
         _state["undos"].append(_watch_steps())
 
     def undo() -> None:
@@ -32,7 +32,7 @@ def watch() -> targets.Undo:
     return undo
 
 
-def _backward(original: Any, args: Any, kwargs: Any) -> Any:
+def _count_backward(original: Any, args: Any, kwargs: Any) -> Any:
     result = original(*args, **kwargs)
     _state["count"] += 1
     return result
@@ -41,9 +41,9 @@ def _backward(original: Any, args: Any, kwargs: Any) -> Any:
 def _watch_steps() -> targets.Undo:
     switch = targets.Switch()
 
-    def found(module: Any) -> None:
+    def watch_optimizers(module: Any) -> None:
         if switch.on:
-            module._global_optimizer_post_hooks[_KEY] = _stepped
+            module._global_optimizer_post_hooks[_KEY] = _count_step
 
     def undo() -> None:
         switch.on = False
@@ -51,10 +51,10 @@ def _watch_steps() -> targets.Undo:
         if module is not None:
             module._global_optimizer_post_hooks.pop(_KEY, None)
 
-    imports.when_imported("torch.optim.optimizer", found)
+    imports.when_imported("torch.optim.optimizer", watch_optimizers)
     return undo
 
 
-def _stepped(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
-    if not compiling.asker()():
+def _count_step(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    if not compiling.get_is_compiling()():
         _state["count"] += 1

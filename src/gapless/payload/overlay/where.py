@@ -10,34 +10,34 @@ from typing import Any, Callable
 from .. import places
 
 
-def matcher(where: Any) -> Callable[[], bool]:
-    """Give a function that tells, from inside a call, whether it comes from ``where``.
+def matcher(location: Any) -> Callable[[], bool]:
+    """Return a function that tells, from inside a call, whether it comes from ``where``.
 
     ``where`` is a JSON object with "file" and "line", or None: then every call does. A call over
     several lines comes from each of them (Python 3.11 and later; before, from its first).
     """
-    if where is None:
+    if location is None:
         return _always
-    file, line = os.path.realpath(where["file"]), where["line"]
-    same: dict[str, bool] = {}  # by the file's name as frames tell it
+    file, line = os.path.realpath(location["file"]), location["line"]
+    is_same_file: dict[str, bool] = {}  # by the file's name as frames tell it
 
     def from_there() -> bool:
         frame = places.users_frame(1)
         if frame is None:
             return False
         name = frame.f_code.co_filename
-        if name not in same:
-            same[name] = os.path.realpath(name) == file
-        if not same[name]:
+        if name not in is_same_file:
+            is_same_file[name] = os.path.realpath(name) == file
+        if not is_same_file[name]:
             return False
-        first, last = _lines(frame)
-        return first <= line <= last
+        first_line, last_line = _lines(frame)
+        return first_line <= line <= last_line
 
     return from_there
 
 
 def in_worker() -> bool:
-    """Tell whether this process is a worker of a DataLoader, also while it becomes one."""
+    """Return whether this process is a worker of a DataLoader, also while it becomes one."""
     module = sys.modules.get("torch.utils.data._utils.worker")
     if module is None:
         return False
@@ -52,14 +52,14 @@ def in_worker() -> bool:
 
 
 def _lines(frame: Any) -> tuple[int, int]:
-    """Give the first and last line of the call that a frame is at."""
-    at = frame.f_lineno or 0
+    """Return the first and last line of the call that a frame is at."""
+    line = frame.f_lineno or 0
     if sys.version_info >= (3, 11):
         positions = frame.f_code.co_positions()
         now = next(itertools.islice(positions, frame.f_lasti // 2, None), (None,) * 4)
         if now[0] is not None and now[1] is not None:
-            return min(at, now[0]), max(at, now[1])
-    return at, at
+            return min(line, now[0]), max(line, now[1])
+    return line, line
 
 
 def _always() -> bool:

@@ -16,7 +16,7 @@ _ITERATORS = (
 )
 
 
-class Beginning:
+class WorkerInit:
     """A ``worker_init_fn`` after which something else is done. Spawned workers get it pickled."""
 
     def __init__(self, users: Any, act: Callable[..., None], values: tuple[Any, ...]) -> None:
@@ -29,23 +29,23 @@ class Beginning:
         self.act(*self.values)
 
 
-def in_each(
+def run_in_workers(
     number: int, edit: Any, act: Callable[..., None], values: tuple[Any, ...]
 ) -> targets.Undo:
     """Call ``act(*values)`` in each worker that begins; give what ends that.
 
     The act is a function of a module, the values can be pickled. Torch seeds workers before it.
     """
-    meant = iterations.Meant(edit)
+    edited_loaders = iterations.EditedLoaders(edit)
     undos: list[targets.Undo] = []
 
-    def beginning(original: Any, switch: targets.Switch) -> Any:
+    def wrap_init(original: Any, switch: targets.Switch) -> Any:
         @functools.wraps(original)
         def begin(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
-            if not switch.on or loader not in meant:
+            if not switch.on or loader not in edited_loaders:
                 return original(iterator, loader, *args, **kwargs)
             users = loader.worker_init_fn
-            loader.worker_init_fn = Beginning(users, act, values)
+            loader.worker_init_fn = WorkerInit(users, act, values)
             try:
                 return original(iterator, loader, *args, **kwargs)
             finally:
@@ -54,10 +54,10 @@ def in_each(
         return begin
 
     def replace(owner: Any, name: str) -> targets.Undo:
-        return targets.replace(getattr(owner, name), "__init__", beginning)
+        return targets.replace(getattr(owner, name), "__init__", wrap_init)
 
     for loader, iterator in _ITERATORS:
-        if not meant.all:
-            undos.append(meant.lay(number, loader))
-        undos.append(targets.when_there(number, iterator, replace))
+        if not edited_loaders.all:
+            undos.append(edited_loaders.track(number, loader))
+        undos.append(targets.on_target(number, iterator, replace))
     return functools.partial(targets.undo_all, undos)

@@ -27,7 +27,7 @@ class _Door:
         if name not in self.names:
             return None
         try:
-            sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _Door)]
+            sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Door)]
             package = type(sys)("_gapless")
             package.__path__ = [self.folder]
             sys.modules["_gapless"] = package
@@ -39,11 +39,11 @@ class _Door:
 
 
 def _enter() -> None:
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [one for one in sys.path if os.path.abspath(one) != here]
-    sys.path_importer_cache.pop(here, None)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != folder]
+    sys.path_importer_cache.pop(folder, None)
     if os.environ.get("GAPLESS_SPOOL"):
-        door: Any = _Door(os.path.dirname(os.path.dirname(here)))
+        door: Any = _Door(os.path.dirname(os.path.dirname(folder)))
         sys.meta_path.insert(0, door)
 
 

@@ -31,12 +31,12 @@ def finish(stopped: int | None = None) -> None:
     if not _state["open"] or process.worker() is not None:
         return
     _state["open"] = False
-    told = {**_observed(losses.observed), **_observed(samples.observed), "stopped": stopped}
-    recorder.write(wire.TRIAL, told)
+    outcome = {**_collect_safely(losses.collect_losses), **_collect_safely(samples.collect_samples), "stopped": stopped}
+    recorder.write(wire.TRIAL, outcome)
 
 
-def _observed(ask: Any) -> dict[str, Any]:
-    return patching.guarded("trial")(ask)() or {}
+def _collect_safely(ask: Any) -> dict[str, Any]:
+    return patching.guard("trial")(ask)() or {}
 
 
 def _forget() -> None:

@@ -11,40 +11,40 @@ from typing import Any
 
 from .. import compiling, imports, patching, recorder
 
-_kept: list[Any] = []
+_losses: list[Any] = []
 _state: dict[str, Any] = {"most": 0, "passes": 0, "scaled": False}
 
 
-def begin(most: int) -> None:
+def begin(max_passes: int) -> None:
     """Look at the first ``most`` backward passes."""
     forget()
-    _state["most"] = most
-    if most > 0:
+    _state["most"] = max_passes
+    if max_passes > 0:
         imports.when_imported("torch", _watch)
 
 
 def forget() -> None:
     """Keep nothing."""
-    _kept.clear()
+    _losses.clear()
     _state.update(passes=0, scaled=False)
 
 
-def observed() -> dict[str, Any]:
-    """Give the losses, exact, and whether a GradScaler multiplied them; wait for the device."""
+def collect_losses() -> dict[str, Any]:
+    """Return the losses, exact, and whether a GradScaler multiplied them; wait for the device."""
     return {"losses": [value.hex() for value in _values()], "scaled": _state["scaled"]}
 
 
 def _watch(torch: Any) -> None:
-    patching.replace(torch.autograd, "backward", _before(_backward))
-    patching.replace(torch.amp.GradScaler, "scale", _before(_scales))
+    patching.replace(torch.autograd, "backward", _make_before(_backward))
+    patching.replace(torch.amp.GradScaler, "scale", _make_before(_scales))
 
 
-def _before(look: Any) -> Any:
-    """Give a make-function: ``look(args, kwargs)`` before each call, but not in what is compiled.
+def _make_before(look: Any) -> Any:
+    """Return a make-function: ``look(args, kwargs)`` before each call, but not in what is compiled.
 
     Not that of the hooks, which keeps to one wrapper where several are wanted.
     """
-    switch, tracing = patching.hook("losses"), compiling.asker()
+    switch, tracing = patching.hook("losses"), compiling.get_is_compiling()
 
     def make(original: Any) -> Any:
         @functools.wraps(original)
@@ -68,35 +68,35 @@ def _backward(args: tuple, kwargs: dict) -> None:
         return
     roots: Any = args[0] if args else kwargs.get("tensors")
     torch: Any = sys.modules["torch"]
-    several = roots if isinstance(roots, (tuple, list)) else (roots,)
+    root_list = roots if isinstance(roots, (tuple, list)) else (roots,)
     with torch._C.DisableTorchFunction():
-        kept = [root.detach().clone() for root in several if _is_loss(torch, root)]
-    if kept:
+        losses = [root.detach().clone() for root in root_list if _is_loss(torch, root)]
+    if losses:
         _state["passes"] += 1
-        _kept.extend(kept)
+        _losses.extend(losses)
 
 
 def _is_loss(torch: Any, root: Any) -> bool:
-    """Tell whether a root is a number of its own: not spread over ranks, not only replayed."""
+    """Return whether a root is a number of its own: not spread over ranks, not only replayed."""
     if not isinstance(root, torch.Tensor) or root.numel() != 1 or root.is_complex():
         return False
     if type(root).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        recorder.unseen("losses", f"they are of type {type(root).__qualname__}")
+        recorder.report_unobserved("losses", f"they are of type {type(root).__qualname__}")
         return False
     if root.is_cuda and torch.cuda.is_current_stream_capturing():
-        recorder.unseen("losses", "a CUDA graph replays the backward pass")
+        recorder.report_unobserved("losses", "a CUDA graph replays the backward pass")
         return False
     return True
 
 
 def _values() -> list[float]:
-    """Give the values in order, by one copy from each device."""
+    """Return the values in order, by one copy from each device."""
     torch: Any = sys.modules.get("torch")
-    found: dict[int, float] = {}
-    for device in {one.device for one in _kept}:
-        places = [at for at, one in enumerate(_kept) if one.device == device]
-        for kind in {_kept[at].dtype for at in places}:
-            same = [at for at in places if _kept[at].dtype == kind]
-            whole = torch.stack([_kept[at].reshape(()) for at in same]).cpu()
-            found.update(zip(same, whole.tolist()))
-    return [float(found[at]) for at in sorted(found)]
+    values: dict[int, float] = {}
+    for device in {loss.device for loss in _losses}:
+        indices = [index for index, loss in enumerate(_losses) if loss.device == device]
+        for kind in {_losses[index].dtype for index in indices}:
+            group = [index for index in indices if _losses[index].dtype == kind]
+            stacked = torch.stack([_losses[index].reshape(()) for index in group]).cpu()
+            values.update(zip(group, stacked.tolist()))
+    return [float(values[index]) for index in sorted(values)]

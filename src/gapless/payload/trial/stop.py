@@ -19,15 +19,15 @@ from .. import imports, patching, recorder
 from ..hooks import device_steps
 
 _exit = os._exit  # the real one: what we put in its place would end the recorder once more
-HOW = "trial"
+EXIT_KIND = "trial"
 AHEAD_S = 1.0  # of steps, between the word that time is over and the last step of all ranks
 AHEAD = 3, 200  # in steps: at least, at most
 WINDOW_STEPS = 60  # after the planned one a window must be there
 RANKS_STEPS = 16  # likewise of several ranks, which leave at the same step whatever became of it
 PAUSE_S = 0.5  # other ranks' kernels may still read what this one holds
 SAVING_S = 35.0
-ENDED_S = 60.0  # within which the launcher ends this process
-_AGREED = "trial-stop"  # a file in the spool: the step at which all ranks leave
+END_PATIENCE_S = 60.0  # within which the launcher ends this process
+_STOP_FILE = "trial-stop"  # a file in the spool: the step at which all ranks leave
 
 _iterators: weakref.WeakSet[Any] = weakref.WeakSet()
 _plan: dict[str, Any] = {}
@@ -56,71 +56,71 @@ def forget() -> None:
 
 def _watch(module: Any) -> None:
     owner = module._MultiProcessingDataLoaderIter
-    patching.replace(owner, "__init__", patching.around("trial", None, _made))
+    patching.replace(owner, "__init__", patching.around("trial", None, _after_init))
 
 
 def _watch_stateful(module: Any) -> None:
     owner = module._StatefulMultiProcessingDataLoaderIter
-    patching.replace(owner, "__init__", patching.around("trial", None, _made))
+    patching.replace(owner, "__init__", patching.around("trial", None, _after_init))
 
 
-def _made(_before: Any, args: tuple, _result: Any, raised: Any) -> None:
+def _after_init(_before: Any, args: tuple, _result: Any, raised: Any) -> None:
     if raised is None:
         _iterators.add(args[0])
 
 
 def _edge(step: int, start: int, end: int) -> None:
-    done = step + 1
+    steps_done = step + 1
     if not _state["first"]:
         _state["first"] = start
         _hold_windows()
-    if _state["at"] is None and _is_over(done, end):
-        _state["at"] = done
-        _state["leave"] = done if not _windowed() else done + _window(done)
-    if _state["leave"] is not None and (done >= _state["leave"] or _has_window()):
-        _leave(done)
+    if _state["at"] is None and _is_over(steps_done, end):
+        _state["at"] = steps_done
+        _state["leave"] = steps_done if not _takes_window() else steps_done + _window(steps_done)
+    if _state["leave"] is not None and (steps_done >= _state["leave"] or _has_window()):
+        _leave(steps_done)
 
 
 # ── When ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_over(done: int, end: int) -> bool:
-    """Tell whether the planned steps are done, or the planned time is over."""
+def _is_over(steps_done: int, end: int) -> bool:
+    """Return whether the planned steps are done, or the planned time is over."""
     stop, seconds = _plan.get("stop"), _plan.get("seconds")
-    if stop and done >= stop:
+    if stop and steps_done >= stop:
         return True
     if not seconds:
         return False
     late = end - _state["first"] >= seconds * 1e9
-    return _all_ranks(done, end, late) if _several() else late
+    return _all_ranks(steps_done, end, late) if _has_several_ranks() else late
 
 
-def _all_ranks(done: int, end: int, late: bool) -> bool:  # noqa: FBT001
-    """Tell whether all ranks leave now: the first whose time is over says at which step."""
-    path = os.path.join(os.environ.get(wire.SPOOL, ""), _AGREED)
+def _all_ranks(steps_done: int, end: int, late: bool) -> bool:  # noqa: FBT001
+    """Return whether all ranks leave now: the first whose time is over says at which step."""
+    path = os.path.join(os.environ.get(wire.SPOOL, ""), _STOP_FILE)
     if late and not os.path.exists(path):
-        step_ns = (end - _state["first"]) / max(1, done)
+        step_ns = (end - _state["first"]) / max(1, steps_done)
         ahead = min(AHEAD[1], max(AHEAD[0], int(AHEAD_S * 1e9 / max(1, step_ns))))
-        _agree(path, done + ahead)
+        _agree(path, steps_done + ahead)
     try:
         with open(path) as file:
-            return done >= int(file.read())
+            return steps_done >= int(file.read())
     except (OSError, ValueError):
         return False
 
 
 def _agree(path: str, step: int) -> None:
     """Write the step down, unless another rank was first; it is there whole or not at all."""
-    mine = f"{path}-{os.getpid()}"
+    own_path = f"{path}-{os.getpid()}"
     with contextlib.suppress(OSError):
-        with open(mine, "w") as file:
+        with open(own_path, "w") as file:
             file.write(str(step))
         with contextlib.suppress(FileExistsError):
-            os.link(mine, path)
-        os.unlink(mine)
+            os.link(own_path, path)
+        os.unlink(own_path)
 
 
-def _several() -> bool:
+def _has_several_ranks() -> bool:
     if os.environ.get("WORLD_SIZE", "1") not in {"", "1"}:
         return True
     distributed = sys.modules.get("torch.distributed")
@@ -141,7 +141,7 @@ def _windows() -> Any:
     return sys.modules.get(_WINDOWS)
 
 
-def _windowed() -> bool:
+def _takes_window() -> bool:
     windows = _windows()
     return bool(_plan.get("window")) and windows is not None and windows.planned() is not None
 
@@ -152,15 +152,15 @@ def _hold_windows() -> None:
         windows.hold()
 
 
-def _window(done: int) -> int:
+def _window(steps_done: int) -> int:
     """Let a window open from now on; give the steps after which to leave without it."""
-    _windows().one(done)
-    return RANKS_STEPS if _several() else WINDOW_STEPS
+    _windows().one(steps_done)
+    return RANKS_STEPS if _has_several_ranks() else WINDOW_STEPS
 
 
 def _has_window() -> bool:
-    """Tell whether there is nothing to be waited for. Several ranks leave together, and wait."""
-    return not _several() and (not _windowed() or _windows().is_kept())
+    """Return whether there is nothing to be waited for. Several ranks leave together, and wait."""
+    return not _has_several_ranks() and (not _takes_window() or _windows().is_kept())
 
 
 # ── How ─────────────────────────────────────────────────────────────────────────────────────────
@@ -178,30 +178,30 @@ def _finish(step: int) -> None:
     from .. import boot
     from . import finish
 
-    several = _several()
-    _let_others_finish(several)
-    _guarded(_save_windows)
-    _guarded(lambda: finish(step))
-    _guarded(_tell_edits)
+    has_peers = _has_several_ranks()
+    _let_others_finish(has_peers)
+    _run_safely(_save_windows)
+    _run_safely(lambda: finish(step))
+    _run_safely(_tell_edits)
     recorder.flush(last=True)  # to end the workers may take longer than anybody waits
     if _plan.get("close"):
         for iterator in list(_iterators):
-            _guarded(iterator._shutdown_workers)
+            _run_safely(iterator._shutdown_workers)
     for stream in (sys.stdout, sys.stderr):
-        _guarded(lambda stream=stream: stream.flush())
-    boot.finish(HOW)
+        _run_safely(lambda stream=stream: stream.flush())
+    boot.finish(EXIT_KIND)
     if os.environ.get(wire.LEAD) not in {None, str(os.getpid())}:
         _await_the_end()
 
 
-def _guarded(act: Any) -> None:
+def _run_safely(action: Any) -> None:
     try:
-        act()
+        action()
     except BaseException as error:  # a signal handler's, too: nothing of the user's may run now
-        recorder.unseen("the end of the trial", repr(error)[:300])
+        recorder.report_unobserved("the end of the trial", repr(error)[:300])
 
 
-def _let_others_finish(several: bool) -> None:  # noqa: FBT001
+def _let_others_finish(has_peers: bool) -> None:  # noqa: FBT001
     """Wait for what was launched; a rank that left would keep the others in a collective."""
     torch: Any = sys.modules.get("torch")
 
@@ -209,9 +209,9 @@ def _let_others_finish(several: bool) -> None:  # noqa: FBT001
         if torch is not None and torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
-    _guarded(wait)
-    _guarded(device_steps.drain)
-    if several:
+    _run_safely(wait)
+    _run_safely(device_steps.drain)
+    if has_peers:
         time.sleep(PAUSE_S)
 
 
@@ -229,6 +229,6 @@ def _save_windows() -> None:
 
 def _await_the_end() -> None:
     """Wait to be ended, as long as somebody is there to do it."""
-    parent, until = os.getppid(), time.monotonic() + ENDED_S
+    parent, until = os.getppid(), time.monotonic() + END_PATIENCE_S
     while time.monotonic() < until and os.getppid() == parent:
         time.sleep(0.05)

@@ -16,7 +16,7 @@ from typing import Any, Callable
 from ... import wire
 from .. import recorder, tracebacks
 from . import cupti
-from .save import PLACE
+from .save import IN_PLACE
 from .session import Session
 
 _session: Session | None = None
@@ -24,7 +24,7 @@ _state = {"watching": False}
 _closed = False  # the process ends, or the recorder was taken out
 
 
-class _Nothing:
+class _NoRange:
     """A range where no window is open."""
 
     def __enter__(self) -> None:
@@ -34,7 +34,7 @@ class _Nothing:
         return None
 
 
-_NOTHING = _Nothing()
+_NO_RANGE = _NoRange()
 
 
 def install() -> None:
@@ -44,16 +44,16 @@ def install() -> None:
     options = recorder.options()
     if options.get("windows", True) or options.get("check", False):
         recorder.on_edge(_edge)
-    recorder.on_stop(_stopped)
+    recorder.on_stop(_on_stop)
 
 
 def range(name: str) -> Any:  # noqa: A001 - windows.range(…) is what it is
-    """Give a context that shows as a range in the open window, and is nothing without one."""
+    """Return a context that shows as a range in the open window, and is nothing without one."""
     session = _session
     if session is None or session.open is None:
-        return _NOTHING
-    made = session.range(name)
-    return _NOTHING if made is None else made
+        return _NO_RANGE
+    span = session.range(name)
+    return _NO_RANGE if span is None else span
 
 
 def evaluation(*, begins: bool) -> None:
@@ -71,7 +71,7 @@ def poll() -> None:
 
 
 def planned() -> Session | None:
-    """Give the windows of this process, if it will have any more or has one."""
+    """Return the windows of this process, if it will have any more or has one."""
     session = _session
     return None if session is None or (session.over and not session.plan.kept) else session
 
@@ -85,19 +85,19 @@ def hold() -> None:
 def one(step: int) -> None:
     """Have one window from this step on, without stacks, saved here and not in a child."""
     if _session is not None:
-        _session.plan.one(step)
-        _session.keeping.setting = PLACE
+        _session.plan.plan_single(step)
+        _session.keeping.setting = IN_PLACE
 
 
 def is_open() -> bool:
-    """Tell whether a window is open that shows what this thread does."""
+    """Return whether a window is open that shows what this thread does."""
     session = _session
-    here = None if session is None else session.open
-    return here is not None and here.thread == threading.get_ident()
+    window = None if session is None else session.open
+    return window is not None and window.thread == threading.get_ident()
 
 
 def is_kept() -> bool:
-    """Tell whether a window has been kept."""
+    """Return whether a window has been kept."""
     return _session is not None and _session.plan.kept > 0
 
 
@@ -118,19 +118,19 @@ def finish(why: str = "the process ended") -> None:
     global _closed, _session
     session, _session, _closed = _session, None, True
     if session is not None:
-        session.keeping.setting, session.check = PLACE, False  # nothing is begun any more
+        session.keeping.setting, session.check = IN_PLACE, False  # nothing is begun any more
         cupti.hand_back()
-        _safely(session.ended, why)
+        _safely(session.end_with_process, why)
 
 
 def leaving(why: str) -> None:
     """Keep what is open: this thread leaves by ``os._exit``. With a device all is left as it is."""
-    here = None if _session is None else _session.open
-    if here is not None and not here.capture.cuda and here.thread == threading.get_ident():
+    window = None if _session is None else _session.open
+    if window is not None and not window.capture.cuda and window.thread == threading.get_ident():
         finish(why)
 
 
-def _stopped() -> None:
+def _on_stop() -> None:
     finish("the recorder was taken out")
 
 
@@ -187,7 +187,7 @@ def _safely(act: Callable[[str], None], why: str) -> None:
     except Exception as error:
         if tracebacks.from_a_signal_handler(error):
             raise
-        recorder.unseen("end of windows", repr(error))
+        recorder.report_unobserved("end of windows", repr(error))
 
 
 def _in_child() -> None:

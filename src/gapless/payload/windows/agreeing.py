@@ -16,7 +16,7 @@ _YES, _NO = "yes", "no"
 _JOB = ("MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
 
 
-class Agreement:
+class RankAgreement:
     """What the ranks of a job open after which step."""
 
     def __init__(self, spool: str) -> None:
@@ -24,35 +24,35 @@ class Agreement:
         self.stem = os.path.join(spool, FOLDER, job)
         self.one_host = _one_host()
 
-    def open(self, what: str, step: int, wish: bool) -> bool:  # noqa: FBT001
-        """Tell whether all open such a window after a step; on several hosts numbers decide."""
+    def open(self, kind: str, step: int, is_wanted: bool) -> bool:  # noqa: FBT001
+        """Return whether all open such a window after a step; on several hosts numbers decide."""
         if not self.one_host:
-            return what is not PROBE or step >= RANKS_PROBE
+            return kind is not PROBE or step >= RANKS_PROBE
         try:
-            return _decided(f"{self.stem}-{what}-{step}", wish)
+            return _read_decision(f"{self.stem}-{kind}-{step}", is_wanted)
         except OSError as error:
             tracebacks.pass_on(error)
-            return wish
+            return is_wanted
 
 
-def _decided(path: str, wish: bool) -> bool:  # noqa: FBT001
-    """Give what was decided first. Raises ``OSError`` where nothing can be."""
+def _read_decision(path: str, is_wanted: bool) -> bool:  # noqa: FBT001
+    """Return what was decided first. Raises ``OSError`` where nothing can be."""
     try:
-        _decide(path, wish)
+        _decide(path, is_wanted)
     except FileNotFoundError:
         with tracebacks.suppress(FileExistsError):
             os.mkdir(os.path.dirname(path))
-        _decide(path, wish)
+        _decide(path, is_wanted)
     return os.readlink(path) == _YES
 
 
-def _decide(path: str, wish: bool) -> None:  # noqa: FBT001
+def _decide(path: str, is_wanted: bool) -> None:  # noqa: FBT001
     with tracebacks.suppress(FileExistsError):
-        os.symlink(_YES if wish else _NO, path)
+        os.symlink(_YES if is_wanted else _NO, path)
 
 
 def _one_host() -> bool:
-    """Tell whether all ranks of the job are on this host, as far as anything tells."""
+    """Return whether all ranks of the job are on this host, as far as anything tells."""
     if "LOCAL_WORLD_SIZE" in os.environ:
         return os.environ["LOCAL_WORLD_SIZE"] == os.environ.get("WORLD_SIZE")
     return os.environ.get("SLURM_NNODES", "1") == "1"

@@ -25,7 +25,7 @@ _INJECTORS = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "KINETO_USE_DAEM
 
 
 def obstacle() -> str | None:
-    """Give why torch's profiler must not be started now; ``None`` if it may."""
+    """Return why torch's profiler must not be started now; ``None`` if it may."""
     import torch
     from torch._C import _autograd
 
@@ -45,7 +45,7 @@ def obstacle() -> str | None:
 
 
 def no_stacks() -> str | None:
-    """Give why Python stacks must not be recorded now: somebody else looks at the calls."""
+    """Return why Python stacks must not be recorded now: somebody else looks at the calls."""
     if sys.getprofile() is not None or threading._profile_hook is not None:
         return "the training has a profile function"
     if sys.gettrace() is not None:
@@ -58,7 +58,7 @@ def no_stacks() -> str | None:
     return None
 
 
-class Capture:
+class ProfilerCapture:
     """The profiler, on since this was made."""
 
     def __init__(self, *, stacks: bool) -> None:
@@ -77,20 +77,20 @@ class Capture:
         activities = self._activities(native)
         self._on_device = native.ProfilerActivity.CUDA in activities
         config = self._config(native)
-        begun = False  # not asked of torch: it tells of a profiler of this thread alone
+        has_begun = False  # not asked of torch: it tells of a profiler of this thread alone
         try:
             _autograd._prepare_profiler(config, activities)
-            _told(torch, "_run_on_profiler_start")
-            begun = True
+            _notify_torch(torch, "_run_on_profiler_start")
+            has_begun = True
             _autograd._enable_profiler(config, activities)
             _kineto["ready"] = True
         except BaseException as error:
             if isinstance(error, RuntimeError) and not tracebacks.from_a_signal_handler(error):
-                _told(torch, "_run_on_profiler_stop")
+                _notify_torch(torch, "_run_on_profiler_stop")
                 raise
             # A signal came meanwhile: its handler runs right behind a call. Left on, the profiler
             # would crash the process at its end; what is prepared ends only by being on.
-            if not begun:
+            if not has_begun:
                 _autograd._enable_profiler(config, activities)
             self.stop()
             raise
@@ -113,11 +113,11 @@ class Capture:
     def _extras(self, native: Any) -> Any:
         for names in ((_SYNCS, ALL_THREADS), (_SYNCS,), ()):
             try:
-                made = native._ExperimentalConfig(**dict.fromkeys(names, True))
+                config = native._ExperimentalConfig(**dict.fromkeys(names, True))
             except TypeError:
                 continue
             self.all_threads = ALL_THREADS in names
-            return made
+            return config
         return native._ExperimentalConfig()
 
     def describe(self, values: dict[str, Any]) -> None:
@@ -133,14 +133,14 @@ class Capture:
 
     def stop(self) -> Any:
         """Stop the profiler and give its result; what else looked at calls is there as before."""
-        detaching = cupti.Detaching()
+        detachment = cupti.Detachment()
         try:
             return self._autograd._disable_profiler()
         finally:
-            _told(self._torch, "_run_on_profiler_stop")
+            _notify_torch(self._torch, "_run_on_profiler_stop")
             if self.stacks:
                 self._restore()
-            self.detached = detaching.settle() and self._on_device
+            self.detached = detachment.settle() and self._on_device
 
     def _restore(self) -> None:
         function, hook = self._functions
@@ -151,7 +151,7 @@ class Capture:
 
 
 def ranks_of_job() -> dict[str, Any] | None:
-    """Give backend, rank and world size as torch's profiler writes them; ``None`` without a job."""
+    """Return backend, rank and world size as torch's profiler writes them; ``None`` without a job."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -162,8 +162,8 @@ def ranks_of_job() -> dict[str, Any] | None:
     }
 
 
-def _told(torch: Any, name: str) -> None:
+def _notify_torch(torch: Any, name: str) -> None:
     """Let torch's own Python know, as its profiler does: compiled code adds ranges then."""
-    told = getattr(torch.autograd.profiler, name, None)
-    if told is not None:
-        told()
+    callback = getattr(torch.autograd.profiler, name, None)
+    if callback is not None:
+        callback()

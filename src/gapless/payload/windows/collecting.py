@@ -22,10 +22,10 @@ RANGE, TRIAL = "gapless:gc", "gapless:try"
 class Collections:
     """The collections while a window is open, as ranges."""
 
-    def __init__(self, shown: Any) -> None:
-        self._leave = functools.partial(shown.__exit__, None, None)
+    def __init__(self, span: Any) -> None:
+        self._leave = functools.partial(span.__exit__, None, None)
         self._held: deque[Any] = deque()
-        begins = map(self._held.append, iter(shown.__enter__, self))
+        begins = map(self._held.append, iter(span.__enter__, self))
         ends = map(self._leave, map(deque.pop, itertools.repeat(self._held)))
         nothing = itertools.repeat(None)
         turns = map(next, itertools.cycle((begins, nothing, nothing, ends)))
@@ -35,14 +35,14 @@ class Collections:
 
     def end(self) -> None:
         """Look no more; a collection of another thread that is under way ends here."""
-        gc.callbacks[:] = [one for one in gc.callbacks if one is not self._callback]
+        gc.callbacks[:] = [callback for callback in gc.callbacks if callback is not self._callback]
         while self._held:
             self._leave(self._held.pop())
 
 
 def watch() -> Collections | None:
     """Begin to show collections; ``None`` where that cannot be done in safety."""
-    if not getattr(sys, "_is_gil_enabled", lambda: True)() or not collector.between():
+    if not getattr(sys, "_is_gil_enabled", lambda: True)() or not collector.is_between_collections():
         return None
     from torch._C import _profiler
 
@@ -50,7 +50,7 @@ def watch() -> Collections | None:
         # Torch's other ways to mark a range import something at each call, by the ``__import__`` of
         # the code that is being run: in a namedtuple's ``__new__`` there is none.
         with _profiler._RecordFunctionFast(TRIAL):
-            shown = _profiler._RecordFunctionFast(RANGE)
+            span = _profiler._RecordFunctionFast(RANGE)
     except (AttributeError, TypeError, RuntimeError):
         return None
-    return Collections(shown)
+    return Collections(span)

@@ -55,7 +55,7 @@ def hand_back() -> None:
             os.unsetenv(_DETACH)
 
 
-class Detaching:
+class Detachment:
     """Sees to it that CUPTI is detached when a window has stopped; made before that.
 
     Kineto's thread waits for a call to CUDA, and is gone behind it. Left to the training's own
@@ -65,14 +65,14 @@ class Detaching:
     """
 
     def __init__(self) -> None:
-        wanted = _state["ours"] or os.environ.get(_DETACH) == "1"
+        detaches = _state["ours"] or os.environ.get(_DETACH) == "1"
         earlier = _state["unsettled"]
         self._before = _threads() if earlier is None else earlier._before
-        if wanted and self._before:
+        if detaches and self._before:
             _state["unsettled"] = self
 
     def settle(self, patience_ns: int = _PATIENCE_NS) -> bool:
-        """Give such calls until no new thread is left, but not for longer than so many ns.
+        """Return such calls until no new thread is left, but not for longer than so many ns.
 
         They ask which device is current: nothing is asked of the device itself. Tells whether
         nothing is left attached.
@@ -82,7 +82,7 @@ class Detaching:
             return False
         until = recorder.now() + patience_ns
         while self._pending():
-            if recorder.now() > until or not _called(cuda):
+            if recorder.now() > until or not _call_cuda(cuda):
                 return False
             time.sleep(_BETWEEN_S)
         _state["unsettled"] = None
@@ -94,7 +94,7 @@ class Detaching:
         return not now or bool(now - self._before)
 
 
-def _called(cuda: Any) -> bool:
+def _call_cuda(cuda: Any) -> bool:
     """Make a call to CUDA; tell whether it worked: a device that failed fails the training, too."""
     try:
         cuda.current_device()
@@ -106,7 +106,7 @@ def _called(cuda: Any) -> bool:
 
 
 def _threads() -> frozenset[str]:
-    """Give the threads of this process; none where that is not told."""
+    """Return the threads of this process; none where that is not told."""
     try:
         return frozenset(os.listdir(_TASKS))
     except OSError as error:
@@ -115,5 +115,5 @@ def _threads() -> frozenset[str]:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    numbers = (part.partition("+")[0] for part in text.split(".")[:2])
-    return tuple(int(part) if part.isdigit() else 0 for part in numbers)
+    numbers = (number.partition("+")[0] for number in text.split(".")[:2])
+    return tuple(int(number) if number.isdigit() else 0 for number in numbers)

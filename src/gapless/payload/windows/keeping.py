@@ -14,7 +14,7 @@ BYTES_AN_EVENT = 600  # in the file, at most (seen: 400)
 SPARE = 256 << 20  # bytes that the spool's disk must keep
 
 
-class Keeping:
+class WindowFiles:
     """The files of one process's windows."""
 
     def __init__(self, spool: str, setting: str, rank: int) -> None:
@@ -22,7 +22,7 @@ class Keeping:
         self.children: list[tuple[save.Child, dict[str, Any]]] = []
 
     def no_room(self, events: int) -> str | None:
-        """Give why a window of so many events must not be opened; ``None`` if it fits."""
+        """Return why a window of so many events must not be opened; ``None`` if it fits."""
         try:
             save.make_folder(os.path.join(self.spool, FOLDER))
             disk = os.statvfs(self.spool)
@@ -43,7 +43,7 @@ class Keeping:
         if save.in_place(result, path):
             os.unlink(path)
 
-    def keep(self, frame: dict[str, Any], result: Any, events: int, *, here: bool) -> None:
+    def keep(self, frame: dict[str, Any], result: Any, events: int, *, in_place: bool) -> None:
         """Save a window; in a child, unless something speaks against it or it must be ``here``."""
         recorder.flush()  # opens the log, whose name the file takes
         name = self._name(frame)
@@ -51,17 +51,17 @@ class Keeping:
         frame["path"] = f"{FOLDER}/{name}"
         recorder.write(wire.WINDOW, frame)  # now: the child may outlive us, and the file is known
         recorder.flush()
-        begun = recorder.now()
+        start_ns = recorder.now()
         child = None
-        setting = save.PLACE if here else self.setting
+        setting = save.IN_PLACE if in_place else self.setting
         if save.no_child(setting, events, cuda=_cuda()) is None:
-            child = save.in_child(result, path, begun)
-        whole = None if child is not None else save.in_place(result, path)
-        frame["save_ns"] = recorder.now() - begun
+            child = save.in_child(result, path, start_ns)
+        is_whole = None if child is not None else save.in_place(result, path)
+        frame["save_ns"] = recorder.now() - start_ns
         if child is not None:
             self.children.append((child, frame))
         else:
-            _saved(frame, whole=bool(whole))
+            _write_window(frame, is_whole=bool(is_whole))
 
     def reap(self) -> int:
         """See which children are done; save in place what they could not. Give what it cost, ns.
@@ -69,37 +69,37 @@ class Keeping:
         To free a result is not for nothing: 0.3 s for 100,000 events.
         """
         cost = 0
-        for one in tuple(self.children):
-            child, frame = one
-            whole = child.saved(recorder.now())
-            if whole is None:
+        for saving in tuple(self.children):
+            child, frame = saving
+            is_whole = child.check_saved(recorder.now())
+            if is_whole is None:
                 continue
-            begun = recorder.now()
-            self.children.remove(one)
-            if not whole:
-                recorder.unseen("saving beside the training", "the child failed; saved in place")
-                self.setting = save.PLACE
-                whole = save.in_place(child.result, child.path)
-                frame["save_ns"] += recorder.now() - begun
+            start_ns = recorder.now()
+            self.children.remove(saving)
+            if not is_whole:
+                recorder.report_unobserved("saving beside the training", "the child failed; saved in place")
+                self.setting = save.IN_PLACE
+                is_whole = save.in_place(child.result, child.path)
+                frame["save_ns"] += recorder.now() - start_ns
             child.result = None
-            _saved(frame, whole=whole)
-            recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_SAVED)
-            cost += recorder.now() - begun
+            _write_window(frame, is_whole=is_whole)
+            recorder.mark(wire.OBSERVER, start_ns, recorder.now(), value=wire.OBSERVER_SAVED)
+            cost += recorder.now() - start_ns
         return cost
 
     def _name(self, frame: dict[str, Any]) -> str:
         stem = lineage.stem or f"rank{self.rank}"
         name = f"{stem}-step{frame['first_step']}{'-stacks' * frame['stacks']}"
-        for part in (name, f"{name}-pid{os.getpid()}"):
-            path = os.path.join(self.spool, FOLDER, part)
+        for candidate in (name, f"{name}-pid{os.getpid()}"):
+            path = os.path.join(self.spool, FOLDER, candidate)
             if not os.path.exists(path + ".json") and not os.path.exists(path + ".json.part"):
-                return part + ".json"
+                return candidate + ".json"
         return f"{name}-pid{os.getpid()}-{recorder.now()}.json"
 
 
-def _saved(frame: dict[str, Any], *, whole: bool) -> None:
+def _write_window(frame: dict[str, Any], *, is_whole: bool) -> None:
     """Write down how the saving of a window ended."""
-    if not whole:
+    if not is_whole:
         frame.update(path=None, discarded="it could not be saved")
     recorder.write(wire.WINDOW, frame)
 

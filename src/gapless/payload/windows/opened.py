@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import recorder
 from . import collecting, repeats
-from .capture import Capture
-from .plan import LEAST, PROBE, STACKS, WINDOW
-from .reached import Reached, is_idle
+from .capture import ProfilerCapture
+from .plan import MIN_WINDOW_STEPS, PROBE, STACKS, WINDOW
+from .reached import DeviceMark, is_idle
 
 if TYPE_CHECKING:
     from .collecting import Collections
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 TELLS_NS = 200_000_000  # whole steps that took so long tell something, be it one
 
 
-class Opened:
+class OpenWindow:
     """A window that is open."""
 
-    def __init__(self, what: str, number: int, step: int, want: int) -> None:
-        self.what, self.number, self.want = what, number, want
+    def __init__(self, kind: str, number: int, step: int, planned_steps: int) -> None:
+        self.what, self.number, self.want = kind, number, planned_steps
         self.step = step  # that ended when it was opened
         self.steps = 0  # whole ones since
         self.thread = threading.get_ident()
-        self.capture = Capture(stacks=what is STACKS)
+        self.capture = ProfilerCapture(stacks=kind is STACKS)
         self.begin: list[tuple[int, int]] = []
         self.begun = self.start = recorder.now()
         self.stepped = 0  # when the last whole step ended
         self.deadline = 0
-        self.reached: Reached | None = None  # the end of its last planned step
+        self.reached: DeviceMark | None = None  # the end of its last planned step
         self.evaluation: Any = None  # the range that is open while the model evaluates
         self.collections: Collections | None = None
         self.repeats: Repeats | None = None
@@ -53,22 +53,22 @@ class Opened:
 
     def end_evaluation(self) -> None:
         """End the evaluation, if there is one."""
-        shown, self.evaluation = self.evaluation, None
-        if shown is not None:
-            shown.__exit__(None, None, None)
+        span, self.evaluation = self.evaluation, None
+        if span is not None:
+            span.__exit__(None, None, None)
 
-    def cost(self, begun: int, usual: int) -> int:
-        """Give what a window cost that began to close at ``begun``.
+    def cost(self, closing_ns: int, usual: int) -> int:
+        """Return what a window cost that began to close at ``begun``.
 
         Starting, stopping, and what its steps took longer than ``usual`` ones; 0: those are not
         known.
         """
         now = recorder.now()
-        slower = begun - self.start - self.steps * usual if usual else 0
-        return self.start - self.begun + max(0, slower) + now - begun
+        slower = closing_ns - self.start - self.steps * usual if usual else 0
+        return self.start - self.begun + max(0, slower) + now - closing_ns
 
     def frame(self, step: int) -> dict[str, Any]:
-        """Give what is written down of a window whose last step is this one."""
+        """Return what is written down of a window whose last step is this one."""
         return {
             "number": self.number,
             "path": None,
@@ -84,18 +84,18 @@ class Opened:
         }
 
     def is_whole(self) -> bool:
-        """Tell whether all planned steps are in, so that it lasts for its device alone."""
+        """Return whether all planned steps are in, so that it lasts for its device alone."""
         return self.what is not PROBE and self.steps >= self.want
 
-    def tells(self) -> bool:
-        """Tell whether what is in tells of steps, and of what their device did."""
+    def is_informative(self) -> bool:
+        """Return whether what is in tells of steps, and of what their device did."""
         if self.what is PROBE or not self.steps:
             return False
-        enough = self.steps >= LEAST or self.stepped - self.start >= TELLS_NS
-        return enough and (not self.capture.cuda or is_idle())
+        has_enough = self.steps >= MIN_WINDOW_STEPS or self.stepped - self.start >= TELLS_NS
+        return has_enough and (not self.capture.cuda or is_idle())
 
-    def is_done(self, more: int) -> bool:
-        """Tell whether the device has done the planned steps, or that was waited for long enough.
+    def is_done(self, extra_steps: int) -> bool:
+        """Return whether the device has done the planned steps, or that was waited for long enough.
 
         It is waited for during ``more`` steps at most. A probe is there for its events alone.
         """
@@ -103,5 +103,5 @@ class Opened:
             return False
         if self.what is PROBE or not self.capture.cuda:
             return True
-        self.reached = self.reached or Reached()
-        return self.reached.passed() or self.steps >= self.want + more
+        self.reached = self.reached or DeviceMark()
+        return self.reached.has_passed() or self.steps >= self.want + extra_steps

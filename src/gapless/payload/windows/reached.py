@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 
-class Reached:
+class DeviceMark:
     """A place in what was launched on the current stream; it is put there when this is made."""
 
     def __init__(self) -> None:
@@ -23,8 +23,8 @@ class Reached:
         event.record()
         self._event = event
 
-    def passed(self) -> bool:
-        """Tell whether the device has passed the place; ``True`` where that cannot be asked."""
+    def has_passed(self) -> bool:
+        """Return whether the device has passed the place; ``True`` where that cannot be asked."""
         if self._event is None:
             return True
         cuda = sys.modules["torch.cuda"]
@@ -32,7 +32,7 @@ class Reached:
 
 
 def is_idle() -> bool:
-    """Tell whether the device has done all of the current stream, without waiting for it."""
+    """Return whether the device has done all of the current stream, without waiting for it."""
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():
         return False

@@ -19,7 +19,7 @@ from ..hooks import forwards
 
 _NOUN = "repeat"
 _CALLS = "torch/nn/modules/module.py"  # what calls a module's forward
-_MOST = 64  # calls in a step: more are a loop over something else
+_MAX_CALLS = 64  # calls in a step: more are a loop over something else
 _DEEP = 100  # frames
 _PLAIN = (bool, int, float, str, type(None))
 _SWITCHES = "disable_adapter"  # a module that computes something else while that is entered
@@ -33,19 +33,19 @@ class Repeats:
         self._step = stepping.steps()
         self._calls: list[tuple[Any, ...]] = []
         self._met: dict[tuple, tuple[str, set[int], int]] = {}
-        self._handle = hooks.register_module_forward_pre_hook(self._called)
+        self._handle = hooks.register_module_forward_pre_hook(self._note_call)
         forwards.before_compiling(self._handle.remove)
 
     def end(self) -> None:
         """Look no more, and write down what was seen."""
         self._handle.remove()
         self._calls.clear()
-        met, self._met = self._met, {}
-        for place, (kind, steps, calls) in met.items():
-            recorder.fact(_NOUN, place, {"class": kind, "calls": calls / len(steps)}, place)
+        repeats, self._met = self._met, {}
+        for location, (kind, steps, calls) in repeats.items():
+            recorder.fact(_NOUN, location, {"class": kind, "calls": calls / len(steps)}, location)
 
-    @patching.guarded("repeated passes")
-    def _called(self, module: Any, args: tuple) -> None:
+    @patching.guard("repeated passes")
+    def _note_call(self, module: Any, args: tuple) -> None:
         if threading.get_ident() != self._thread:
             return
         keywords = _keywords()
@@ -56,51 +56,51 @@ class Repeats:
             self._calls.clear()
         torch = sys.modules["torch"]
         with torch._C.DisableTorchFunctionSubclass():
-            given = _marks(torch, [*args, *(keywords[name] for name in sorted(keywords))])
-        if given is None or len(self._calls) >= _MOST:
+            marks = _marks(torch, [*args, *(keywords[name] for name in sorted(keywords))])
+        if marks is None or len(self._calls) >= _MAX_CALLS:
             return
-        graphed, place = torch.is_grad_enabled(), places.users_line()
+        graphed, location = torch.is_grad_enabled(), places.users_line()
         state = (bool(module.training), tuple(sorted(keywords)), _versions(torch, module))
-        for known, before, had_graph, its_state, its_place in self._calls:
-            same = known() is module and its_state == state and _are(before, given)
-            if same and had_graph != graphed and place != its_place:
-                self._repeated(module, place if had_graph else its_place)
+        for reference, before, had_graph, old_state, old_location in self._calls:
+            is_same = reference() is module and old_state == state and _are_same(before, marks)
+            if is_same and had_graph != graphed and location != old_location:
+                self._note_repeat(module, location if had_graph else old_location)
                 break
-        self._calls.append((weakref.ref(module), given, graphed, state, place))
+        self._calls.append((weakref.ref(module), marks, graphed, state, location))
 
-    def _repeated(self, module: Any, place: Any) -> None:
-        if place is not None:
+    def _note_repeat(self, module: Any, location: Any) -> None:
+        if location is not None:
             kind = type(module)
             name = f"{kind.__module__}.{kind.__qualname__}"
-            _, steps, calls = self._met.get(place, (name, set(), 0))
-            self._met[place] = (name, steps | {self._step}, calls + 1)
+            _, steps, calls = self._met.get(location, (name, set(), 0))
+            self._met[location] = (name, steps | {self._step}, calls + 1)
 
 
 def _marks(torch: Any, values: list[Any]) -> list[Any] | None:
-    """Give by what arguments are known again; None: by nothing, or none of them is a tensor."""
-    found: list[Any] = []
+    """Return by what arguments are known again; None: by nothing, or none of them is a tensor."""
+    marks: list[Any] = []
     for value in values:
         if isinstance(value, torch.Tensor):
             if value.is_inference():
                 return None
-            found.append((weakref.ref(value), value._version))
+            marks.append((weakref.ref(value), value._version))
         elif type(value) in _PLAIN:
-            found.append((None, value))
+            marks.append((None, value))
         else:
             return None
-    return found if any(reference is not None for reference, _ in found) else None
+    return marks if any(reference is not None for reference, _ in marks) else None
 
 
-def _are(before: list[Any], now: list[Any]) -> bool:
-    """Tell whether arguments are those that were given before, and hold the same."""
+def _are_same(before: list[Any], now: list[Any]) -> bool:
+    """Return whether arguments are those that were given before, and hold the same."""
     return len(before) == len(now) and all(
-        _of(one) is _of(other) and type(one[1]) is type(other[1]) and one[1] == other[1]
-        for one, other in zip(before, now)
+        _marked_tensor(old) is _marked_tensor(new) and type(old[1]) is type(new[1]) and old[1] == new[1]
+        for old, new in zip(before, now)
     )
 
 
-def _of(mark: Any) -> Any:
-    """Give the tensor that a mark is of, None of another value; of one that is gone, the mark."""
+def _marked_tensor(mark: Any) -> Any:
+    """Return the tensor that a mark is of, None of another value; of one that is gone, the mark."""
     if mark[0] is None:
         return None
     tensor = mark[0]()
@@ -109,11 +109,11 @@ def _of(mark: Any) -> Any:
 
 def _versions(torch: Any, module: Any) -> int:
     """Sum how often the parameters of a module were written to."""
-    return sum(one._version for one in torch.nn.Module.parameters(module))
+    return sum(parameter._version for parameter in torch.nn.Module.parameters(module))
 
 
 def _keywords() -> dict[str, Any] | None:
-    """Give the keyword arguments of the call that is told of; None: another module makes it."""
+    """Return the keyword arguments of the call that is told of; None: another module makes it."""
     frame, keywords = sys._getframe(1), None
     for _ in range(_DEEP):
         if frame is None:
@@ -136,6 +136,6 @@ def watch() -> Repeats | None:
         return None
     if not hasattr(getattr(torch, "_C", None), "DisableTorchFunctionSubclass"):
         return None
-    if forwards.compiled() or (counters and counters.get("frames")):
+    if forwards.has_compiled() or (counters and counters.get("frames")):
         return None
     return Repeats(hooks)

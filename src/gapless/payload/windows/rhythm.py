@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-FAR = 4  # times the usual step: of another kind
+LONG_RATIO = 4  # times the usual step: of another kind
 SHARE = 5  # of the time, one part at least is theirs
 LOOKED_AT = 128  # steps among which a rhythm is looked for
 BEATS = 3  # long steps at equal distances
@@ -27,43 +27,43 @@ class Rhythm:
         self._lengths.append((step, length))
 
     def _beat(self) -> tuple[int, int, float] | None:
-        """Give the last long step, how many lie between two, and how many times as long it is."""
+        """Return the last long step, how many lie between two, and how many times as long it is."""
         if self.held or len(self._lengths) < BEATS * 2:
             return None
         lengths = sorted(length for _, length in self._lengths)
         usual = max(1, lengths[len(lengths) // 2])
-        least = max(FAR * usual, lengths[-BEATS] // 2)  # others were held up by something
-        long = [one for one in self._lengths if one[1] > least]
-        if len(long) < BEATS or sum(one for _, one in long) * SHARE < sum(lengths):
+        limit = max(LONG_RATIO * usual, lengths[-BEATS] // 2)  # others were held up by something
+        long = [item for item in self._lengths if item[1] > limit]
+        if len(long) < BEATS or sum(length for _, length in long) * SHARE < sum(lengths):
             return None
         numbers = [step for step, _ in long]
-        gaps = [after - one for one, after in zip(numbers, numbers[1:])]
+        gaps = [after - before for before, after in zip(numbers, numbers[1:])]
         period = min(gaps, key=lambda gap: (-gaps.count(gap), gap))
         beats = [step for step in numbers if (numbers[-1] - step) % period == 0]
         if period < AHEAD or len(beats) < BEATS or len(beats) * 4 < len(numbers) * 3:
             return None
         return numbers[-1], period, long[-1][1] / usual
 
-    def ahead(self, step: int, most: float = float("inf")) -> int | None:
-        """Give how many steps after this one the next long one comes.
+    def ahead(self, step: int, max_ratio: float = float("inf")) -> int | None:
+        """Return how many steps after this one the next long one comes.
 
         ``None``: there is no rhythm, a window has held one, or it is ``most`` times as long.
         """
         beat = self._beat()
-        if beat is None or beat[2] > most:
+        if beat is None or beat[2] > max_ratio:
             return None
-        last, period, _ = beat
-        return period - (step - last) % period
+        last_step, period, _ = beat
+        return period - (step - last_step) % period
 
     def passed_ns(self) -> int:
-        """Give how long it takes from one to the next at most, as far as steps are known."""
+        """Return how long it takes from one to the next at most, as far as steps are known."""
         beat = self._beat()
         lengths = [length for _, length in self._lengths]
         return 0 if beat is None else sum(lengths) * beat[1] // max(1, len(lengths))
 
-    def window(self, first: int, last: int) -> None:
+    def window(self, first_step: int, last_step: int) -> None:
         """Note a window that held these steps, the first of which is left out of accounts."""
         beat = self._beat()
         if beat is not None:
-            until = self.ahead(first)
-            self.held = until is not None and first + until <= last
+            until = self.ahead(first_step)
+            self.held = until is not None and first_step + until <= last_step

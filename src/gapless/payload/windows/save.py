@@ -22,8 +22,8 @@ from typing import Any
 from .. import switching, tracebacks
 
 LIMIT_S = 30.0  # for the child
-AUTO, CHILD, PLACE = "auto", "child", "place"  # option "save"
-FEW = 10_000  # events: 30 ms in place
+AUTO, CHILD, IN_PLACE = "auto", "child", "place"  # option "save"
+MIN_CHILD_EVENTS = 10_000  # events: 30 ms in place
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _WALL = 0x40000000
 _ROOM = 2 << 30  # bytes of memory that must be free: pages written meanwhile are there twice
@@ -38,10 +38,10 @@ _long, _char = ctypes.c_long, ctypes.c_char
 
 
 def no_child(setting: str, events: int, *, cuda: bool) -> str | None:
-    """Give why a window of so many events is to be saved in place; ``None`` if in a child."""
-    if setting == PLACE:
+    """Return why a window of so many events is to be saved in place; ``None`` if in a child."""
+    if setting == IN_PLACE:
         return "asked for"
-    if events < FEW and setting != CHILD:
+    if events < MIN_CHILD_EVENTS and setting != CHILD:
         return "to make a child takes as long"
     if cuda and setting != CHILD and os.environ.get("WORLD_SIZE", "1") != "1":
         return "a network card may write into memory that a child would share"
@@ -53,13 +53,13 @@ def no_child(setting: str, events: int, *, cuda: bool) -> str | None:
 
 
 def _free_memory() -> int:
-    """Give the bytes that are free here and in this control group; what is not told is free."""
+    """Return the bytes that are free here and in this control group; what is not told is free."""
     free = [1 << 60]
-    told = [line.split() for line in _read("/proc/meminfo").splitlines()]
-    free += [int(line[1]) << 10 for line in told if line[:1] == ["MemAvailable:"]]
-    most, now = _read("/sys/fs/cgroup/memory.max"), _read("/sys/fs/cgroup/memory.current")
-    if most.strip().isdigit() and now.strip().isdigit():
-        free.append(int(most) - int(now))
+    lines = [line.split() for line in _read("/proc/meminfo").splitlines()]
+    free += [int(line[1]) << 10 for line in lines if line[:1] == ["MemAvailable:"]]
+    limit, now = _read("/sys/fs/cgroup/memory.max"), _read("/sys/fs/cgroup/memory.current")
+    if limit.strip().isdigit() and now.strip().isdigit():
+        free.append(int(limit) - int(now))
     return min(free)
 
 
@@ -83,31 +83,31 @@ def make_folder(path: str) -> None:
 
 def in_place(result: Any, path: str) -> bool:
     """Save a window here and now; give whether the file is whole. A cut file is removed."""
-    part = path + ".part"
+    unfinished = path + ".part"
     try:
         make_folder(os.path.dirname(path))
-        result.save(part)
-        if _is_whole(part):
-            os.rename(part, path)
+        result.save(unfinished)
+        if _is_whole(unfinished):
+            os.rename(unfinished, path)
             return True
     except (OSError, RuntimeError) as error:
         if tracebacks.from_a_signal_handler(error):
-            _remove(part)
+            _remove(unfinished)
             raise
-    _remove(part)
+    _remove(unfinished)
     return False
 
 
 def _is_whole(path: str) -> bool:
-    """Tell whether a file ends as one object of JSON does: a full disk cuts it without a word."""
+    """Return whether a file ends as one object of JSON does: a full disk cuts it without a word."""
     size = os.stat(path).st_size
     with open(path, "rb") as file:
         file.seek(max(0, size - 16))
         return file.read().rstrip().endswith(b"}")
 
 
-def _remove(part: str) -> None:
-    for path in (part, part + ".tmp"):  # Kineto writes into the second
+def _remove(unfinished: str) -> None:
+    for path in (unfinished, unfinished + ".tmp"):  # Kineto writes into the second
         with tracebacks.suppress(OSError):
             os.unlink(path)
 
@@ -115,30 +115,30 @@ def _remove(part: str) -> None:
 class Child:
     """A window being saved by a child."""
 
-    def __init__(self, result: Any, path: str, pid: int, begun: int) -> None:
-        self.result, self.path, self.pid, self.begun = result, path, pid, begun
+    def __init__(self, result: Any, path: str, pid: int, start_ns: int) -> None:
+        self.result, self.path, self.pid, self.begun = result, path, pid, start_ns
 
-    def saved(self, now: int) -> bool | None:
-        """Tell whether the file is whole; ``None`` while the child works on it. Reaps the child."""
+    def check_saved(self, now: int) -> bool | None:
+        """Return whether the file is whole; ``None`` while the child works on it. Reaps the child."""
         try:
             pid, status = os.waitpid(self.pid, os.WNOHANG | _WALL)
         except ChildProcessError:  # somebody asked for every kind of child
-            return self._gone()
+            return self._clean_up()
         if pid == 0:
             if now - self.begun > (LIMIT_S + 5) * 1e9:
                 os.kill(self.pid, signal.SIGKILL)
             return None
-        self._gone()
+        self._clean_up()
         return status == 0  # the file need not be there: the launcher takes what is whole
 
-    def ended(self) -> None:
+    def kill(self) -> None:
         """Kill the child: it was asked for a lock that it cannot give."""
         os.kill(self.pid, signal.SIGKILL)
         with tracebacks.suppress(ChildProcessError):
             os.waitpid(self.pid, _WALL)
-        self._gone()
+        self._clean_up()
 
-    def _gone(self) -> bool:
+    def _clean_up(self) -> bool:
         _remove(self.path + ".part")
         return os.path.exists(self.path)
 
@@ -152,13 +152,13 @@ def _makes_folder(path: str) -> bool:
     return True
 
 
-def in_child(result: Any, path: str, begun: int) -> Child | None:
+def in_child(result: Any, path: str, start_ns: int) -> Child | None:
     """Begin to save a window in a child; ``None`` where none could be made."""
     if not _makes_folder(os.path.dirname(path)):
         return None
     libc = ctypes.PyDLL(None)  # keeps the global lock: the child holds it as we do
     libc.syscall.restype = _long
-    call = [_long(one) for one in (_CLONE[os.uname().machine], 0, 0, 0, 0, 0)]
+    call = [_long(argument) for argument in (_CLONE[os.uname().machine], 0, 0, 0, 0, 0)]
     collects = gc.isenabled()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     pid = -1
@@ -181,8 +181,8 @@ def in_child(result: Any, path: str, begun: int) -> Child | None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)  # the last: a handler may raise here
     if pid < 0:
         return None
-    child = Child(result, path, pid, begun)
-    return child if quiet else child.ended()
+    child = Child(result, path, pid, start_ns)
+    return child if quiet else child.kill()
 
 
 def _work(libc: Any, result: Any, path: str) -> None:
@@ -196,7 +196,7 @@ def _work(libc: Any, result: Any, path: str) -> None:
     for number in range(1, 65):
         libc.signal(number, 0)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    if libc.syscall(*(_long(one) for one in (_CLOSE_RANGE, 3, 0x7FFFFFFF, 0))) != 0:
+    if libc.syscall(*(_long(argument) for argument in (_CLOSE_RANGE, 3, 0x7FFFFFFF, 0))) != 0:
         for number in range(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
             libc.close(number)
     null = libc.open(b"/dev/null", os.O_RDWR)
@@ -205,21 +205,21 @@ def _work(libc: Any, result: Any, path: str) -> None:
     libc.nice(10)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _die_first(libc)
-    part = os.fsencode(path + ".part")
+    unfinished = os.fsencode(path + ".part")
     result.save(path + ".part")
-    if _tail(libc, part).rstrip().endswith(b"}") and libc.rename(part, os.fsencode(path)) == 0:
+    if _tail(libc, unfinished).rstrip().endswith(b"}") and libc.rename(unfinished, os.fsencode(path)) == 0:
         libc._exit(0)
     libc._exit(_FAILED)
 
 
 def _tail(libc: Any, path: bytes) -> bytes:
-    """Give the last bytes of a file."""
+    """Return the last bytes of a file."""
     buffer = bytearray(_TAIL)
-    place = (_char * _TAIL).from_buffer(buffer)
+    target = (_char * _TAIL).from_buffer(buffer)
     file = libc.open(path, os.O_RDONLY)
     libc.lseek(file, _long(-_TAIL), os.SEEK_END)
-    many = libc.read(file, place, _long(_TAIL))
-    return bytes(buffer[: max(0, many)])
+    n_bytes = libc.read(file, target, _long(_TAIL))
+    return bytes(buffer[: max(0, n_bytes)])
 
 
 def _die_first(libc: Any) -> None:

@@ -9,35 +9,35 @@ from typing import Any
 from ... import wire
 from .. import recorder, stepping, thinning, tracebacks
 from . import cupti, save
-from .agreeing import Agreement
+from .agreeing import RankAgreement
 from .capture import no_stacks, obstacle, ranks_of_job
 from .clock import bracket
-from .keeping import Keeping
+from .keeping import WindowFiles
 from .leaving import leave
-from .opened import Opened
-from .plan import LEAST, PROBE, STACKS, Plan
+from .opened import OpenWindow
+from .plan import MIN_WINDOW_STEPS, PROBE, STACKS, WindowPlan
 
 STEP = "gapless:step"
 EVALUATION = "gapless:eval"
 PATIENCE_NS = 30_000_000_000  # a window that lasts longer is closed where it is seen
-MANY = 10  # and longer than so many times what its steps should take
-CHECKED = 30  # steps after which a check ends that can have no window
-ENOUGH, PLAIN = 75, 60  # steps, and of them plain ones: how much they vary is known then
-SAMPLED_NS, SOON_NS = 8_000_000_000, 15_000_000_000  # since the first step; since the windows
+MAX_SLOWDOWN = 10  # and longer than so many times what its steps should take
+CHECK_STEPS = 30  # steps after which a check ends that can have no window
+MIN_STEPS, MIN_PLAIN = 75, 60  # steps, and of them plain ones: how much they vary is known then
+CHECK_NS, SOON_NS = 8_000_000_000, 15_000_000_000  # since the first step; since the windows
 
 
 class Session:
     """What a process knows of its windows."""
 
     def __init__(self, spool: str, options: dict[str, Any]) -> None:
-        job, told = ranks_of_job() or {}, os.environ
-        world = int(job.get("world_size") or told.get("WORLD_SIZE") or 1)
-        rank = int(job.get("rank") or told.get("RANK") or 0)
-        self.keeping = Keeping(spool, str(options.get("save", save.AUTO)), rank)
+        job, environment = ranks_of_job() or {}, os.environ
+        world = int(job.get("world_size") or environment.get("WORLD_SIZE") or 1)
+        rank = int(job.get("rank") or environment.get("RANK") or 0)
+        self.keeping = WindowFiles(spool, str(options.get("save", save.AUTO)), rank)
         self.check = bool(options.get("check"))
-        self.plan = Plan(options, world)
-        self.together = Agreement(spool)
-        self.open: Opened | None = None
+        self.plan = WindowPlan(options, world)
+        self.together = RankAgreement(spool)
+        self.open: OpenWindow | None = None
         self.number = 0
         self.over: str | None = None  # why there are no more windows
         self.make: Any = None  # record_function
@@ -54,37 +54,37 @@ class Session:
             return
         self.plain += 1
         if self.keeping.children:
-            self.plan.held(self.keeping.reap())
-        what = self.plan.edge(step, end)
+            self.plan.note_cost(self.keeping.reap())
+        kind = self.plan.edge(step, end)
         if self.check and self._check(step):
             return
-        if what is None or self.over is not None or self._waits():
+        if kind is None or self.over is not None or self._must_wait():
             return
-        if self.plan.ranks and not self.together.open(what, step, self.plan.affords(step, end)):
-            self.plan.postponed(step)
+        if self.plan.ranks and not self.together.open(kind, step, self.plan.affords(step, end)):
+            self.plan.postpone(step)
             return
-        if stepping.several():
+        if stepping.has_several_threads():
             self.end("several threads step: torch's profiler may crash when it stops among them")
             return
-        begun = recorder.now()
-        self._open(what, step)
-        recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
+        start_ns = recorder.now()
+        self._open(kind, step)
+        recorder.mark(wire.OBSERVER, start_ns, recorder.now(), value=wire.OBSERVER_WINDOW)
 
     def _step(self, step: int) -> None:
-        here = self.open
-        if here is None or here.thread != threading.get_ident():
+        window = self.open
+        if window is None or window.thread != threading.get_ident():
             return
-        here.end_evaluation()  # what steps is no evaluation
+        window.end_evaluation()  # what steps is no evaluation
         with self.make(STEP):
             pass
-        here.steps, here.stepped = step - here.step, recorder.now()
-        if here.steps < 0:
+        window.steps, window.stepped = step - window.step, recorder.now()
+        if window.steps < 0:
             self.discard("another optimizer's steps count now")
-        elif here.is_done(self.plan.more(here.what)):
+        elif window.is_done(self.plan.extra_steps(window.what)):
             self.close(step)
 
-    def _waits(self) -> bool:
-        """Tell whether a window waits until the one before is saved: two take twice the memory.
+    def _must_wait(self) -> bool:
+        """Return whether a window waits until the one before is saved: two take twice the memory.
 
         Not those of several ranks, which all open at the same step.
         """
@@ -95,115 +95,115 @@ class Session:
 
         Ranks leave by step numbers and windows alone, which are the same in all of them.
         """
-        done = self.plan.kept > 0 and not self.plan.stacks_due
-        if done and self.over is None and self.plan.lacks(step):
-            self.plan.hasten(step)
+        is_done = self.plan.kept > 0 and not self.plan.stacks_due
+        if is_done and self.over is None and self.plan.lacks(step):
+            self.plan.advance(step)
             return False
-        if (self.over is not None and step >= CHECKED) or (done and self._seen_enough(step)):
+        if (self.over is not None and step >= CHECK_STEPS) or (is_done and self._seen_enough(step)):
             leave(several=self.plan.ranks)
-        return done
+        return is_done
 
     def _seen_enough(self, step: int) -> bool:
         if self.plan.ranks:
             return step >= self.plan.settled
         now = recorder.now()
         self.done_at = self.done_at or now
-        sampled = step >= ENOUGH and self.plain >= PLAIN and now - self.plan.since >= SAMPLED_NS
-        return sampled or now - self.done_at >= SOON_NS
+        ample = step >= MIN_STEPS and self.plain >= MIN_PLAIN and now - self.plan.since >= CHECK_NS
+        return ample or now - self.done_at >= SOON_NS
 
     # ── Opening ─────────────────────────────────────────────────────────────────────────────────
 
-    def _open(self, what: str, step: int) -> None:
-        want = self.plan.steps(what)
-        reason = obstacle() or self.keeping.no_room(self.plan.events_of(what, want))
+    def _open(self, kind: str, step: int) -> None:
+        planned_steps = self.plan.steps(kind)
+        reason = obstacle() or self.keeping.no_room(self.plan.events_of(kind, planned_steps))
         if reason is not None:
             self.end(reason)
             return
-        if what is STACKS:
+        if kind is STACKS:
             reason = no_stacks()
             if reason is not None:
-                recorder.unseen("lines of windows", reason)
+                recorder.report_unobserved("lines of windows", reason)
                 self.plan.without_stacks(step)
                 return
         from torch.autograd.profiler import record_function
 
         self.make = record_function
-        self.number += what is not PROBE
+        self.number += kind is not PROBE
         self.thread = threading.get_ident()
-        begun = recorder.now()
-        self.plan.opened(step, begun)
+        start_ns = recorder.now()
+        self.plan.note_opened(step, start_ns)
         try:
-            here = Opened(what, self.number, step, want)
+            window = OpenWindow(kind, self.number, step, planned_steps)
         except RuntimeError as error:  # a profiler that is being prepared shows nowhere
             if tracebacks.from_a_signal_handler(error):
                 raise
             self.end(f"torch's profiler did not start: {error}"[:300])
             return
         try:
-            self._mark_beginning(here)
+            self._mark_beginning(window)
         except BaseException:
-            here.capture.stop()
+            window.capture.stop()
             raise
-        here.begun = begun
-        self.open = here
+        window.begun = start_ns
+        self.open = window
         thinning.hold()
 
-    def _mark_beginning(self, here: Opened) -> None:
-        if not here.capture.all_threads:
-            recorder.unseen("other threads in windows", "this torch records one thread alone")
-        here.begin = bracket(self.make, recorder.now)
+    def _mark_beginning(self, window: OpenWindow) -> None:
+        if not window.capture.all_threads:
+            recorder.report_unobserved("other threads in windows", "this torch records one thread alone")
+        window.begin = bracket(self.make, recorder.now)
         with self.make(STEP):
             pass
-        here.start = recorder.now()
-        usual = max(self.plan.recent, default=0) * here.want * MANY
-        here.deadline = here.start + max(PATIENCE_NS, usual)
-        here.watch()
+        window.start = recorder.now()
+        usual = max(self.plan.recent, default=0) * window.want * MAX_SLOWDOWN
+        window.deadline = window.start + max(PATIENCE_NS, usual)
+        window.watch()
 
     # ── Closing ─────────────────────────────────────────────────────────────────────────────────
 
     def close(self, step: int) -> None:
         """Close the open window and keep it."""
-        here, self.open = self.open, None
-        if here is None:
+        window, self.open = self.open, None
+        if window is None:
             return
-        begun = recorder.now()
-        frame = here.frame(step)
+        start_ns = recorder.now()
+        frame = window.frame(step)
         try:
-            here.end_ranges()
-            frame["readings"] = [here.begin, bracket(self.make, recorder.now)]
-            here.capture.describe(frame)
+            window.end_ranges()
+            frame["readings"] = [window.begin, bracket(self.make, recorder.now)]
+            window.capture.describe(frame)
         finally:
-            stop = recorder.now()
-            result = here.capture.stop()
-        stopped = recorder.now() - stop
-        frame.update(stop_ns=stopped, detached=here.capture.detached)
-        if here.what is PROBE:
-            self._probed(step, result, here.cost(begun, self.plan.usual()), stopped)
+            stop_start = recorder.now()
+            result = window.capture.stop()
+        stop_ns = recorder.now() - stop_start
+        frame.update(stop_ns=stop_ns, detached=window.capture.detached)
+        if window.what is PROBE:
+            self._note_probe(step, result, window.cost(start_ns, self.plan.usual()), stop_ns)
         else:
-            events = self.plan.events_of(here.what, here.steps)
-            self.keeping.keep(frame, result, events, here=self.check)
+            events = self.plan.events_of(window.what, window.steps)
+            self.keeping.keep(frame, result, events, in_place=self.check)
         del result
-        if here.what is not PROBE:
-            stopped, cost = recorder.now() - stop, here.cost(begun, self.plan.usual())
-            self.plan.closed(self._planned(here, step), here.steps, stopped, cost)
-        recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
+        if window.what is not PROBE:
+            stop_ns, cost = recorder.now() - stop_start, window.cost(start_ns, self.plan.usual())
+            self.plan.note_kept(self._planning_step(window, step), window.steps, stop_ns, cost)
+        recorder.mark(wire.OBSERVER, start_ns, recorder.now(), value=wire.OBSERVER_WINDOW)
         thinning.release()
         if self.check:
             self._check(step)
 
-    def _planned(self, here: Opened, step: int) -> int:
-        """Give the step by which to plan: for ranks one that is the same in all of them.
+    def _planning_step(self, window: OpenWindow, step: int) -> int:
+        """Return the step by which to plan: for ranks one that is the same in all of them.
 
         However far behind a device is, and however many events one rank's probe saw.
         """
         if not self.plan.ranks:
             return step
-        return here.step + (LEAST if here.what is STACKS else self.plan.window_steps)
+        return window.step + (MIN_WINDOW_STEPS if window.what is STACKS else self.plan.window_steps)
 
-    def _probed(self, step: int, result: Any, cost: int, stopped: int) -> None:
-        events, begun = len(result.events()), recorder.now()
+    def _note_probe(self, step: int, result: Any, cost: int, stop_ns: int) -> None:
+        events, start_ns = len(result.events()), recorder.now()
         self.keeping.try_out(result)
-        reason = self.plan.probed(step, events, cost + recorder.now() - begun, stopped)
+        reason = self.plan.note_probe(step, events, cost + recorder.now() - start_ns, stop_ns)
         if reason is not None:
             self.end(reason)
 
@@ -211,75 +211,75 @@ class Session:
 
     def discard(self, why: str) -> None:
         """Stop the open window, if there is one; keep it only if it but waits for its device."""
-        here = self.open
-        if here is not None and here.is_whole() and self._may_stop(here):
-            self.close(here.step + here.steps)
+        window = self.open
+        if window is not None and window.is_whole() and self._may_stop(window):
+            self.close(window.step + window.steps)
             return
         self.open = None
-        if here is None or not self._may_stop(here):
+        if window is None or not self._may_stop(window):
             return
-        begun = recorder.now()
+        start_ns = recorder.now()
         try:
-            here.end_ranges()
+            window.end_ranges()
         finally:
-            here.capture.stop()
-        if here.what is not PROBE:
-            frame = here.frame(here.step + here.steps)
+            window.capture.stop()
+        if window.what is not PROBE:
+            frame = window.frame(window.step + window.steps)
             recorder.write(wire.WINDOW, {**frame, "discarded": why})
-        planned = self._planned(here, here.step + here.steps)
-        reason = self.plan.failed(planned, recorder.now() - begun)
-        recorder.mark(wire.OBSERVER, begun, recorder.now(), value=wire.OBSERVER_WINDOW)
+        planning_step = self._planning_step(window, window.step + window.steps)
+        reason = self.plan.note_failure(planning_step, recorder.now() - start_ns)
+        recorder.mark(wire.OBSERVER, start_ns, recorder.now(), value=wire.OBSERVER_WINDOW)
         thinning.release()
         if reason is not None:
             self.end(reason)
 
-    def ended(self, why: str) -> None:
+    def end_with_process(self, why: str) -> None:
         """End with the process: keep the whole steps of the open window, if they tell anything.
 
         Not those whose device still works on them: nobody waits for it at an exit.
         """
-        here = self.open
-        if here is not None and self._may_stop(here) and here.tells():
-            self.close(here.step + here.steps)
+        window = self.open
+        if window is not None and self._may_stop(window) and window.is_informative():
+            self.close(window.step + window.steps)
         else:
             self.discard(why)
 
     def cut(self, why: str) -> None:
         """End the open window here: keep its whole steps if they are enough."""
-        here = self.open
-        if here is None or not self._may_stop(here):
+        window = self.open
+        if window is None or not self._may_stop(window):
             return
-        if here.is_whole() or (here.what is not PROBE and here.steps >= LEAST):
-            self.close(here.step + here.steps)
+        if window.is_whole() or (window.what is not PROBE and window.steps >= MIN_WINDOW_STEPS):
+            self.close(window.step + window.steps)
         else:
             self.discard(why)
 
-    def _may_stop(self, here: Opened) -> bool:
-        return here.capture.all_threads or here.thread == threading.get_ident()
+    def _may_stop(self, window: OpenWindow) -> bool:
+        return window.capture.all_threads or window.thread == threading.get_ident()
 
     def end(self, why: str) -> None:
         """Have no more windows in this process."""
         if self.over is None:
             self.over = why
-            recorder.unseen("windows", why)
+            recorder.report_unobserved("windows", why)
             cupti.hand_back()
 
     # ── Between edges ───────────────────────────────────────────────────────────────────────────
 
     def range(self, name: str) -> Any:
-        """Give a range of the open window; ``None`` if it has lasted too long and was cut."""
+        """Return a range of the open window; ``None`` if it has lasted too long and was cut."""
         return None if self._overdue() else self.make(name)
 
     def evaluation(self, *, begins: bool) -> None:
         """Show an evaluation from its beginning to its end or the next step."""
-        here = self.open
-        if here is None or here.thread != threading.get_ident():
+        window = self.open
+        if window is None or window.thread != threading.get_ident():
             return
-        here.end_evaluation()
-        shown = self.range(EVALUATION) if begins else None
-        if shown is not None:
-            here.evaluation = shown
-            shown.__enter__()
+        window.end_evaluation()
+        span = self.range(EVALUATION) if begins else None
+        if span is not None:
+            window.evaluation = span
+            span.__enter__()
 
     def poll(self) -> None:
         """Cut a window that has lasted too long; see which children are done with saving."""
@@ -288,11 +288,11 @@ class Session:
         if self.open is not None:
             self._overdue()
         elif self.keeping.children:
-            self.plan.held(self.keeping.reap())
+            self.plan.note_cost(self.keeping.reap())
 
     def _overdue(self) -> bool:
-        here = self.open
-        if here is None or recorder.now() <= here.deadline:
+        window = self.open
+        if window is None or recorder.now() <= window.deadline:
             return False
         self.cut("it lasted too long")
         return True

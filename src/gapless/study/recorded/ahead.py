@@ -14,58 +14,58 @@ from gapless.model.recording import Process
 from gapless.model.trace import Int64
 from gapless.study.recorded.edges import Bool, Edges
 
-_MANY = 3  # steps of the device that were measured, or nothing is said
-_AHEAD = 0.5  # of the device's step: one of a host that runs ahead is that short
-_SHORT = 0.9  # likewise: the others are, until the queue is full
-_BEHIND = 0.5  # steps: a device that is less behind at the end is with its host
+_MIN_DEVICE_STEPS = 3  # steps of the device that were measured, or nothing is said
+_MAX_AHEAD_SHARE = 0.5  # of the device's step: one of a host that runs ahead is that short
+_MAX_SHORT_SHARE = 0.9  # likewise: the others are, until the queue is full
+_MIN_BEHIND_STEPS = 0.5  # steps: a device that is less behind at the end is with its host
 
 
-def running_ahead(process: Process, edges: Edges, free: Bool) -> Bool:
+def find_ahead_steps(process: Process, edges: Edges, free: Bool) -> Bool:
     """Tell which of the steps that no profiler touched are only the host running ahead."""
-    found = np.zeros(len(free), bool)
-    device = np.where(free, _device_steps(process, edges), 0)
-    known = device[device > 0]
-    if len(known) < _MANY:
-        return found
-    usual, single = float(np.median(known)), edges.noted & (edges.many == 1)
-    lengths = np.diff(edges.ends)
-    growth = _nearest(device) * edges.many - lengths
-    ends = np.flatnonzero(np.diff(np.concatenate(([0], free.astype(np.int8), [0]))))
-    for first, after in zip(ends[::2], ends[1::2], strict=True):
-        behind = float(growth[first:after].sum())
-        if behind < _BEHIND * usual:
+    ahead = np.zeros(len(free), bool)
+    device_ns = np.where(free, _device_step_ns(process, edges), 0)
+    measured_ns = device_ns[device_ns > 0]
+    if len(measured_ns) < _MIN_DEVICE_STEPS:
+        return ahead
+    usual_ns, is_single = float(np.median(measured_ns)), edges.is_single & (edges.step_counts == 1)
+    lengths_ns = np.diff(edges.ends)
+    growth_ns = _fill_nearest(device_ns) * edges.step_counts - lengths_ns
+    bounds = np.flatnonzero(np.diff(np.concatenate(([0], free.astype(np.int8), [0]))))
+    for start, stop in zip(bounds[::2], bounds[1::2], strict=True):
+        behind_ns = float(growth_ns[start:stop].sum())
+        if behind_ns < _MIN_BEHIND_STEPS * usual_ns:
             continue
-        short = single[first:after] & (lengths[first:after] < _SHORT * usual)
-        lead = first + _leading(short)
-        if not (lengths[first:lead] < _AHEAD * usual).any():
+        is_short = is_single[start:stop] & (lengths_ns[start:stop] < _MAX_SHORT_SHARE * usual_ns)
+        lead_stop = start + _count_leading(is_short)
+        if not (lengths_ns[start:lead_stop] < _MAX_AHEAD_SHARE * usual_ns).any():
             continue  # the device's step was short then, too
-        gained = np.cumsum(growth[first:lead])
-        found[first:lead] = (growth[first:lead] > 0) & (gained <= behind + _BEHIND * usual)
-    return found
+        gained_ns = np.cumsum(growth_ns[start:lead_stop])
+        ahead[start:lead_stop] = (growth_ns[start:lead_stop] > 0) & (gained_ns <= behind_ns + _MIN_BEHIND_STEPS * usual_ns)
+    return ahead
 
 
-def _leading(rows: Bool) -> int:
+def _count_leading(flags: Bool) -> int:
     """Count the rows before the first that is false."""
-    return len(rows) if rows.all() else int(np.argmin(rows))
+    return len(flags) if flags.all() else int(np.argmin(flags))
 
 
-def _nearest(device: Int64) -> Int64:
-    """Give each step that was not measured what the nearest measured one took."""
-    known = np.flatnonzero(device > 0)
-    every = np.arange(len(device))
-    after = np.minimum(np.searchsorted(known, every), len(known) - 1)
-    before = np.maximum(after - 1, 0)
-    nearer = np.where(every - known[before] <= known[after] - every, before, after)
-    return device[known[np.where(every >= known[-1], len(known) - 1, nearer)]]
+def _fill_nearest(device_ns: Int64) -> Int64:
+    """Return each step that was not measured what the nearest measured one took."""
+    measured = np.flatnonzero(device_ns > 0)
+    steps = np.arange(len(device_ns))
+    following = np.minimum(np.searchsorted(measured, steps), len(measured) - 1)
+    preceding = np.maximum(following - 1, 0)
+    nearest = np.where(steps - measured[preceding] <= measured[following] - steps, preceding, following)
+    return device_ns[measured[np.where(steps >= measured[-1], len(measured) - 1, nearest)]]
 
 
-def _device_steps(process: Process, edges: Edges) -> Int64:
-    """Give for each step what it took on the device, in ns; 0 where that was not measured."""
-    marks, found = process.marks, np.zeros(max(len(edges.ends) - 1, 0), np.int64)
+def _device_step_ns(process: Process, edges: Edges) -> Int64:
+    """Return for each step what it took on the device, in ns; 0 where that was not measured."""
+    marks, device_ns = process.marks, np.zeros(max(len(edges.ends) - 1, 0), np.int64)
     rows = np.flatnonzero((marks.kind == wire.DEVICE_STEP) & (marks.value > 0))
-    at = np.searchsorted(edges.ends, marks.end[rows]) - 1
-    inside = (at >= 0) & (at < len(found))
-    rows, at = rows[inside], at[inside]
-    whole = (edges.ends[at + 1] == marks.end[rows]) & (edges.ends[at] == marks.start[rows])
-    found[at[whole]] = marks.value[rows[whole]]
-    return found
+    step = np.searchsorted(edges.ends, marks.end[rows]) - 1
+    is_inside = (step >= 0) & (step < len(device_ns))
+    rows, step = rows[is_inside], step[is_inside]
+    is_whole_step = (edges.ends[step + 1] == marks.end[rows]) & (edges.ends[step] == marks.start[rows])
+    device_ns[step[is_whole_step]] = marks.value[rows[is_whole_step]]
+    return device_ns

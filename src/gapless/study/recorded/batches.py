@@ -10,60 +10,60 @@ from gapless.model.recording import Process
 from gapless.model.trace import Int64
 
 Columns = Mapping[str, Int64]
-_NONE: Final = {name: np.empty(0, np.int64) for name in wire.BATCH_SUM_FIELDS}
+_NO_SUMS: Final = {name: np.empty(0, np.int64) for name in wire.BATCH_SUM_FIELDS}
 
 
-def kept(process: Process, loader: int) -> Columns:
-    """Give the fetches for a loader that a process recorded one by one."""
-    return _mine(process, process.batches.columns, loader)
+def recorded_fetches(process: Process, loader: int) -> Columns:
+    """Return the fetches for a loader that a process recorded one by one."""
+    return _select_loader(process, process.batches.columns, loader)
 
 
-def summed(process: Process, loader: int) -> Columns:
-    """Give the sums of the other fetches: ``wire.BATCH_SUM_FIELDS``."""
+def summed_fetches(process: Process, loader: int) -> Columns:
+    """Return the sums of the other fetches: ``wire.BATCH_SUM_FIELDS``."""
     sums = process.batch_sums
-    return _mine(process, _NONE if sums is None else sums.columns, loader)
+    return _select_loader(process, _NO_SUMS if sums is None else sums.columns, loader)
 
 
-def fetched(process: Process, loader: int) -> Columns:
-    """Give both in one table, of which a row is one fetch or the sum of several.
+def fetch_table(process: Process, loader: int) -> Columns:
+    """Return both in one table, of which a row is one fetch or the sum of several.
 
     ``count`` says of how many, ``random`` how many of ``looked`` advanced a generator, ``detailed``
     how many were measured by stages, of which the stages are; −1 is what was not observed.
     """
-    one, many = kept(process, loader), summed(process, loader)
-    looked, wall = one["random"] >= 0, one["end"] - one["start"]
-    alone = {
-        **one,
-        "count": np.ones(len(wall), np.int64),
-        "wall": wall,
-        "random": one["random"].clip(0),
-        "looked": looked.astype(np.int64),
-        "detailed_wall": wall,
-        "detailed_samples": one["samples"],
+    fetches, sums = recorded_fetches(process, loader), summed_fetches(process, loader)
+    has_random, wall_ns = fetches["random"] >= 0, fetches["end"] - fetches["start"]
+    single_rows = {
+        **fetches,
+        "count": np.ones(len(wall_ns), np.int64),
+        "wall": wall_ns,
+        "random": fetches["random"].clip(0),
+        "looked": has_random.astype(np.int64),
+        "detailed_wall": wall_ns,
+        "detailed_samples": fetches["samples"],
     }
-    return {name: np.concatenate((alone[name], many[name])) for name in wire.BATCH_SUM_FIELDS}
+    return {name: np.concatenate((single_rows[name], sums[name])) for name in wire.BATCH_SUM_FIELDS}
 
 
-def skips(process: Process, loader: int) -> bool:
-    """Tell whether a process recorded one fetch in several only.
+def is_thinned(process: Process, loader: int) -> bool:
+    """Return whether a process recorded one fetch in several only.
 
     By their sequence: it begins at 0 in each iteration, and rises by one from fetch to fetch, but
     where some were summed in between.
     """
-    columns, sums = kept(process, loader), summed(process, loader)
-    order = np.argsort(columns["start"], kind="stable")
-    nth, start = columns["sequence"][order], columns["start"][order]
-    before = np.searchsorted(np.sort(sums["start"]), start)
-    known = (before[1:] == before[:-1]) & (nth[1:] > nth[:-1])
-    if (np.diff(nth)[known] > 1).any():
+    columns, sums = recorded_fetches(process, loader), summed_fetches(process, loader)
+    by_start = np.argsort(columns["start"], kind="stable")
+    sequence, start = columns["sequence"][by_start], columns["start"][by_start]
+    sums_before = np.searchsorted(np.sort(sums["start"]), start)
+    is_adjacent = (sums_before[1:] == sums_before[:-1]) & (sequence[1:] > sequence[:-1])
+    if (np.diff(sequence)[is_adjacent] > 1).any():
         return True
-    begins = np.append([True], nth[1:] <= nth[:-1])[: len(nth)]
-    return not len(sums["start"]) and bool((nth[begins] > 0).any())
+    is_first = np.append([True], sequence[1:] <= sequence[:-1])[: len(sequence)]
+    return not len(sums["start"]) and bool((sequence[is_first] > 0).any())
 
 
-def _mine(process: Process, columns: Columns, loader: int) -> Columns:
+def _select_loader(process: Process, columns: Columns, loader: int) -> Columns:
     """Select what is of a loader; all that a worker made is."""
     if process.role == "worker":
         return columns
-    mine = columns["loader"] == loader
-    return {name: column[mine] for name, column in columns.items()}
+    is_loader = columns["loader"] == loader
+    return {name: column[is_loader] for name, column in columns.items()}

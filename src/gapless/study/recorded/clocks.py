@@ -4,68 +4,68 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gapless.accounting.clock import Seen, match
+from gapless.accounting.clock import ClockRanges, match_clocks
 from gapless.model.recording import Sums, Window
 from gapless.model.trace import Int64
 from gapless.study.recorded.training import Training
 
 
-def error_of(window: Window, ranges: Seen | None) -> int | None:
-    """Give how well the window's clock is known, in ns; ``None`` if it is not."""
-    found = match(ranges, window.readings) if ranges is not None else None
-    return None if found is None else found[1]
+def clock_error_ns(window: Window, ranges: ClockRanges | None) -> int | None:
+    """Return how well the window's clock is known, in ns; ``None`` if it is not."""
+    clock_match = match_clocks(ranges, window.readings) if ranges is not None else None
+    return None if clock_match is None else clock_match[1]
 
 
-def disagreement(training: Training, window: Window, ranges: Seen | None) -> str | None:
+def clock_disagreement(training: Training, window: Window, ranges: ClockRanges | None) -> str | None:
     """Say what is odd about the axis of a window; ``None`` if marks and window agree."""
-    found = match(ranges, window.readings) if ranges is not None else None
-    if found is None or ranges is None:
+    clock_match = match_clocks(ranges, window.readings) if ranges is not None else None
+    if clock_match is None or ranges is None:
         return "its clock is not known: the file lacks the ranges that show it"
-    offset, error = found
-    if _summed(training.process.mark_sums, window):
+    offset_ns, error_ns = clock_match
+    if _has_summed_marks(training.process.mark_sums, window):
         return None
-    beside = _beside(training.edges.ends, np.array(ranges.steps, np.int64) - offset)
-    if beside is None:
+    outside_ns = _max_outside_ns(training.edges.ends, np.array(ranges.steps, np.int64) - offset_ns)
+    if outside_ns is None:
         return "its steps are not those of the marks"
-    if beside > error:
+    if outside_ns > error_ns:
         return (
-            f"its steps lie {beside / 1e6:.3g} ms beside the marks, with a clock error of "
-            f"{error / 1e6:.3g} ms"
+            f"its steps lie {outside_ns / 1e6:.3g} ms beside the marks, with a clock error of "
+            f"{error_ns / 1e6:.3g} ms"
         )
     return None
 
 
-def _summed(sums: Sums | None, window: Window) -> bool:
-    """Tell whether marks of a window's time were summed up, its steps among them."""
+def _has_summed_marks(sums: Sums | None, window: Window) -> bool:
+    """Return whether marks of a window's time were summed up, its steps among them."""
     if sums is None:
         return False
     columns = sums.columns
     return bool(((columns["start"] < window.end) & (columns["end"] > window.start)).any())
 
 
-def _beside(ends: Int64, seen: Int64) -> int | None:
-    """Give how far ranges that follow the ends of steps lie outside the steps after them, at most.
+def _max_outside_ns(ends: Int64, range_starts: Int64) -> int | None:
+    """Return how far ranges that follow the ends of steps lie outside the steps after them, at most.
 
     ``None`` where there are not as many steps.
     """
-    if not len(seen):
+    if not len(range_starts):
         return None
     # The step that ended nearest before the middle range, and from it the others one by one.
-    middle = len(seen) // 2
-    found = [_shifted(ends, seen, at - middle) for at in _nearest(ends, int(seen[middle]))]
-    known = [one for one in found if one is not None]
-    return min(known, default=None)
+    middle = len(range_starts) // 2
+    candidates = [_outside_ns(ends, range_starts, step - middle) for step in _nearest_ends(ends, int(range_starts[middle]))]
+    distances = [distance for distance in candidates if distance is not None]
+    return min(distances, default=None)
 
 
-def _nearest(ends: Int64, time: int) -> Sequence[int]:
-    after = int(np.searchsorted(ends, time, side="right"))
+def _nearest_ends(ends: Int64, time_ns: int) -> Sequence[int]:
+    after = int(np.searchsorted(ends, time_ns, side="right"))
     return (after - 1, after)
 
 
-def _shifted(ends: Int64, seen: Int64, first: int) -> int | None:
-    """Give how far the ranges lie outside, if the first of them follows a certain end."""
-    if first < 0 or first + len(seen) > len(ends):
+def _outside_ns(ends: Int64, range_starts: Int64, first_end: int) -> int | None:
+    """Return how far the ranges lie outside, if the first of them follows a certain end."""
+    if first_end < 0 or first_end + len(range_starts) > len(ends):
         return None
-    early = ends[first : first + len(seen)] - seen
-    following = np.append(ends, np.iinfo(np.int64).max)[first + 1 : first + 1 + len(seen)]
-    return max(0, int(early.max()), int((seen - following).max()))
+    early_ns = ends[first_end : first_end + len(range_starts)] - range_starts
+    following = np.append(ends, np.iinfo(np.int64).max)[first_end + 1 : first_end + 1 + len(range_starts)]
+    return max(0, int(early_ns.max()), int((range_starts - following).max()))

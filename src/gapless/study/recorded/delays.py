@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.accounting.intervals import empty, overlap, union
+from gapless.accounting.intervals import empty_column, overlap, union
 from gapless.model.trace import Int64
 from gapless.study.recorded.fetches import Fetches
 
-_NEVER = np.iinfo(np.int64).max
+_NEVER_NS = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -20,36 +20,36 @@ class Delays:
     blocked: Int64  # of that: a later batch of the iteration was complete, this one was not ("hol")
 
 
-NO_DELAYS = Delays(empty(), empty(), empty())
+NO_DELAYS = Delays(empty_column(), empty_column(), empty_column())
 
 
-def delays(ask: Int64, got: Int64, fetch: Int64, found: Fetches) -> Delays:
+def measure_delays(ask_ns: Int64, got_ns: Int64, fetch: Int64, fetches: Fetches) -> Delays:
     """Measure the facets of waits, by start; ``fetch`` is that of each, −1 where it is not known.
 
     Batches of another iteration are no later ones of this: they are complete after its waits.
     """
-    known = fetch >= 0
-    known[known] = found.worker[fetch[known]] >= 0
-    if not known.any():
+    has_worker = fetch >= 0
+    has_worker[has_worker] = fetches.worker[fetch[has_worker]] >= 0
+    if not has_worker.any():
         return NO_DELAYS
-    done = np.where(known, found.end[fetch], _NEVER)
-    later = np.append(np.minimum.accumulate(done[:0:-1])[::-1], _NEVER)
-    ready = np.clip(done, ask, got)
-    blocked = np.maximum(0, ready - np.maximum(ask, later))
-    mine = np.flatnonzero(known)
-    begun = np.clip(found.start[fetch[mine]], ask[mine], got[mine])
+    done_ns = np.where(has_worker, fetches.end[fetch], _NEVER_NS)
+    next_done_ns = np.append(np.minimum.accumulate(done_ns[:0:-1])[::-1], _NEVER_NS)
+    ready_ns = np.clip(done_ns, ask_ns, got_ns)
+    blocked_ns = np.maximum(0, ready_ns - np.maximum(ask_ns, next_done_ns))
+    rows = np.flatnonzero(has_worker)
+    begin_ns = np.clip(fetches.start[fetch[rows]], ask_ns[rows], got_ns[rows])
     return Delays(
-        wait=(got - ask)[mine],
-        queueing=_busy(found, found.worker[fetch[mine]], ask[mine], begun),
-        blocked=blocked[mine],
+        wait=(got_ns - ask_ns)[rows],
+        queueing=_busy_ns(fetches, fetches.worker[fetch[rows]], ask_ns[rows], begin_ns),
+        blocked=blocked_ns[rows],
     )
 
 
-def _busy(found: Fetches, slot: Int64, lo: Int64, hi: Int64) -> Int64:
+def _busy_ns(fetches: Fetches, slot: Int64, lo: Int64, hi: Int64) -> Int64:
     """Measure how long the worker of each stretch fetched in it."""
-    spent = np.zeros(len(slot), np.int64)
-    for one in np.unique(slot).tolist():
-        rows, runs = np.flatnonzero(slot == one), found.worker == one
-        lane = union(found.start[runs], found.end[runs])
-        spent[rows] = overlap(lane, lo[rows], hi[rows])
-    return spent
+    busy_ns = np.zeros(len(slot), np.int64)
+    for worker in np.unique(slot).tolist():
+        rows, is_worker = np.flatnonzero(slot == worker), fetches.worker == worker
+        lane = union(fetches.start[is_worker], fetches.end[is_worker])
+        busy_ns[rows] = overlap(lane, lo[rows], hi[rows])
+    return busy_ns

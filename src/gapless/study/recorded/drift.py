@@ -16,13 +16,13 @@ from gapless.accounting.intervals import overlap, union
 from gapless.model.trace import Int64
 from gapless.replay.nodes import Float
 from gapless.study.recorded.edges import Bool
-from gapless.study.recorded.training import Training, counted
+from gapless.study.recorded.training import Training, counted_steps
 
-_BLOCKS: Final = 10  # on either side of a window
-_FEWEST: Final = 5  # blocks, or nothing is known
-_USUAL: Final = 4  # steps of a window, where there is none to count
-_SHARE: Final = 0.9
-_ASIDE: Final = (
+_NEAR_BLOCKS: Final = 10  # on either side of a window
+_MIN_BLOCKS: Final = 5  # blocks, or nothing is known
+_USUAL_STEPS: Final = 4  # steps of a window, where there is none to count
+_QUANTILE: Final = 0.9
+_EXCLUDED_MARKS: Final = (
     wire.NEXT,
     wire.COLLECTOR,
     wire.CHECKPOINT,
@@ -32,49 +32,49 @@ _ASIDE: Final = (
 )
 
 
-def drift(every: Sequence[Training]) -> float | None:
-    """Give by what share of it blocks of steps miss the median step: nine in ten by no more.
+def step_drift(trainings: Sequence[Training]) -> float | None:
+    """Return by what share of it blocks of steps miss the median step: nine in ten by no more.
 
     Of several ranks the most; ``None`` where there are too few steps to tell.
     """
-    known = [one for training in every if (one := _drift(training)) is not None]
-    return max(known, default=None)
+    drifts = [training_drift for training in trainings if (training_drift := _training_drift(training)) is not None]
+    return max(drifts, default=None)
 
 
-def _drift(training: Training) -> float | None:
-    many, usual = _held(training), _lengths(training)
-    rows = np.flatnonzero(counted(training) & training.edges.noted)[1:]  # the first makes ready
-    if len(rows) < _FEWEST * many:
+def _training_drift(training: Training) -> float | None:
+    n_steps, lengths_ns = _steps_of_window(training), _step_lengths(training)
+    rows = np.flatnonzero(counted_steps(training) & training.edges.is_single)[1:]  # the first makes ready
+    if len(rows) < _MIN_BLOCKS * n_steps:
         return None
-    middle = float(np.median(usual[rows]))
-    blocks = np.lib.stride_tricks.sliding_window_view(rows, many)
-    blocks = blocks[blocks[:, -1] - blocks[:, 0] == many - 1]  # in a row
-    blocks = blocks[_beside(training, blocks, many)]
-    if len(blocks) < _FEWEST or middle <= 0:
+    median_ns = float(np.median(lengths_ns[rows]))
+    blocks = np.lib.stride_tricks.sliding_window_view(rows, n_steps)
+    blocks = blocks[blocks[:, -1] - blocks[:, 0] == n_steps - 1]  # in a row
+    blocks = blocks[_is_near_window(training, blocks, n_steps)]
+    if len(blocks) < _MIN_BLOCKS or median_ns <= 0:
         return None
-    means = np.median(usual[blocks], axis=1)
-    return float(np.quantile(np.abs(means / middle - 1), _SHARE))
+    medians_ns = np.median(lengths_ns[blocks], axis=1)
+    return float(np.quantile(np.abs(medians_ns / median_ns - 1), _QUANTILE))
 
 
-def _beside(training: Training, blocks: Int64, many: int) -> Bool:
+def _is_near_window(training: Training, blocks: Int64, n_steps: int) -> Bool:
     """Tell which blocks lie beside a window; all if too few do."""
-    ends, near = training.edges.ends, np.zeros(len(blocks), bool)
-    for one in training.process.windows:
-        first, last = np.searchsorted(ends, (one.start, one.end))
-        reach = _BLOCKS * many
-        near |= (blocks[:, -1] >= first - reach) & (blocks[:, 0] <= last + reach)
-    return near if near.sum() >= _FEWEST else np.ones(len(blocks), bool)
+    ends, is_near = training.edges.ends, np.zeros(len(blocks), bool)
+    for window in training.process.windows:
+        first_step, last_step = np.searchsorted(ends, (window.start, window.end))
+        n_reach = _NEAR_BLOCKS * n_steps
+        is_near |= (blocks[:, -1] >= first_step - n_reach) & (blocks[:, 0] <= last_step + n_reach)
+    return is_near if is_near.sum() >= _MIN_BLOCKS else np.ones(len(blocks), bool)
 
 
-def _held(training: Training) -> int:
-    """Give how many steps windows hold."""
-    many = [one.last_step - one.first_step for one in training.process.windows if not one.stacks]
-    return max(1, int(np.median(many))) if many else _USUAL
+def _steps_of_window(training: Training) -> int:
+    """Return how many steps windows hold."""
+    counts = [window.last_step - window.first_step for window in training.process.windows if not window.stacks]
+    return max(1, int(np.median(counts))) if counts else _USUAL_STEPS
 
 
-def _lengths(training: Training) -> Float:
-    """Give the length of each step without waits for data and what is seldom, in ns."""
+def _step_lengths(training: Training) -> Float:
+    """Return the length of each step without waits for data and what is seldom, in ns."""
     marks, ends = training.process.marks, training.edges.ends
-    aside = np.isin(marks.kind, _ASIDE) & (marks.thread == training.edges.thread)
-    taken = union(marks.start[aside], marks.end[aside])
-    return (np.diff(ends) - overlap(taken, ends[:-1], ends[1:])).astype(np.float64)
+    is_excluded = np.isin(marks.kind, _EXCLUDED_MARKS) & (marks.thread == training.edges.thread)
+    excluded = union(marks.start[is_excluded], marks.end[is_excluded])
+    return (np.diff(ends) - overlap(excluded, ends[:-1], ends[1:])).astype(np.float64)

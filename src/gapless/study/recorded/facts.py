@@ -12,7 +12,7 @@ import numpy as np
 
 from gapless import wire
 from gapless.model.facts import (
-    Beside,
+    BackgroundThread,
     Evaluation,
     Facts,
     Machine,
@@ -25,125 +25,125 @@ from gapless.model.facts import (
 )
 from gapless.model.recording import Fact, Recording
 from gapless.study.recorded.loader_facts import loaders
-from gapless.study.recorded.training import Training, counted, steppers, trainings
-from gapless.study.recorded.values import text, truth, where, whole
+from gapless.study.recorded.training import Training, counted_steps, select_steppers, trainings
+from gapless.study.recorded.values import as_text, as_bool, source_location, as_int
 
-_OWN: Final = {"steps", "passes"}  # of the counted calls: what the ratio is made of
+_RATIO_COUNTERS: Final = {"steps", "passes"}  # of the counted calls: what the ratio is made of
 _PARALLEL: Final = ("ddp", "fsdp", "data_parallel")
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 def facts(recording: Recording) -> Facts:
-    """Give the facts of a run; of one in which nothing trained or loaded, hardly any."""
-    every = trainings(recording)
-    stepping = steppers(every)
-    first = (stepping or every or (None,))[0]
-    if first is None:
-        nothing = Machine(None, None, None, None, None, None, None, None, None)
-        return Facts(World(1, None, None, None, 0, None), nothing)
-    told = _told(first, "calls")
-    calls = _calls(first, told)
-    models = tuple(_model(one, calls) for one in _nouns(first, "model"))
-    precision = _fact(first, "precision")
+    """Return the facts of a run; of one in which nothing trained or loaded, hardly any."""
+    all_trainings = trainings(recording)
+    stepping = select_steppers(all_trainings)
+    first_training = (stepping or all_trainings or (None,))[0]
+    if first_training is None:
+        no_machine = Machine(None, None, None, None, None, None, None, None, None)
+        return Facts(World(1, None, None, None, 0, None), no_machine)
+    counters = _fact_values(first_training, "calls")
+    calls = _count_calls(first_training, counters)
+    models = tuple(_model(fact, calls) for fact in _facts_of(first_training, "model"))
+    precision = _first_fact(first_training, "precision")
     return Facts(
-        world=_world(first, every, told),
-        machine=_machine(first, models),
-        precision=None if precision is None else Precision(precision.values, where(precision)),
-        loaders=loaders(first),
-        optimizers=_optimizers(first, models),
+        world=_world(first_training, all_trainings, counters),
+        machine=_machine(first_training, models),
+        precision=None if precision is None else Precision(precision.values, source_location(precision)),
+        loaders=loaders(first_training),
+        optimizers=_optimizers(first_training, models),
         models=models,
         repeats=tuple(
-            Repeat(where(one), text(one.values.get("class")) or "a module", each)
-            for one in _nouns(first, "repeat")
-            if isinstance(each := one.values.get("calls"), float)
+            Repeat(source_location(fact), as_text(fact.values.get("class")) or "a module", n_calls)
+            for fact in _facts_of(first_training, "repeat")
+            if isinstance(n_calls := fact.values.get("calls"), float)
         ),
-        beside=tuple(_beside(first)),
+        background_threads=tuple(_background_threads(first_training)),
         parallel=tuple(
-            Parallel(noun, where(one), one.values)
+            Parallel(noun, source_location(fact), fact.values)
             for noun in _PARALLEL
-            for one in _nouns(first, noun)
+            for fact in _facts_of(first_training, noun)
         ),
         calls=calls,
         evaluations=tuple(
-            found for one in _nouns(first, "evaluation") if (found := _evaluation(one)) is not None
+            evaluation for fact in _facts_of(first_training, "evaluation") if (evaluation := _evaluation(fact)) is not None
         ),
     )
 
 
-def _beside(training: Training) -> Iterator[Beside]:
-    for one in _nouns(training, "thread"):
-        ran, own = one.values.get("ran"), one.values.get("training_ran")
-        if isinstance(ran, float) and isinstance(own, float):
-            yield Beside(where(one), text(one.values.get("name")) or "a thread", ran, own)
+def _background_threads(training: Training) -> Iterator[BackgroundThread]:
+    for fact in _facts_of(training, "thread"):
+        ran, training_ran = fact.values.get("ran"), fact.values.get("training_ran")
+        if isinstance(ran, float) and isinstance(training_ran, float):
+            yield BackgroundThread(source_location(fact), as_text(fact.values.get("name")) or "a thread", ran, training_ran)
 
 
-def _nouns(training: Training, noun: str) -> list[Fact]:
-    return [one for one in training.process.facts if one.noun == noun]
+def _facts_of(training: Training, noun: str) -> list[Fact]:
+    return [fact for fact in training.process.facts if fact.noun == noun]
 
 
-def _fact(training: Training, noun: str) -> Fact | None:
-    return next(iter(_nouns(training, noun)), None)
+def _first_fact(training: Training, noun: str) -> Fact | None:
+    return next(iter(_facts_of(training, noun)), None)
 
 
-def _told(training: Training, noun: str) -> Mapping[str, object]:
-    fact = _fact(training, noun)
+def _fact_values(training: Training, noun: str) -> Mapping[str, object]:
+    fact = _first_fact(training, noun)
     return {} if fact is None else fact.values
 
 
-def _world(first: Training, every: tuple[Training, ...], told: Mapping[str, object]) -> World:
-    process, group = first.process, _told(first, "distributed")
-    ranks = {one.process.rank for one in every}
-    worlds = [one.process.world or 1 for one in every]
-    many = max([len(ranks), *worlds, whole(group.get("world")) or 1])
-    steps, passes = whole(told.get("steps")), whole(told.get("passes"))
+def _world(first_training: Training, trainings: tuple[Training, ...], counters: Mapping[str, object]) -> World:
+    process, distributed = first_training.process, _fact_values(first_training, "distributed")
+    ranks = {training.process.rank for training in trainings}
+    worlds = [training.process.world or 1 for training in trainings]
+    n_ranks = max([len(ranks), *worlds, as_int(distributed.get("world")) or 1])
+    steps, passes = as_int(counters.get("steps")), as_int(counters.get("passes"))
     return World(
-        ranks=many,
-        torch=_version(process.versions.get("torch")),
-        python=_version(process.versions.get("python")),
+        ranks=n_ranks,
+        torch=_parse_version(process.versions.get("torch")),
+        python=_parse_version(process.versions.get("python")),
         micro_batches=passes / steps if steps and passes is not None else None,
-        steps=first.edges.count,
-        step_ns=_step(first),
-        local_ranks=whole(group.get("local_world")) or many,
+        steps=first_training.edges.count,
+        step_ns=_median_step_ns(first_training),
+        local_ranks=as_int(distributed.get("local_world")) or n_ranks,
     )
 
 
-def _version(found: str | None) -> tuple[int, int] | None:
-    match = _VERSION.match(found or "")
+def _parse_version(version: str | None) -> tuple[int, int] | None:
+    match = _VERSION.match(version or "")
     return None if match is None else (int(match[1]), int(match[2]))
 
 
-def _step(training: Training) -> int | None:
-    """Give the median of the steps that no profiler touched; ``None`` where there is none."""
+def _median_step_ns(training: Training) -> int | None:
+    """Return the median of the steps that no profiler touched; ``None`` where there is none."""
     edges = training.edges
     if len(edges.ends) < 2:  # noqa: PLR2004 - no step lies between fewer
         return None
-    lengths = np.diff(edges.ends)[counted(training) & edges.noted]
+    lengths = np.diff(edges.ends)[counted_steps(training) & edges.is_single]
     return round(float(np.median(lengths))) if len(lengths) else None
 
 
 def _machine(training: Training, models: tuple[Model, ...]) -> Machine:
-    told = _told(training, "machine")
-    on_device = any((one.device or "").startswith("cuda") for one in models)
-    environment = told.get("environment")
+    values = _fact_values(training, "machine")
+    on_device = any((model.device or "").startswith("cuda") for model in models)
+    environment = values.get("environment")
     return Machine(
-        cpus=whole(told.get("cpus")),
-        intra_op_threads=whole(told.get("intra_op_threads")),
-        device=text(told.get("device")) or ("a CUDA device" if on_device else None),
-        capability=_pair(told.get("capability")),
-        devices=whole(told.get("devices")),
-        memory_bytes=whole(told.get("memory_bytes")),
-        shm_bytes=whole(told.get("shm_bytes")),
-        memlock_bytes=whole(told.get("memlock_bytes")),
-        numa_nodes=whole(told.get("numa_nodes")),
-        environment=_texts(environment),
-        cpu_list=text(told.get("cpu_list")),
-        device_cpus=text(told.get("device_cpus")),
-        bf16=one if isinstance(one := told.get("bf16"), bool) else None,
-        cores=whole(told.get("cores")),
+        cpus=as_int(values.get("cpus")),
+        intra_op_threads=as_int(values.get("intra_op_threads")),
+        device=as_text(values.get("device")) or ("a CUDA device" if on_device else None),
+        capability=_as_pair(values.get("capability")),
+        devices=as_int(values.get("devices")),
+        memory_bytes=as_int(values.get("memory_bytes")),
+        shm_bytes=as_int(values.get("shm_bytes")),
+        memlock_bytes=as_int(values.get("memlock_bytes")),
+        numa_nodes=as_int(values.get("numa_nodes")),
+        environment=_as_texts(environment),
+        cpu_list=as_text(values.get("cpu_list")),
+        device_cpus=as_text(values.get("device_cpus")),
+        bf16=bf16 if isinstance(bf16 := values.get("bf16"), bool) else None,
+        cores=as_int(values.get("cores")),
     )
 
 
-def _pair(value: object) -> tuple[int, int] | None:
+def _as_pair(value: object) -> tuple[int, int] | None:
     match value:
         case [int() as major, int() as minor]:
             return major, minor
@@ -151,17 +151,17 @@ def _pair(value: object) -> tuple[int, int] | None:
             return None
 
 
-def _texts(value: object) -> dict[str, str]:
+def _as_texts(value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
         return {}
     items: Mapping[object, object] = value  # pyright: ignore[reportUnknownVariableType]
-    return {str(name): str(one) for name, one in items.items()}
+    return {str(name): str(text) for name, text in items.items()}
 
 
-def _calls(training: Training, told: Mapping[str, object]) -> dict[str, int]:
+def _count_calls(training: Training, counters: Mapping[str, object]) -> dict[str, int]:
     """Count calls: those that were only counted, and those that are marks."""
-    counted_ones = {name: whole(many) for name, many in told.items() if name not in _OWN}
-    found = {name: many for name, many in counted_ones.items() if many is not None}
+    int_counters = {name: as_int(count) for name, count in counters.items() if name not in _RATIO_COUNTERS}
+    counts = {name: count for name, count in int_counters.items() if count is not None}
     marks, sums = training.process.marks, training.sums.calls
     for name, kind in (
         ("logging", wire.LOGGING),
@@ -169,65 +169,65 @@ def _calls(training: Training, told: Mapping[str, object]) -> dict[str, int]:
         ("synchronize", wire.SYNC),
         ("collections", wire.COLLECTOR),
     ):
-        found[name] = int((marks.kind == kind).sum()) + int(sums.of(kind).count.sum())
-    found["evaluation"] = int(((marks.kind == wire.MODE) & (marks.value == 0)).sum())
-    return found
+        counts[name] = int((marks.kind == kind).sum()) + int(sums.select(kind).count.sum())
+    counts["evaluation"] = int(((marks.kind == wire.MODE) & (marks.value == 0)).sum())
+    return counts
 
 
 def _optimizers(training: Training, models: tuple[Model, ...]) -> tuple[Optimizer, ...]:
-    """Give the optimizers; those that one line made with the same settings are one."""
-    found: dict[object, Optimizer] = {}
-    devices = {one.device for one in models}
-    usual = devices.pop() if len(devices) == 1 else None
-    for fact in _nouns(training, "optimizer"):
-        one = _optimizer(training, fact, usual)
-        key = (one.where, one.name, one.foreach, one.fused, one.device) if one.where else one.id
-        known = found.get(key)
-        found[key] = replace(known, calls=known.calls + one.calls) if known else one
-    return tuple(found.values())
+    """Return the optimizers; those that one line made with the same settings are one."""
+    optimizers: dict[object, Optimizer] = {}
+    devices = {model.device for model in models}
+    shared_device = devices.pop() if len(devices) == 1 else None
+    for fact in _facts_of(training, "optimizer"):
+        optimizer = _optimizer(training, fact, shared_device)
+        key = (optimizer.location, optimizer.name, optimizer.foreach, optimizer.fused, optimizer.device) if optimizer.location else optimizer.id
+        earlier = optimizers.get(key)
+        optimizers[key] = replace(earlier, calls=earlier.calls + optimizer.calls) if earlier else optimizer
+    return tuple(optimizers.values())
 
 
 def _optimizer(training: Training, fact: Fact, device: str | None) -> Optimizer:
     values, marks = fact.values, training.process.marks
-    kept = int(((marks.kind == wire.STEP) & (marks.subject == fact.id)).sum())
-    summed = int(training.sums.calls.of(wire.STEP, subject=fact.id).count.sum())
+    recorded_calls = int(((marks.kind == wire.STEP) & (marks.subject == fact.id)).sum())
+    summed_calls = int(training.sums.calls.select(wire.STEP, subject=fact.id).count.sum())
     return Optimizer(
         id=fact.id,
-        where=where(fact),
-        name=text(values.get("class")) or "an optimizer",
-        foreach=truth(values.get("foreach")),
-        fused=truth(values.get("fused")),
-        tensors=whole(values.get("tensors")),
-        calls=kept + summed,
-        device=text(values.get("device")) or device,
-        parameters=whole(values.get("parameters")),
-        ungraded=whole(values.get("ungraded")),
-        ungraded_parameters=whole(values.get("ungraded_parameters")),
+        location=source_location(fact),
+        name=as_text(values.get("class")) or "an optimizer",
+        foreach=as_bool(values.get("foreach")),
+        fused=as_bool(values.get("fused")),
+        tensors=as_int(values.get("tensors")),
+        calls=recorded_calls + summed_calls,
+        device=as_text(values.get("device")) or device,
+        parameters=as_int(values.get("parameters")),
+        ungraded=as_int(values.get("ungraded")),
+        ungraded_parameters=as_int(values.get("ungraded_parameters")),
     )
 
 
 def _evaluation(fact: Fact) -> Evaluation | None:
     names = ("passes", "graphed", "nodes", "tensors")
-    told = [many for name in names if (many := whole(fact.values.get(name))) is not None]
-    if len(told) < len(names):
+    counts = [count for name in names if (count := as_int(fact.values.get(name))) is not None]
+    if len(counts) < len(names):
         return None
-    return Evaluation(where(fact), *told, environment=text(fact.values.get("environment")))
+    return Evaluation(source_location(fact), *counts, environment=as_text(fact.values.get("environment")))
 
 
 def _model(fact: Fact, calls: Mapping[str, int]) -> Model:
     values = fact.values
     compiled = values.get("compiled") is True
-    again = calls.get("checkpointing")
+    checkpointing = calls.get("checkpointing")
     return Model(
         id=fact.id,
-        where=where(fact),
-        name=text(values.get("class")) or "a model",
-        parameters=whole(values.get("parameters")),
-        dtype=text(values.get("dtype")),
-        device=text(values.get("device")),
-        channels_last=truth(values.get("channels_last")),
-        convolutions=whole(values.get("convolutions")),
+        location=source_location(fact),
+        name=as_text(values.get("class")) or "a model",
+        parameters=as_int(values.get("parameters")),
+        dtype=as_text(values.get("dtype")),
+        device=as_text(values.get("device")),
+        channels_last=as_bool(values.get("channels_last")),
+        convolutions=as_int(values.get("convolutions")),
         compiled=compiled,
         # What is compiled calls no function of torch's that could be counted.
-        checkpoints=None if again is None or (compiled and not again) else again > 0,
+        checkpoints=None if checkpointing is None or (compiled and not checkpointing) else checkpointing > 0,
     )

@@ -11,245 +11,245 @@ from gapless.accounting.intervals import overlap, union
 from gapless.model.facts import Facts, Loader
 from gapless.model.machine import Constants
 from gapless.model.recording import Recording
-from gapless.model.run import Recorded
+from gapless.model.run import RecordedRun
 from gapless.model.trace import Int64
-from gapless.replay.asrun import fitted
-from gapless.replay.service import Inputs, Rows
-from gapless.study.recorded.batches import Columns, fetched
-from gapless.study.recorded.edges import Bool, fact_of, kind_of
-from gapless.study.recorded.machine import within
-from gapless.study.recorded.passing import Handed, passed
-from gapless.study.recorded.sampler import sampling
-from gapless.study.recorded.training import Training, regular, steppers, trainings
-from gapless.study.recorded.turns import lengths_of, middle_of, turning, turns_of
-from gapless.study.recorded.unrecorded import Taken, lengths, parted, shares
-from gapless.study.recorded.values import whole
-from gapless.study.recorded.waits import Matched, matched
+from gapless.replay.asrun import fit_worker_threads
+from gapless.replay.service import LoaderInputs, BatchRows
+from gapless.study.recorded.batches import Columns, fetch_table
+from gapless.study.recorded.edges import Bool, fact_of, loader_kind
+from gapless.study.recorded.machine import samples_within
+from gapless.study.recorded.passing import HandOvers, measure_hand_overs
+from gapless.study.recorded.sampler import sampling_lane
+from gapless.study.recorded.training import Training, counted_lane, select_steppers, trainings
+from gapless.study.recorded.turns import mark_lengths, median_of, turn_spans, measure_turns
+from gapless.study.recorded.unrecorded import OrderedHandOvers, infer_lengths, split_lengths, cpu_shares
+from gapless.study.recorded.values import as_int
+from gapless.study.recorded.waits import MatchedWaits, match_waits
 
-_ENOUGH: Final = 40  # hand-overs: with fewer, those after a gap are taken too
-_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap")  # of a device
+_MIN_STEADY_ROWS: Final = 40  # hand-overs: with fewer, those after a gap are taken too
+_DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap")  # of a device
 _PER_CENT: Final = 100.0
 
 
-def feedings(
-    recording: Recording, facts: Facts, recorded: Recorded | None, constants: Constants | None
-) -> tuple[Inputs, ...]:
-    """Give what is known of each loader that feeds the training, of the first rank's process."""
-    every = trainings(recording)
-    chosen = steppers(every) or every
-    if not chosen:
+def loader_inputs(
+    recording: Recording, facts: Facts, recorded: RecordedRun | None, constants: Constants | None
+) -> tuple[LoaderInputs, ...]:
+    """Return what is known of each loader that feeds the training, of the first rank's process."""
+    all_trainings = trainings(recording)
+    candidates = select_steppers(all_trainings) or all_trainings
+    if not candidates:
         return ()
-    used, delayed = (_sampled(recording, chosen[0], name) for name in ("cpu", "run_queue"))
-    found = [
+    used_cpus, delayed_cpus = (_sampled_cpus(recording, candidates[0], series) for series in ("cpu", "run_queue"))
+    all_inputs = [
         replace(
-            _inputs(chosen[0], (facts, loader), recorded, constants), used=used, delayed=delayed
+            _build_inputs(candidates[0], (facts, loader), recorded, constants), used_cpus=used_cpus, delay_share=delayed_cpus
         )
         for loader in facts.loaders
         if loader.trains
     ]
-    found = [fitted(one) for one in found]
-    return tuple(one for one in found if len(one.rows))
+    all_inputs = [fit_worker_threads(inputs) for inputs in all_inputs]
+    return tuple(inputs for inputs in all_inputs if len(inputs.rows))
 
 
-def _inputs(
+def _build_inputs(
     training: Training,
-    of: tuple[Facts, Loader],
-    recorded: Recorded | None,
+    facts_and_loader: tuple[Facts, Loader],
+    recorded: RecordedRun | None,
     constants: Constants | None,
-) -> Inputs:
-    facts, loader = of
-    numbers = _alike(training, loader.id)
-    pairs = [matched(training, one) for one in numbers]
-    handed = _together([_handed(one) for one in pairs])
-    pin, own = _pinned(training, numbers), _fetches(training, numbers)
-    dispatch = _dispatch(training, numbers)
-    _, steady = _rows(training, numbers, handed, loader)
-    way = passed(handed, steady, (middle_of(pin) or 0, dispatch), _anew(loader))
-    passing = (way.transit or 0) + (middle_of(way.hand) or 0) + (middle_of(pin) or 0)
-    handed = _completed(handed, loader, own, passing)
-    rows, kept = _rows(training, numbers, handed, loader)
-    return Inputs(
+) -> LoaderInputs:
+    facts, loader = facts_and_loader
+    numbers = _alike_loaders(training, loader.id)
+    matched_waits = [match_waits(training, number) for number in numbers]
+    hand_overs = _concatenate([_build_hand_overs(waits) for waits in matched_waits])
+    pin_ns, fetch_columns = _pin_lengths(training, numbers), _fetch_columns(training, numbers)
+    dispatch_ns = _dispatch_ns(training, numbers)
+    _, steady = _steady_rows(training, numbers, hand_overs, loader)
+    costs = measure_hand_overs(hand_overs, steady, (median_of(pin_ns) or 0, dispatch_ns), _count_fresh_batches(loader))
+    passing_ns = (costs.transit or 0) + (median_of(costs.hand) or 0) + (median_of(pin_ns) or 0)
+    hand_overs = _infer_fetches(hand_overs, loader, fetch_columns, passing_ns)
+    rows, row_positions = _steady_rows(training, numbers, hand_overs, loader)
+    return LoaderInputs(
         loader=loader,
         machine=facts.machine,
         rows=rows,
         local_ranks=facts.world.local_ranks or facts.world.ranks,
-        others=recorded.others.cores if recorded is not None and recorded.others else 0.0,
+        other_cpus=recorded.contention.cores if recorded is not None and recorded.contention else 0.0,
         on_device=facts.machine.device is not None,
-        device_ns=_device(recorded, loader, facts.world.steps),
-        hand=way.hand if loader.num_workers else np.empty(0, np.int64),
-        dispatch=dispatch,
-        sampler=_sampler(training, numbers, handed.take(kept)),
-        transit=way.transit if loader.num_workers else None,
-        first=way.first,
-        pin=pin if loader.pin_memory else np.empty(0, np.int64),
-        turns=turns_of(training, numbers, pairs, rows),
-        samples=_samples(own),
-        tensors=_tensors(training, numbers),
-        stages=_stages(own),
+        device_ns=_device_ns_per_batch(recorded, loader, facts.world.steps),
+        hand=costs.hand if loader.num_workers else np.empty(0, np.int64),
+        dispatch=dispatch_ns,
+        sampler=_sampler_ns(training, numbers, hand_overs.take(row_positions)),
+        transit=costs.transit if loader.num_workers else None,
+        first_batch_ns=costs.first_extra,
+        pin=pin_ns if loader.pin_memory else np.empty(0, np.int64),
+        turns=measure_turns(training, numbers, matched_waits, rows),
+        samples=_samples_per_fetch(fetch_columns),
+        tensors=_tensors_per_batch(training, numbers),
+        stages=_stage_shares(fetch_columns),
         constants=constants,
     )
 
 
-def _sampled(recording: Recording, training: Training, name: str) -> float | None:
-    """Give the mean of a per cent that was sampled of a training process while it stepped."""
+def _sampled_cpus(recording: Recording, training: Training, name: str) -> float | None:
+    """Return the mean of a per cent that was sampled of a training process while it stepped."""
     series = recording.samples.series.get(f"process.{training.process.pid}.{name}")
     if series is None or training.span is None:
         return None
-    at, percent = np.asarray(series[0]), np.asarray(series[1])
-    inside = percent[within(at, training.span)]
-    return float(inside.mean()) / _PER_CENT if len(inside) else None
+    times, percent = np.asarray(series[0]), np.asarray(series[1])
+    values = percent[samples_within(times, training.span)]
+    return float(values.mean()) / _PER_CENT if len(values) else None
 
 
-def _anew(loader: Loader) -> int:
+def _count_fresh_batches(loader: Loader) -> int:
     """Count the first batches of an iteration that come from processes that were just started."""
     return 0 if loader.persistent_workers else loader.num_workers
 
 
-def _alike(training: Training, loader: int) -> list[int]:
-    """Give the loaders that one line made with the same settings."""
+def _alike_loaders(training: Training, loader: int) -> list[int]:
+    """Return the loaders that one line made with the same settings."""
     process = training.process
-    kind = kind_of(process, loader)
-    ids = [one.id for one in process.facts if one.noun == "loader"]
-    return [one for one in ids if kind_of(process, one) == kind]
+    kind = loader_kind(process, loader)
+    ids = [fact.id for fact in process.facts if fact.noun == "loader"]
+    return [number for number in ids if loader_kind(process, number) == kind]
 
 
-def _handed(one: Matched) -> Handed:
-    fetch, found = one.made.fetch, one.fetches
-    known = fetch >= 0
-    at = np.where(known, fetch, 0)
+def _build_hand_overs(waits: MatchedWaits) -> HandOvers:
+    fetch, fetches = waits.matches.fetch, waits.fetches
+    is_known = fetch >= 0
+    index = np.where(is_known, fetch, 0)
 
-    def of(column: Int64) -> Int64:
-        return np.where(known, column[at], -1) if len(column) else np.full(len(at), -1)
+    def column_of(column: Int64) -> Int64:
+        return np.where(is_known, column[index], -1) if len(column) else np.full(len(index), -1)
 
-    wall = of(found.end - found.start)
-    cpu, queue = of(found.cpu), of(found.run_queue)
-    on = np.where(cpu >= 0, np.minimum(cpu, wall), wall)  # not observed: all of it may have run
-    queue = np.clip(queue, 0, wall - on)
-    return Handed(
-        one.ask,
-        one.got,
-        one.position,
-        np.where(known, on, -1),
-        np.where(known, queue, -1),
-        np.where(known, wall - on - queue, -1),
-        of(found.start),
-        of(found.end),
-        one.made.dispatched,
+    wall_ns = column_of(fetches.end - fetches.start)
+    cpu_ns, queue_ns = column_of(fetches.cpu), column_of(fetches.run_queue)
+    on_ns = np.where(cpu_ns >= 0, np.minimum(cpu_ns, wall_ns), wall_ns)  # not observed: all of it may have run
+    queue_ns = np.clip(queue_ns, 0, wall_ns - on_ns)
+    return HandOvers(
+        waits.ask_ns,
+        waits.got_ns,
+        waits.position,
+        np.where(is_known, on_ns, -1),
+        np.where(is_known, queue_ns, -1),
+        np.where(is_known, wall_ns - on_ns - queue_ns, -1),
+        column_of(fetches.start),
+        column_of(fetches.end),
+        waits.matches.dispatched,
     )
 
 
-def _completed(handed: Handed, loader: Loader, own: Columns, passing: int) -> Handed:
-    """Give fetches that were not recorded the length that the waits for their batches tell."""
+def _infer_fetches(hand_overs: HandOvers, loader: Loader, fetch_columns: Columns, passing_ns: int) -> HandOvers:
+    """Return fetches that were not recorded the length that the waits for their batches tell."""
     if not loader.num_workers or loader.in_order is False:
-        return handed
+        return hand_overs
     names = ("ask", "got", "position", "told", "begun", "ready")
-    taken = Taken(**{name: vars(handed)[name] for name in names})
-    found = lengths(taken, loader.num_workers, passing)
-    parts = parted(found, shares(own["wall"], own["cpu"], own["run_queue"]))
+    ordered = OrderedHandOvers(**{name: vars(hand_overs)[name] for name in names})
+    lengths_ns = infer_lengths(ordered, loader.num_workers, passing_ns)
+    split_ns = split_lengths(lengths_ns, cpu_shares(fetch_columns["wall"], fetch_columns["cpu"], fetch_columns["run_queue"]))
     on, queue, off = (
-        np.where(found >= 0, one, seen)
-        for one, seen in zip(parts, (handed.on, handed.queue, handed.off), strict=True)
+        np.where(lengths_ns >= 0, inferred, recorded)
+        for inferred, recorded in zip(split_ns, (hand_overs.on, hand_overs.queue, hand_overs.off), strict=True)
     )
-    return replace(handed, on=on, queue=queue, off=off)
+    return replace(hand_overs, on=on, queue=queue, off=off)
 
 
-def _together(parts: Sequence[Handed]) -> Handed:
-    names = tuple(vars(parts[0]))
-    every = {name: np.concatenate([vars(one)[name] for one in parts]) for name in names}
-    return Handed(**every).take(np.argsort(every["ask"], kind="stable"))
+def _concatenate(tables: Sequence[HandOvers]) -> HandOvers:
+    names = tuple(vars(tables[0]))
+    columns = {name: np.concatenate([vars(table)[name] for table in tables]) for name in names}
+    return HandOvers(**columns).take(np.argsort(columns["ask"], kind="stable"))
 
 
-def _rows(
-    training: Training, numbers: Sequence[int], handed: Handed, loader: Loader
-) -> tuple[Rows, Int64]:
-    """Give the rows of steps that no profiler touched, and which hand-overs they are.
+def _steady_rows(
+    training: Training, numbers: Sequence[int], hand_overs: HandOvers, loader: Loader
+) -> tuple[BatchRows, Int64]:
+    """Return the rows of steps that no profiler touched, and which hand-overs they are.
 
     After a gap workers have run ahead: as many as fill their queue are left out, if others remain.
     """
-    if len(handed.ask) < 2:  # noqa: PLR2004 - between fewer lies no step
+    if len(hand_overs.ask) < 2:  # noqa: PLR2004 - between fewer lies no step
         return _no_rows(), np.empty(0, np.int64)
-    before, ask, got = handed.got[:-1], handed.ask[1:], handed.got[1:]
-    inside = overlap(regular(training), before, got) == got - before
-    position = handed.position
+    previous_ns, ask_ns, got_ns = hand_overs.got[:-1], hand_overs.ask[1:], hand_overs.got[1:]
+    is_regular = overlap(counted_lane(training), previous_ns, got_ns) == got_ns - previous_ns
+    position = hand_overs.position
     follows = (position[1:] == position[:-1] + 1) | (position[1:] == 0)
-    fits = inside & follows
-    ahead = loader.num_workers * (loader.prefetch_factor or 2)
-    late = fits & (_since_gap(fits) >= ahead)
-    chosen = np.flatnonzero(late if late.sum() >= _ENOUGH else fits)
-    turn = overlap(union(*turning(training, numbers)), before, ask)[chosen]
-    steady = chosen + 1
-    rows = Rows(
-        host=np.maximum((ask - before)[chosen] - turn, 0),
-        turn=turn,
-        wait=(got - ask)[chosen],
-        on=handed.on[steady],
-        queue=handed.queue[steady],
-        off=handed.off[steady],
-        position=handed.position[steady],
+    is_usable = is_regular & follows
+    n_ahead = loader.num_workers * (loader.prefetch_factor or 2)
+    is_settled = is_usable & (_since_gap(is_usable) >= n_ahead)
+    positions = np.flatnonzero(is_settled if is_settled.sum() >= _MIN_STEADY_ROWS else is_usable)
+    turn_ns = overlap(union(*turn_spans(training, numbers)), previous_ns, ask_ns)[positions]
+    steady = positions + 1
+    rows = BatchRows(
+        host=np.maximum((ask_ns - previous_ns)[positions] - turn_ns, 0),
+        turn=turn_ns,
+        wait=(got_ns - ask_ns)[positions],
+        on=hand_overs.on[steady],
+        queue=hand_overs.queue[steady],
+        off=hand_overs.off[steady],
+        position=hand_overs.position[steady],
     )
     return rows, steady
 
 
-def _no_rows() -> Rows:
-    return Rows(*(np.empty(0, np.int64) for _ in range(7)))
+def _no_rows() -> BatchRows:
+    return BatchRows(*(np.empty(0, np.int64) for _ in range(7)))
 
 
-def _since_gap(fits: Bool) -> Int64:
+def _since_gap(is_usable: Bool) -> Int64:
     """Count for each row those before it without a gap."""
-    at = np.arange(len(fits))
-    return at - np.maximum.accumulate(np.where(fits, -1, at))
+    index = np.arange(len(is_usable))
+    return index - np.maximum.accumulate(np.where(is_usable, -1, index))
 
 
-def _pinned(training: Training, numbers: Sequence[int]) -> Int64:
-    return lengths_of(training, numbers, wire.PIN)
+def _pin_lengths(training: Training, numbers: Sequence[int]) -> Int64:
+    return mark_lengths(training, numbers, wire.PIN)
 
 
-def _dispatch(training: Training, numbers: Sequence[int]) -> int:
-    return middle_of(lengths_of(training, numbers, wire.DISPATCH)) or 0
+def _dispatch_ns(training: Training, numbers: Sequence[int]) -> int:
+    return median_of(mark_lengths(training, numbers, wire.DISPATCH)) or 0
 
 
-def _sampler(training: Training, numbers: Sequence[int], handed: Handed) -> int:
-    """Give how long samples were chosen in the wait for a batch, mean."""
-    chosen = overlap(sampling(training, numbers), handed.ask, handed.got)
-    return round(float(chosen.mean())) if len(chosen) else 0
+def _sampler_ns(training: Training, numbers: Sequence[int], hand_overs: HandOvers) -> int:
+    """Return how long samples were chosen in the wait for a batch, mean."""
+    sampling_ns = overlap(sampling_lane(training, numbers), hand_overs.ask, hand_overs.got)
+    return round(float(sampling_ns.mean())) if len(sampling_ns) else 0
 
 
-def _fetches(training: Training, numbers: Sequence[int]) -> Columns:
-    found = [fetched(training.process, one) for one in numbers]
-    found += [
-        fetched(worker, worker.loader)
+def _fetch_columns(training: Training, numbers: Sequence[int]) -> Columns:
+    tables = [fetch_table(training.process, number) for number in numbers]
+    tables += [
+        fetch_table(worker, worker.loader)
         for worker in training.workers
         if worker.loader is not None and worker.loader in numbers
     ]
-    return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
-def _samples(own: Columns) -> float | None:
-    rows = own["samples"] > 0
-    many = int(own["count"][rows].sum())
-    return float(own["samples"][rows].sum()) / many if many else None
+def _samples_per_fetch(fetch_columns: Columns) -> float | None:
+    rows = fetch_columns["samples"] > 0
+    n_fetches = int(fetch_columns["count"][rows].sum())
+    return float(fetch_columns["samples"][rows].sum()) / n_fetches if n_fetches else None
 
 
-def _tensors(training: Training, numbers: Sequence[int]) -> int | None:
-    facts = (fact_of(training.process, "batch", one) for one in numbers)
-    return next((whole(one.values.get("tensors")) for one in facts if one is not None), None)
+def _tensors_per_batch(training: Training, numbers: Sequence[int]) -> int | None:
+    facts = (fact_of(training.process, "batch", number) for number in numbers)
+    return next((as_int(fact.values.get("tensors")) for fact in facts if fact is not None), None)
 
 
-def _stages(own: Columns) -> Mapping[str, tuple[float, float]]:
-    """Give the share of each stage in a fetch's time on a processor, and off it."""
-    rows = own["detailed"] > 0
-    wall = {one: int(own[f"{one}_wall"][rows].clip(0).sum()) for one in wire.STAGES}
-    ran = {one: int(own[f"{one}_cpu"][rows].clip(0).sum()) for one in wire.STAGES}
-    off = {one: max(0, wall[one] - ran[one]) for one in wire.STAGES}
-    whole, beside = max(1, sum(ran.values())), max(1, sum(off.values()))
-    return {one: (ran[one] / whole, off[one] / beside) for one in wire.STAGES if wall[one]}
+def _stage_shares(fetch_columns: Columns) -> Mapping[str, tuple[float, float]]:
+    """Return the share of each stage in a fetch's time on a processor, and off it."""
+    rows = fetch_columns["detailed"] > 0
+    wall_ns = {stage: int(fetch_columns[f"{stage}_wall"][rows].clip(0).sum()) for stage in wire.STAGES}
+    cpu_ns = {stage: int(fetch_columns[f"{stage}_cpu"][rows].clip(0).sum()) for stage in wire.STAGES}
+    off_ns = {stage: max(0, wall_ns[stage] - cpu_ns[stage]) for stage in wire.STAGES}
+    total_cpu_ns, total_off_ns = max(1, sum(cpu_ns.values())), max(1, sum(off_ns.values()))
+    return {stage: (cpu_ns[stage] / total_cpu_ns, off_ns[stage] / total_off_ns) for stage in wire.STAGES if wall_ns[stage]}
 
 
-def _device(recorded: Recorded | None, loader: Loader, steps: int) -> float | None:
-    """Give what a device works on for each batch, in ns, if windows saw it at work."""
-    known = recorded.account if recorded is not None else None
-    if known is None or not known.on_device or not known.refined_by or not known.account.steps:
+def _device_ns_per_batch(recorded: RecordedRun | None, loader: Loader, steps: int) -> float | None:
+    """Return what a device works on for each batch, in ns, if windows saw it at work."""
+    account = recorded.account if recorded is not None else None
+    if account is None or not account.on_device or not account.refined_by or not account.account.steps:
         return None
-    work = sum(ns for leaf, ns in known.account.leaves.items() if leaf.startswith(_WORK))
-    each = max(1.0, loader.batches / steps) if steps else 1.0
-    return work / known.account.steps / each
+    work_ns = sum(ns for leaf, ns in account.account.leaves.items() if leaf.startswith(_DEVICE_WORK))
+    batches_per_step = max(1.0, loader.batches / steps) if steps else 1.0
+    return work_ns / account.account.steps / batches_per_step

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final, cast
 
-from gapless.model.facts import Filling
+from gapless.model.facts import PaddingStats
 from gapless.model.recording import Process
-from gapless.study.recorded.values import text, whole
+from gapless.study.recorded.values import as_text, as_int
 
-_FEW: Final = 3  # batches: of fewer, nothing is said
-_MOST: Final = 0.5  # of the batches must tell lengths that agree
-_SEQUENCE: Final = 2  # dimensions of a batch of numbers that are looked up
-_PLAIN: Final = 3  # dimensions of what no length is told of: more are images
+_MIN_BATCHES: Final = 3  # batches: of fewer, nothing is said
+_MIN_DECLARED_SHARE: Final = 0.5  # of the batches must tell lengths that agree
+_SEQUENCE_DIMS: Final = 2  # dimensions of a batch of numbers that are looked up
+_MAX_PLAIN_DIMS: Final = 3  # dimensions of what no length is told of: more are images
 
 
 @dataclass(frozen=True)
@@ -24,41 +24,41 @@ class _Look:
     filled: float
     longest: float
     square: float
-    told: bool
+    is_declared: bool
 
 
-def filling(process: Process, numbers: Sequence[int]) -> Filling | None:
-    """Give how full the batches of some loaders are; ``None`` if they have no length to fill.
+def measure_filling(process: Process, numbers: Sequence[int]) -> PaddingStats | None:
+    """Return how full the batches of some loaders are; ``None`` if they have no length to fill.
 
     Of several lengths the one that is told of, and that is filled least. What is not told of must
     be numbers that are looked up, or differ in length from batch to batch: a picture's border is
     padding of no sequence.
     """
-    found: dict[tuple[str, int, int], list[_Look]] = {}
+    looks_by_key: dict[tuple[str, int, int], list[_Look]] = {}
     for key, look in _looks(process, numbers):
-        found.setdefault(key, []).append(look)
-    known = [_filling(key, looks) for key, looks in found.items() if len(looks) >= _FEW]
-    likely = [one for one in known if _has_length(one)]
-    return min(likely, key=lambda one: (not one.told, one.filled), default=None)
+        looks_by_key.setdefault(key, []).append(look)
+    fillings = [_build_filling(key, looks) for key, looks in looks_by_key.items() if len(looks) >= _MIN_BATCHES]
+    likely = [filling for filling in fillings if _has_length(filling)]
+    return min(likely, key=lambda filling: (not filling.declared, filling.filled), default=None)
 
 
-def _has_length(one: Filling) -> bool:
-    looked_up = one.kind == "int" and one.dimensions == _SEQUENCE
-    return one.told or looked_up or (one.varies and one.dimensions <= _PLAIN)
+def _has_length(filling: PaddingStats) -> bool:
+    looked_up = filling.kind == "int" and filling.dimensions == _SEQUENCE_DIMS
+    return filling.declared or looked_up or (filling.varies and filling.dimensions <= _MAX_PLAIN_DIMS)
 
 
-def _filling(key: tuple[str, int, int], looks: Sequence[_Look]) -> Filling:
-    lengths = sorted({one.length for one in looks})
-    positions = [one.rows * one.length for one in looks]
-    return Filling(
+def _build_filling(key: tuple[str, int, int], looks: Sequence[_Look]) -> PaddingStats:
+    lengths = sorted({look.length for look in looks})
+    positions = [look.rows * look.length for look in looks]
+    return PaddingStats(
         batches=len(looks),
-        rows=round(median(one.rows for one in looks)),
-        length=round(median(one.length for one in looks)),
+        rows=round(median(look.rows for look in looks)),
+        length=round(median(look.length for look in looks)),
         lengths=tuple(lengths),
-        filled=fmean((one.filled for one in looks), positions),
-        longest=fmean(one.longest for one in looks),
-        square=fmean((one.square for one in looks), positions),
-        told=sum(one.told for one in looks) >= _MOST * len(looks),
+        filled=fmean((look.filled for look in looks), positions),
+        longest=fmean(look.longest for look in looks),
+        square=fmean((look.square for look in looks), positions),
+        declared=sum(look.is_declared for look in looks) >= _MIN_DECLARED_SHARE * len(looks),
         varies=len(lengths) > 1,
         kind=key[0],
         dimensions=key[1],
@@ -70,22 +70,22 @@ def _looks(
 ) -> Iterator[tuple[tuple[str, int, int], _Look]]:
     for fact in process.facts:
         if fact.noun == "filling" and fact.values.get("loader") in numbers:
-            every = fact.values.get("lengths")
-            for one in cast("list[object]", every) if isinstance(every, list) else ():
-                look = _look(cast("Mapping[str, object]", one)) if isinstance(one, dict) else None
+            lengths = fact.values.get("lengths")
+            for length in cast("list[object]", lengths) if isinstance(lengths, list) else ():
+                look = _parse_look(cast("Mapping[str, object]", length)) if isinstance(length, dict) else None
                 if look is not None:
                     yield look
 
 
-def _look(found: Mapping[str, object]) -> tuple[tuple[str, int, int], _Look] | None:
-    kind = text(found.get("kind"))
-    sizes = [whole(found.get(name)) for name in ("rows", "length", "dimensions", "along")]
-    shares = [found.get(name) for name in ("filled", "longest", "square")]
-    if kind is None or any(one is None for one in sizes):
+def _parse_look(values: Mapping[str, object]) -> tuple[tuple[str, int, int], _Look] | None:
+    kind = as_text(values.get("kind"))
+    sizes = [as_int(values.get(name)) for name in ("rows", "length", "dimensions", "along")]
+    shares = [values.get(name) for name in ("filled", "longest", "square")]
+    if kind is None or any(size is None for size in sizes):
         return None
-    if not all(isinstance(one, int | float) for one in shares):
+    if not all(isinstance(share, int | float) for share in shares):
         return None
     rows, length, dimensions, along = cast("list[int]", sizes)
-    filled, longest, square = (min(1.0, float(one)) for one in cast("list[float]", shares))
-    told = found.get("by") is not None
-    return (kind, dimensions, along), _Look(rows, length, filled, longest, square, told)
+    filled, longest, square = (min(1.0, float(share)) for share in cast("list[float]", shares))
+    is_declared = values.get("by") is not None
+    return (kind, dimensions, along), _Look(rows, length, filled, longest, square, is_declared)

@@ -21,11 +21,11 @@ from gapless.model.recording import Process
 from gapless.study.recorded.edges import fact_of
 from gapless.study.recorded.training import Training
 
-_MOST: Final = 20  # lines, folders
-_FEW: Final = 3  # folders that hold half of what was opened are told as they are
-_LEVELS: Final = 4  # of folders
-_MANY: Final = 1000  # written files
-_NUMBERS: Final = (
+_MAX_ROWS: Final = 20  # lines, folders
+_N_TOP_FOLDERS: Final = 3  # folders that hold half of what was opened are told as they are
+_MAX_LEVELS: Final = 4  # of folders
+_MAX_WRITTEN: Final = 1000  # written files
+_ALLOCATOR_COUNTERS: Final = (
     "allocated_peak",
     "reserved_peak",
     "retries",
@@ -38,16 +38,16 @@ OCCASIONS: Final = (
     ("logging", wire.LOGGING),
     ("profiling", wire.PROFILING),
 )
-_Place = tuple[str | None, int | None, str | None]
+_Location = tuple[str | None, int | None, str | None]
 
 
-def footprint(every: Sequence[Training]) -> Footprint:
+def measure_footprint(trainings: Sequence[Training]) -> Footprint:
     """Describe the training processes and their workers together."""
     return Footprint(
-        syncs=_syncs(every),
-        allocator=tuple(use for one in every for use in _allocators(one.process)),
-        files=_files([process for one in every for process in (one.process, *one.workers)]),
-        calls=_occasions(every),
+        syncs=_sync_uses(trainings),
+        allocator=tuple(use for training in trainings for use in _allocator_uses(training.process)),
+        files=_file_use([process for training in trainings for process in (training.process, *training.workers)]),
+        calls=_call_uses(trainings),
     )
 
 
@@ -55,89 +55,89 @@ def footprint(every: Sequence[Training]) -> Footprint:
 
 
 @dataclass
-class _Calls:
+class _CallSums:
     count: int = 0
-    total: int = 0
+    total_ns: int = 0
     in_steps: int = 0
     in_steps_ns: int = 0
 
 
-def _syncs(every: Sequence[Training]) -> tuple[SyncUse, ...]:
-    steps = _steps(every)
+def _sync_uses(trainings: Sequence[Training]) -> tuple[SyncUse, ...]:
+    steps = _count_steps(trainings)
     return tuple(
         SyncUse(
-            *place,
+            *location,
             calls.count,
-            calls.total,
+            calls.total_ns,
             calls.in_steps / steps if steps else None,
             calls.in_steps_ns / steps if steps else None,
         )
-        for place, calls in _ranked(every, wire.SYNC)
+        for location, calls in _rank_locations(trainings, wire.SYNC)
     )
 
 
-def _occasions(every: Sequence[Training]) -> tuple[CallUse, ...]:
-    steps = _steps(every)
-    found = [
+def _call_uses(trainings: Sequence[Training]) -> tuple[CallUse, ...]:
+    steps = _count_steps(trainings)
+    uses = [
         CallUse(
             name,
-            *place,
+            *location,
             calls.count,
-            calls.total,
+            calls.total_ns,
             calls.in_steps / steps if steps else None,
         )
         for name, kind in OCCASIONS
-        for place, calls in _ranked(every, kind)
+        for location, calls in _rank_locations(trainings, kind)
     ]
-    return tuple(sorted(found, key=lambda one: -one.total_ns))
+    return tuple(sorted(uses, key=lambda use: -use.total_ns))
 
 
-def _steps(every: Sequence[Training]) -> int:
-    return sum(max(0, one.edges.count - 1) for one in every)
+def _count_steps(trainings: Sequence[Training]) -> int:
+    return sum(max(0, training.edges.count - 1) for training in trainings)
 
 
-def _ranked(every: Sequence[Training], kind: int) -> list[tuple[_Place, _Calls]]:
-    """Give the lines that make calls of a kind, those with most time first."""
-    found: dict[_Place, _Calls] = {}
-    for one in every:
-        for place, within, count, total in (*_kept(one, kind), *_summed(one, kind)):
-            calls = found.setdefault(place, _Calls())
+def _rank_locations(trainings: Sequence[Training], kind: int) -> list[tuple[_Location, _CallSums]]:
+    """Return the lines that make calls of a kind, those with most time first."""
+    calls_by_location: dict[_Location, _CallSums] = {}
+    for training in trainings:
+        for location, in_steps, count, total_ns in (*_recorded_calls(training, kind), *_summed_calls(training, kind)):
+            calls = calls_by_location.setdefault(location, _CallSums())
             calls.count += count
-            calls.total += total
-            calls.in_steps += count * within
-            calls.in_steps_ns += total * within
-    return sorted(found.items(), key=lambda item: -item[1].total)[:_MOST]
+            calls.total_ns += total_ns
+            calls.in_steps += count * in_steps
+            calls.in_steps_ns += total_ns * in_steps
+    return sorted(calls_by_location.items(), key=lambda row: -row[1].total_ns)[:_MAX_ROWS]
 
 
-_Some = Iterator[tuple[_Place, bool, int, int]]  # place, whether between steps, count, ns
+_CallRows = Iterator[tuple[_Location, bool, int, int]]  # place, whether between steps, count, ns
 
 
-def _kept(training: Training, kind: int) -> _Some:
+def _recorded_calls(training: Training, kind: int) -> _CallRows:
     marks = training.process.marks
-    first, last = training.span or (0, -1)
+    first_ns, last_ns = training.span or (0, -1)
     rows = np.flatnonzero(marks.kind == kind)
-    own = marks.thread[rows] == training.edges.thread
-    within = own & (marks.start[rows] >= first) & (marks.end[rows] <= last)
-    length = marks.end[rows] - marks.start[rows]
-    keys = marks.subject[rows] * 2 + within
+    on_thread = marks.thread[rows] == training.edges.thread
+    in_steps = on_thread & (marks.start[rows] >= first_ns) & (marks.end[rows] <= last_ns)
+    lengths_ns = marks.end[rows] - marks.start[rows]
+    keys = marks.subject[rows] * 2 + in_steps
     for key in np.unique(keys).tolist():
-        mine = keys == key
-        place = _place(training.process, key // 2)
-        yield place, bool(key % 2), int(mine.sum()), int(length[mine].sum())
+        has_key = keys == key
+        location = _site_location(training.process, key // 2)
+        yield location, bool(key % 2), int(has_key.sum()), int(lengths_ns[has_key].sum())
 
 
-def _summed(training: Training, kind: int) -> _Some:
-    """Give the calls of stretches whose marks were summed: in steps, if the whole stretch is."""
-    calls = training.sums.calls.of(kind)
-    first, last = training.span or (0, -1)
+def _summed_calls(training: Training, kind: int) -> _CallRows:
+    """Return the calls of stretches whose marks were summed: in steps, if the whole stretch is."""
+    calls = training.sums.calls.select(kind)
+    first_ns, last_ns = training.span or (0, -1)
     start, end = training.sums.start[calls.stretch], training.sums.end[calls.stretch]
-    within = (calls.thread == training.edges.thread) & (start >= first) & (end <= last)
-    columns = (calls.subject, within, calls.count, calls.total)
-    for subject, inside, count, total in zip(*(one.tolist() for one in columns), strict=True):
-        yield _place(training.process, subject), inside, count, total
+    in_steps = (calls.thread == training.edges.thread) & (start >= first_ns) & (end <= last_ns)
+    columns = (calls.subject, in_steps, calls.count, calls.total)
+    for subject, is_in_steps, count, total_ns in zip(*(column.tolist() for column in columns), strict=True):
+        yield _site_location(training.process, subject), is_in_steps, count, total_ns
 
 
-def _place(process: Process, site: int) -> _Place:
+def _site_location(process: Process, site: int) -> _Location:
     fact = fact_of(process, "site", site)
     return (None, None, None) if fact is None else (fact.file, fact.line, fact.function)
 
@@ -145,57 +145,57 @@ def _place(process: Process, site: int) -> _Place:
 # ── The allocator ───────────────────────────────────────────────────────────────────────────────
 
 
-def _allocators(process: Process) -> Iterator[AllocatorUse]:
-    last: dict[int, dict[str, int]] = {}
+def _allocator_uses(process: Process) -> Iterator[AllocatorUse]:
+    counters_by_device: dict[int, dict[str, int]] = {}
     for counters in process.counters:
         device = counters.get("device")
         if isinstance(device, int):
-            last.setdefault(device, {}).update(_whole(counters))
-    for device, numbers in sorted(last.items()):
-        yield AllocatorUse(process.rank, device, *(numbers.get(name) for name in _NUMBERS))
+            counters_by_device.setdefault(device, {}).update(_int_counters(counters))
+    for device, numbers in sorted(counters_by_device.items()):
+        yield AllocatorUse(process.rank, device, *(numbers.get(name) for name in _ALLOCATOR_COUNTERS))
 
 
-def _whole(counters: Mapping[str, object]) -> dict[str, int]:
-    named = {name: counters.get(name) for name in _NUMBERS}
-    return {name: value for name, value in named.items() if isinstance(value, int)}
+def _int_counters(counters: Mapping[str, object]) -> dict[str, int]:
+    numbers = {name: counters.get(name) for name in _ALLOCATOR_COUNTERS}
+    return {name: value for name, value in numbers.items() if isinstance(value, int)}
 
 
 # ── Files ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _files(processes: Iterable[Process]) -> FileUse | None:
+def _file_use(processes: Iterable[Process]) -> FileUse | None:
     opened, written = Counter[str](), dict[str, None]()
-    for one in processes:
-        opened.update(one.read)
-        written.update(dict.fromkeys(one.written))
-    more = opened.pop("", 0)
-    if not (opened or more or written):
+    for process in processes:
+        opened.update(process.read)
+        written.update(dict.fromkeys(process.written))
+    unnamed = opened.pop("", 0)
+    if not (opened or unnamed or written):
         return None
-    some = bool(opened or more)
+    has_opened = bool(opened or unnamed)
     return FileUse(
-        opened=opened.total() if some else None,
-        files=len(opened) if some else None,
-        more=more,
-        folders=_folders(opened),
-        written=tuple(written)[:_MANY],
+        opened=opened.total() if has_opened else None,
+        files=len(opened) if has_opened else None,
+        more=unnamed,
+        folders=_folder_uses(opened),
+        written=tuple(written)[:_MAX_WRITTEN],
     )
 
 
-def _folders(opened: Counter[str]) -> tuple[FolderUse, ...]:
+def _folder_uses(opened: Counter[str]) -> tuple[FolderUse, ...]:
     """Add files up by folder; many folders that are alike (one a class) by the folder above."""
-    places = {path: PurePath(path).parent for path in opened}
-    for _ in range(_LEVELS):
-        few = sum(one.opened for one in _added(places, opened)[:_FEW])
-        above = {path: folder.parent for path, folder in places.items()}
-        if 2 * few >= opened.total() or any(not one.name for one in above.values()):
+    folders = {path: PurePath(path).parent for path in opened}
+    for _ in range(_MAX_LEVELS):
+        top_opened = sum(use.opened for use in _sum_folders(folders, opened)[:_N_TOP_FOLDERS])
+        parents = {path: folder.parent for path, folder in folders.items()}
+        if 2 * top_opened >= opened.total() or any(not parent.name for parent in parents.values()):
             break
-        places = above
-    return _added(places, opened)[:_MOST]
+        folders = parents
+    return _sum_folders(folders, opened)[:_MAX_ROWS]
 
 
-def _added(places: Mapping[str, PurePath], opened: Mapping[str, int]) -> tuple[FolderUse, ...]:
+def _sum_folders(folders: Mapping[str, PurePath], opened: Mapping[str, int]) -> tuple[FolderUse, ...]:
     """Add up by folder what was opened, the most first."""
-    times, files = Counter[PurePath](), Counter(places.values())
-    for path, folder in places.items():
-        times[folder] += opened[path]
-    return tuple(FolderUse(str(one), count, files[one]) for one, count in times.most_common())
+    opened_counts, files = Counter[PurePath](), Counter(folders.values())
+    for path, folder in folders.items():
+        opened_counts[folder] += opened[path]
+    return tuple(FolderUse(str(folder), count, files[folder]) for folder, count in opened_counts.most_common())

@@ -11,60 +11,60 @@ from typing import Final
 
 from gapless.model.host_code import HotLine
 from gapless.model.recording import Process, StackCount
-from gapless.study.recorded.lines import Place, is_ours
+from gapless.study.recorded.lines import StackFrame, is_recorder_stack
 from gapless.study.source import is_library
 
 # Who calls hooks: a module, the function that wraps hooks of modules, and autograd's engine.
-_CALLERS: Final = ("torch/nn/modules/module.py", "torch/utils/hooks.py", "torch/autograd/graph.py")
-_WORK: Final = ("forward", "backward", "apply")  # what these call for the step's own sake
-_STEPS: Final = ("torch/optim/", "torch/distributed/")
-_MOST: Final = 10  # lines
+_HOOK_CALLERS: Final = ("torch/nn/modules/module.py", "torch/utils/hooks.py", "torch/autograd/graph.py")
+_PASS_NAMES: Final = ("forward", "backward", "apply")  # what these call for the step's own sake
+_STEP_PATHS: Final = ("torch/optim/", "torch/distributed/")
+_MAX_LINES: Final = 10  # lines
 
 
 def hook_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
-    """Give the lines of hooks at which training threads stood, most time first.
+    """Return the lines of hooks at which training threads stood, most time first.
 
     Shares are of the time of these threads, with all that a hook calls.
     """
-    every = (one for each in processes for one in each.stacks if one.thread == "training")
-    stacks = [one for one in every if not is_ours(one)]
-    whole = sum(one.ran_ns + one.blocked_ns for one in stacks)
-    spent, looks = Counter[Place](), Counter[Place]()
+    training_stacks = (stack for process in processes for stack in process.stacks if stack.thread == "training")
+    stacks = [stack for stack in training_stacks if not is_recorder_stack(stack)]
+    total_ns = sum(stack.ran_ns + stack.blocked_ns for stack in stacks)
+    spent_ns, looks = Counter[StackFrame](), Counter[StackFrame]()
     for stack in stacks:
-        place = _hook(stack)
-        if place is not None:
-            spent[place] += stack.ran_ns + stack.blocked_ns
-            looks[place] += stack.count
+        frame = _hook_frame(stack)
+        if frame is not None:
+            spent_ns[frame] += stack.ran_ns + stack.blocked_ns
+            looks[frame] += stack.count
     return tuple(
-        HotLine("training", *place, looks[place], ns / whole)
-        for place, ns in spent.most_common(_MOST)
+        HotLine("training", *frame, looks[frame], ns / total_ns)
+        for frame, ns in spent_ns.most_common(_MAX_LINES)
         if ns
     )
 
 
-def _hook(stack: StackCount) -> Place | None:
-    """Give the line at which a stack stands in the outermost hook; ``None``: it stands in none.
+def _hook_frame(stack: StackCount) -> StackFrame | None:
+    """Return the line at which a stack stands in the outermost hook; ``None``: it stands in none.
 
     A hook that steps an optimizer, or reduces gradients, does the step's own work; and what runs
     a module, or a forward pass, is that pass in a wrapper.
     """
-    if any(part in _path(frame) for frame in stack.frames for part in _STEPS):
+    if any(path in _path(frame) for frame in stack.frames for path in _STEP_PATHS):
         return None
-    for at in range(len(stack.frames) - 2, -1, -1):  # the outermost first
-        caller, frame = stack.frames[at + 1], stack.frames[at]
-        called = _path(caller).endswith(_CALLERS) and not is_library(frame[0])
-        if called and not _is_work(frame):
-            inner = stack.frames[:at]
-            runs = any(_is_work(one) or _path(one).endswith(_CALLERS[:1]) for one in inner)
-            return None if runs else frame
+    for index in range(len(stack.frames) - 2, -1, -1):  # the outermost first
+        caller, frame = stack.frames[index + 1], stack.frames[index]
+        is_hook = _path(caller).endswith(_HOOK_CALLERS) and not is_library(frame[0])
+        if is_hook and not _is_work(frame):
+            inner_frames = stack.frames[:index]
+            runs_pass = any(_is_work(inner_frame) or _path(inner_frame).endswith(_HOOK_CALLERS[:1]) for inner_frame in inner_frames)
+            return None if runs_pass else frame
     return None
 
 
-def _is_work(frame: Place) -> bool:
-    """Tell whether a function is a pass itself, by its name: ``_forward``, ``forward_train``."""
+def _is_work(frame: StackFrame) -> bool:
+    """Return whether a function is a pass itself, by its name: ``_forward``, ``forward_train``."""
     name = frame[2].rpartition(".")[2]
-    return any(word in name for word in _WORK)
+    return any(word in name for word in _PASS_NAMES)
 
 
-def _path(frame: Place) -> str:
+def _path(frame: StackFrame) -> str:
     return frame[0].replace("\\", "/")

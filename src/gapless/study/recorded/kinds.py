@@ -17,92 +17,92 @@ import numpy as np
 
 from gapless.accounting.intervals import cover
 from gapless.accounting.run_row import RUN_LEAF
-from gapless.model.rhythm import Unlike
+from gapless.model.rhythm import UnlikeSteps
 from gapless.model.trace import Int64
-from gapless.study.recorded.rows import Charged, exposed_row
-from gapless.study.recorded.training import regular
+from gapless.study.recorded.rows import TrainingRow, exposed_row
+from gapless.study.recorded.training import counted_lane
 
-_APART: Final = 2.5  # times as long: rows of another kind
-_LONGER: Final = 2.0  # times the longest row: hosts drift by a third, and windows only slow steps
-_GAP: Final = 1.5  # times as long as the next shorter step: behind it another kind begins
-_SHORTER: Final = 4.0  # times shorter than the shortest row, which a profiler may have doubled
-_ALIKE: Final = 1.5  # times as long is the 90th percentile of a kind's steps as the 10th
-_MUCH: Final = 0.1  # of the time: less than that are a few steps that something held up
-_WHOLE: Final = 1_000_000  # into so many parts weights are cut
+_MIN_APART_RATIO: Final = 2.5  # times as long: rows of another kind
+_MAX_LONGER_RATIO: Final = 2.0  # times the longest row: hosts drift by a third, and windows only slow steps
+_MIN_GAP_RATIO: Final = 1.5  # times as long as the next shorter step: behind it another kind begins
+_MAX_SHORTER_RATIO: Final = 4.0  # times shorter than the shortest row, which a profiler may have doubled
+_MAX_SPREAD_RATIO: Final = 1.5  # times as long is the 90th percentile of a kind's steps as the 10th
+_MIN_UNLIKE_SHARE: Final = 0.1  # of the time: less than that are a few steps that something held up
+_WEIGHT_TOTAL: Final = 1_000_000  # into so many parts weights are cut
 
 
 @dataclass(frozen=True)
-class Kinds:
+class StepKinds:
     """What the rows of windows stand for."""
 
     weights: tuple[int, ...] | None  # of each row; ``None``: all alike
-    unlike: Unlike | None  # steps that are like none of them, if they take much
+    unlike: UnlikeSteps | None  # steps that are like none of them, if they take much
 
 
-def inside(every: Sequence[Charged]) -> Int64:
-    """Give the lengths of the counted steps that were noted one by one, without lumps and waits."""
-    found = [np.empty(0, np.int64)]
-    for one in every:
-        edges = one.training.edges
+def step_lengths(training_rows: Sequence[TrainingRow]) -> Int64:
+    """Return the lengths of the counted steps that were noted one by one, without lumps and waits."""
+    lengths = [np.empty(0, np.int64)]
+    for training_row in training_rows:
+        edges = training_row.training.edges
         if len(edges.ends) < 2:  # noqa: PLR2004 - nothing lies between
             continue
-        row, lane = exposed_row(one, 0), regular(one.training)
-        mine = row.leaf == RUN_LEAF["step"]
-        cut = cover(lane, row.start[mine], row.end[mine])
-        within = cut.piece >= 0
-        held = np.zeros(len(lane), np.int64)
-        np.add.at(held, cut.piece[within], (cut.end - cut.start)[within])
-        found.append(held[edges.noted[lane.owner]])
-    return np.concatenate(found)
+        row, lane = exposed_row(training_row, 0), counted_lane(training_row.training)
+        is_step = row.leaf == RUN_LEAF["step"]
+        cut = cover(lane, row.start[is_step], row.end[is_step])
+        is_inside = cut.piece >= 0
+        lengths_ns = np.zeros(len(lane), np.int64)
+        np.add.at(lengths_ns, cut.piece[is_inside], (cut.end - cut.start)[is_inside])
+        lengths.append(lengths_ns[edges.is_single[lane.owner]])
+    return np.concatenate(lengths)
 
 
-def kinds(lengths: Int64, rows: Int64, *, alone: bool = True) -> Kinds:
+def match_kinds(lengths: Int64, row_lengths: Int64, *, undisturbed: bool = True) -> StepKinds:
     """Tell which steps the rows of windows stand for, by their lengths.
 
     ``alone``: nobody else used the processors.
     """
-    if not len(lengths) or not len(rows) or rows.min() <= 0:
-        return Kinds(None, None)
-    longest = max(_LONGER * float(rows.max()), _before_gap(lengths, float(rows.max())))
-    like = (lengths <= longest) & (lengths * _SHORTER >= rows.min())
-    away = int(lengths[~like].sum()) / max(1, int(lengths.sum()))
-    if away < _MUCH:
-        return Kinds(_weights(lengths, rows), None)
-    if not alone and not (_is_tight(lengths[~like]) and _is_tight(lengths[like])):
-        return Kinds(None, None)
-    unlike = Unlike(
-        steps=float((~like).mean()), time=away, mean_ns=round(float(lengths[~like].mean()))
+    if not len(lengths) or not len(row_lengths) or row_lengths.min() <= 0:
+        return StepKinds(None, None)
+    longest = max(_MAX_LONGER_RATIO * float(row_lengths.max()), _length_before_gap(lengths, float(row_lengths.max())))
+    is_like = (lengths <= longest) & (lengths * _MAX_SHORTER_RATIO >= row_lengths.min())
+    unlike_share = int(lengths[~is_like].sum()) / max(1, int(lengths.sum()))
+    if unlike_share < _MIN_UNLIKE_SHARE:
+        return StepKinds(_weights(lengths, row_lengths), None)
+    if not undisturbed and not (_is_tight(lengths[~is_like]) and _is_tight(lengths[is_like])):
+        return StepKinds(None, None)
+    unlike = UnlikeSteps(
+        steps=float((~is_like).mean()), time=unlike_share, mean_ns=round(float(lengths[~is_like].mean()))
     )
-    return Kinds(_weights(lengths[like], rows) if like.any() else None, unlike)
+    return StepKinds(_weights(lengths[is_like], row_lengths) if is_like.any() else None, unlike)
 
 
 def _is_tight(lengths: Int64) -> bool:
-    """Tell whether steps are alike; none are no kind that noise could have torn apart."""
+    """Return whether steps are alike; none are no kind that noise could have torn apart."""
     if not len(lengths):
         return True
     low, high = np.percentile(lengths, (10, 90))
-    return bool(high <= _ALIKE * low)
+    return bool(high <= _MAX_SPREAD_RATIO * low)
 
 
-def _before_gap(lengths: Int64, start: float) -> float:
+def _length_before_gap(lengths: Int64, longest_row: float) -> float:
     """Return the length behind which no step is longer, or only steps far longer are.
 
     Kinds lie apart. A host that others use makes steps of all lengths, each of the same make-up.
     """
-    longer = np.concatenate(([start], np.sort(lengths[lengths > start]).astype(np.float64)))
-    gaps = np.flatnonzero(longer[1:] > _GAP * longer[:-1])
+    longer = np.concatenate(([longest_row], np.sort(lengths[lengths > longest_row]).astype(np.float64)))
+    gaps = np.flatnonzero(longer[1:] > _MIN_GAP_RATIO * longer[:-1])
     return float(longer[gaps[0]]) if len(gaps) else float(longer[-1])
 
 
-def _weights(lengths: Int64, rows: Int64) -> tuple[int, ...] | None:
-    """Give how often each row counts: those of a kind together take the kind's share of time."""
-    order = np.sort(rows)
-    first = np.flatnonzero(order[1:] > _APART * order[:-1]) + 1
-    if not len(first):
+def _weights(lengths: Int64, row_lengths: Int64) -> tuple[int, ...] | None:
+    """Return how often each row counts: those of a kind together take the kind's share of time."""
+    sorted_rows = np.sort(row_lengths)
+    kind_starts = np.flatnonzero(sorted_rows[1:] > _MIN_APART_RATIO * sorted_rows[:-1]) + 1
+    if not len(kind_starts):
         return None
-    bounds = np.sqrt(order[first - 1].astype(np.float64) * order[first])
-    of_rows, of_steps = np.searchsorted(bounds, rows), np.searchsorted(bounds, lengths)
-    size = len(bounds) + 1
-    took = np.bincount(of_rows, rows, size)[of_rows]
-    share = np.bincount(of_steps, lengths, size)[of_rows] / lengths.sum()
-    return tuple(np.rint(_WHOLE * share * rows.mean() / took).astype(int).tolist())
+    bounds = np.sqrt(sorted_rows[kind_starts - 1].astype(np.float64) * sorted_rows[kind_starts])
+    row_kinds, step_kinds = np.searchsorted(bounds, row_lengths), np.searchsorted(bounds, lengths)
+    n_kinds = len(bounds) + 1
+    kind_times = np.bincount(row_kinds, row_lengths, n_kinds)[row_kinds]
+    kind_shares = np.bincount(step_kinds, lengths, n_kinds)[row_kinds] / lengths.sum()
+    return tuple(np.rint(_WEIGHT_TOTAL * kind_shares * row_lengths.mean() / kind_times).astype(int).tolist())

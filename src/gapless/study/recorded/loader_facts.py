@@ -6,143 +6,143 @@ from typing import Final
 import numpy as np
 
 from gapless import wire
-from gapless.model.edit import Where
+from gapless.model.edit import Location
 from gapless.model.facts import Loader
 from gapless.model.recording import Fact
-from gapless.study.recorded.batches import Columns, fetched
-from gapless.study.recorded.edges import Bool, fact_of, kind_of
-from gapless.study.recorded.fillings import filling
+from gapless.study.recorded.batches import Columns, fetch_table
+from gapless.study.recorded.edges import Bool, fact_of, loader_kind
+from gapless.study.recorded.fillings import measure_filling
 from gapless.study.recorded.training import Training
-from gapless.study.recorded.values import text, truth, where, whole
+from gapless.study.recorded.values import as_text, as_bool, source_location, as_int
 
-_SELDOM: Final = 0.1  # of the steps: what is asked in fewer of them does not feed the training
+_MIN_STEP_SHARE: Final = 0.1  # of the steps: what is asked in fewer of them does not feed the training
 _NO_BATCH: Final = wire.EXHAUSTED | wire.RAISED
-_NOTHING: Final[Mapping[str, object]] = {}
+_NO_VALUES: Final[Mapping[str, object]] = {}
 
 
 def loaders(training: Training) -> tuple[Loader, ...]:
-    """Give the loaders of a process; those that one line made with the same settings are one."""
+    """Return the loaders of a process; those that one line made with the same settings are one."""
     kinds: dict[Hashable, list[Fact]] = {}
     for fact in training.process.facts:
         if fact.noun == "loader":
-            kinds.setdefault(kind_of(training.process, fact.id), []).append(fact)
-    return tuple(_loader(training, alike) for alike in kinds.values())
+            kinds.setdefault(loader_kind(training.process, fact.id), []).append(fact)
+    return tuple(_build_loader(training, kind_facts) for kind_facts in kinds.values())
 
 
-def _loader(training: Training, alike: Sequence[Fact]) -> Loader:
-    fact, numbers = alike[0], [one.id for one in alike]
-    told = fact.values
-    data, batch = (_first(training, noun, numbers) for noun in ("dataset", "batch"))
-    asked = _asked(training, numbers)
-    handed = asked & ((training.process.marks.flags & _NO_BATCH) == 0)
-    made = _made(training, numbers)
+def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
+    fact, numbers = facts[0], [loader_fact.id for loader_fact in facts]
+    settings = fact.values
+    data, batch = (_first_values(training, noun, numbers) for noun in ("dataset", "batch"))
+    is_next = _is_next_call(training, numbers)
+    is_hand_over = is_next & ((training.process.marks.flags & _NO_BATCH) == 0)
+    fetches = _fetch_columns(training, numbers)
     marks, sums = training.process.marks, training.sums.calls
-    summed = [sums.of(wire.NEXT, subject=one) for one in numbers]
-    waited = int((marks.end[asked] - marks.start[asked]).sum())
+    summed_calls = [sums.select(wire.NEXT, subject=number) for number in numbers]
+    waited_ns = int((marks.end[is_next] - marks.start[is_next]).sum())
     return Loader(
         id=fact.id,
-        where=where(fact),
-        batch_size=whole(told.get("batch_size")),
-        num_workers=whole(told.get("num_workers")) or 0,
-        prefetch_factor=whole(told.get("prefetch_factor")),
-        pin_memory=told.get("pin_memory") is True,
-        persistent_workers=told.get("persistent_workers") is True,
-        in_order=truth(told.get("in_order")),
-        shuffle=told.get("shuffle") is True,
-        iterable=told.get("iterable") is True,
-        dataset=str(told.get("dataset") or "a data set"),
-        length=whole(told.get("length")),
-        start_method=text(told.get("start_method")) or text(data.get("worker_start")),
-        trains=_trains(training, handed),
-        iterations=_iterations(training, numbers),
-        batches=int(handed.sum()) + sum(int(one.without(_NO_BATCH).count.sum()) for one in summed),
-        waited_ns=waited + sum(int(one.total.sum()) for one in summed),
-        random=_random(made),
-        blocked=_blocked(made),
-        batch_bytes=whole(batch.get("bytes")),
-        asks_worker_info=truth(data.get("asks_worker_info")),
-        cuda_in_dataset=truth(data.get("cuda")),
-        picklable=truth(data.get("picklable")),
-        pinnable=truth(batch.get("pinnable")),
-        filling=filling(training.process, numbers),
-        sample=_function(data, "sample"),
-        collate=_function(data, "collate"),
-        stands_in=text(told.get("stands_in")),
-        sampler=_function(data, "sampler"),
+        location=source_location(fact),
+        batch_size=as_int(settings.get("batch_size")),
+        num_workers=as_int(settings.get("num_workers")) or 0,
+        prefetch_factor=as_int(settings.get("prefetch_factor")),
+        pin_memory=settings.get("pin_memory") is True,
+        persistent_workers=settings.get("persistent_workers") is True,
+        in_order=as_bool(settings.get("in_order")),
+        shuffle=settings.get("shuffle") is True,
+        iterable=settings.get("iterable") is True,
+        dataset=str(settings.get("dataset") or "a data set"),
+        length=as_int(settings.get("length")),
+        start_method=as_text(settings.get("start_method")) or as_text(data.get("worker_start")),
+        trains=_is_for_training(training, is_hand_over),
+        iterations=_count_iterations(training, numbers),
+        batches=int(is_hand_over.sum()) + sum(int(calls.without(_NO_BATCH).count.sum()) for calls in summed_calls),
+        waited_ns=waited_ns + sum(int(calls.total.sum()) for calls in summed_calls),
+        random=_is_random(fetches),
+        blocked=_blocked_share(fetches),
+        batch_bytes=as_int(batch.get("bytes")),
+        asks_worker_info=as_bool(data.get("asks_worker_info")),
+        cuda_in_dataset=as_bool(data.get("cuda")),
+        picklable=as_bool(data.get("picklable")),
+        pinnable=as_bool(batch.get("pinnable")),
+        padding=measure_filling(training.process, numbers),
+        sample=_function_location(data, "sample"),
+        collate=_function_location(data, "collate"),
+        stands_in=as_text(settings.get("stands_in")),
+        sampler=_function_location(data, "sampler"),
     )
 
 
-def _function(data: Mapping[str, object], noun: str) -> Where | None:
-    """Give where a function of the user's begins."""
-    file, line = text(data.get(f"{noun}_file")), whole(data.get(f"{noun}_line"))
+def _function_location(data: Mapping[str, object], noun: str) -> Location | None:
+    """Return where a function of the user's begins."""
+    file, line = as_text(data.get(f"{noun}_file")), as_int(data.get(f"{noun}_line"))
     if file is None or line is None:
         return None
-    return Where(file, line, text(data.get(f"{noun}_function")))
+    return Location(file, line, as_text(data.get(f"{noun}_function")))
 
 
-def _first(training: Training, noun: str, numbers: Sequence[int]) -> Mapping[str, object]:
-    """Give what is told of the first of some loaders that was looked at."""
-    found = (fact_of(training.process, noun, one) for one in numbers)
-    return next((one.values for one in found if one is not None), _NOTHING)
+def _first_values(training: Training, noun: str, numbers: Sequence[int]) -> Mapping[str, object]:
+    """Return what is told of the first of some loaders that was looked at."""
+    facts = (fact_of(training.process, noun, number) for number in numbers)
+    return next((fact.values for fact in facts if fact is not None), _NO_VALUES)
 
 
-def _asked(training: Training, numbers: Sequence[int]) -> Bool:
+def _is_next_call(training: Training, numbers: Sequence[int]) -> Bool:
     marks = training.process.marks
     return (marks.kind == wire.NEXT) & np.isin(marks.subject, numbers)
 
 
-def _iterations(training: Training, numbers: Sequence[int]) -> int:
+def _count_iterations(training: Training, numbers: Sequence[int]) -> int:
     marks, sums = training.process.marks, training.sums.calls
-    kept = int(((marks.kind == wire.ITER) & np.isin(marks.subject, numbers)).sum())
-    return kept + sum(int(sums.of(wire.ITER, subject=one).count.sum()) for one in numbers)
+    recorded_count = int(((marks.kind == wire.ITER) & np.isin(marks.subject, numbers)).sum())
+    return recorded_count + sum(int(sums.select(wire.ITER, subject=number).count.sum()) for number in numbers)
 
 
-def _trains(training: Training, handed: Bool) -> bool | None:
-    """Tell whether most batches were asked for between training steps; ``None``: none is known.
+def _is_for_training(training: Training, is_hand_over: Bool) -> bool | None:
+    """Return whether most batches were asked for between training steps; ``None``: none is known.
 
     Not while a model was told to evaluate, and in a tenth of the steps at least: an evaluation that
     is not told of asks for all of its batches in one.
     """
     marks, ends = training.process.marks, training.edges.ends
-    at = marks.start[handed]
-    if not len(at) or len(ends) < 2:  # noqa: PLR2004 - no step lies between fewer
+    times = marks.start[is_hand_over]
+    if not len(times) or len(ends) < 2:  # noqa: PLR2004 - no step lies between fewer
         return None
-    modes = np.flatnonzero(marks.kind == wire.MODE)
-    before = np.searchsorted(marks.start[modes], at, side="right") - 1
-    values = np.append(marks.value[modes], [1])  # the last: before any was told, it trains
-    evaluates = values[before] == 0
-    training_ones = at[~evaluates]
-    if 2 * len(training_ones) < len(at):
+    mode_rows = np.flatnonzero(marks.kind == wire.MODE)
+    mode_index = np.searchsorted(marks.start[mode_rows], times, side="right") - 1
+    mode_values = np.append(marks.value[mode_rows], [1])  # the last: before any was told, it trains
+    evaluates = mode_values[mode_index] == 0
+    training_times = times[~evaluates]
+    if 2 * len(training_times) < len(times):
         return False
-    spanned = (training_ones >= ends[0]) & (training_ones < ends[-1])
-    steps = np.unique(np.searchsorted(ends, training_ones[spanned], side="right"))
-    first = training_ones.min()
-    lived = max(1, int((ends[1:] > first).sum()))
-    return bool(len(steps) >= _SELDOM * lived)
+    is_between = (training_times >= ends[0]) & (training_times < ends[-1])
+    steps = np.unique(np.searchsorted(ends, training_times[is_between], side="right"))
+    first_ns = training_times.min()
+    n_steps = max(1, int((ends[1:] > first_ns).sum()))
+    return bool(len(steps) >= _MIN_STEP_SHARE * n_steps)
 
 
-def _made(training: Training, numbers: Sequence[int]) -> Columns:
-    """Give the fetches for some loaders, of the training process and of workers."""
-    found = [fetched(training.process, one) for one in numbers]
-    found += [
-        fetched(worker, worker.loader)
+def _fetch_columns(training: Training, numbers: Sequence[int]) -> Columns:
+    """Return the fetches for some loaders, of the training process and of workers."""
+    tables = [fetch_table(training.process, number) for number in numbers]
+    tables += [
+        fetch_table(worker, worker.loader)
         for worker in training.workers
         if worker.loader is not None and worker.loader in numbers
     ]
-    return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
-def _random(made: Columns) -> bool | None:
-    if made["random"].any():
+def _is_random(fetches: Columns) -> bool | None:
+    if fetches["random"].any():
         return True
-    return False if made["looked"].any() else None
+    return False if fetches["looked"].any() else None
 
 
-def _blocked(made: Columns) -> float | None:
-    """Give the share of fetches in which they neither ran nor waited for a processor."""
-    rows = (made["cpu"] >= 0) & (made["run_queue"] >= 0) & (made["wall"] > 0)
-    wall = int(made["wall"][rows].sum())
-    if not wall:
+def _blocked_share(fetches: Columns) -> float | None:
+    """Return the share of fetches in which they neither ran nor waited for a processor."""
+    rows = (fetches["cpu"] >= 0) & (fetches["run_queue"] >= 0) & (fetches["wall"] > 0)
+    wall_ns = int(fetches["wall"][rows].sum())
+    if not wall_ns:
         return None
-    ran = int((made["cpu"] + made["run_queue"])[rows].sum())
-    return max(0.0, 1 - ran / wall)
+    on_cpu_ns = int((fetches["cpu"] + fetches["run_queue"])[rows].sum())
+    return max(0.0, 1 - on_cpu_ns / wall_ns)

@@ -9,21 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gapless.model.recording import Samples
-from gapless.model.run import Cost, Energy, Others, Series
+from gapless.model.run import RunCost, Energy, CpuContention, Series
 from gapless.model.trace import Int64
-from gapless.study.recorded.processors import Room
+from gapless.study.recorded.processors import ProcessorLimits
 
-_STRETCHES: Final = 48
-_NS: Final = 1e-9
-_HOUR: Final = 3.6e12  # ns
+_MAX_POINTS: Final = 48
+_S_PER_NS: Final = 1e-9
+_NS_PER_HOUR: Final = 3.6e12  # ns
 _PER_CENT: Final = 100.0
-_FEW: Final = 0.2  # of the processors
-_WITHIN: Final = 0.9  # of the time that a sample is the mean of
+_MIN_CONTENDED_SHARE: Final = 0.2  # of the processors
+_MIN_INSIDE_SHARE: Final = 0.9  # of the time that a sample is the mean of
 Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _SeriesKind:
     pattern: re.Pattern[str]
     title: str  # with what the pattern found, if it has a group
     unit: str
@@ -32,222 +32,222 @@ class _Kind:
     least: float = 0.0  # a series that never exceeds it says nothing
 
 
-def _kind(pattern: str, title: str, unit: str, **rest: float) -> _Kind:
-    return _Kind(re.compile(pattern), title, unit, **rest)
+def _series_kind(pattern: str, title: str, unit: str, **options: float) -> _SeriesKind:
+    return _SeriesKind(re.compile(pattern), title, unit, **options)
 
 
 _KINDS: Final = (  # in the order of the page
-    _kind(r"gpu(\d+)\.sm", "GPU {} runs a kernel", "%", ceiling=100),
-    _kind(r"gpu(\d+)\.gpm\.sm", "GPU {} SMs in use", "%", ceiling=100),
-    _kind(r"gpu(\d+)\.gpm\.tensor", "GPU {} tensor cores", "%", ceiling=100),
-    _kind(r"gpu(\d+)\.memory_used", "GPU {} memory", "GiB", scale=2**-30),
-    _kind(r"gpu(\d+)\.power", "GPU {} power", "W"),
-    _kind(r"gpu(\d+)\.clock_sm", "GPU {} clock", "MHz"),
-    _kind(r"gpu(\d+)\.pcie_rx", "GPU {} PCIe in", "MB/s", scale=1e-6, least=1),
-    _kind(r"cpu\.tree", "CPU of this run", "cores", scale=0.01),
-    _kind(r"cpu\.total", "CPU of the machine", "cores", scale=0.01),
-    _kind(r"cpu\.foreign", "CPU of others", "cores", scale=0.01, least=0.1),
-    _kind(r"cpu\.throttled", "CPU held back", "%", ceiling=100, least=1),
-    _kind(r"pressure\.cpu\.some", "waited for a CPU", "%", ceiling=100, least=1),
-    _kind(r"disk\.(.+)\.read", "disk {} read", "MB/s", scale=1e-6, least=1),
-    _kind(r"disk\.(.+)\.written", "disk {} written", "MB/s", scale=1e-6, least=1),
-    _kind(r"pressure\.io\.some", "waited for disks", "%", ceiling=100, least=1),
-    _kind(r"memory\.available", "memory free", "GiB", scale=2**-30),
-    _kind(r"memory\.shared_used", "shared memory", "GiB", scale=2**-30, least=0.05),
-    _kind(r"network\.(.+)\.received", "network {} in", "MB/s", scale=1e-6, least=1),
+    _series_kind(r"gpu(\d+)\.sm", "GPU {} runs a kernel", "%", ceiling=100),
+    _series_kind(r"gpu(\d+)\.gpm\.sm", "GPU {} SMs in use", "%", ceiling=100),
+    _series_kind(r"gpu(\d+)\.gpm\.tensor", "GPU {} tensor cores", "%", ceiling=100),
+    _series_kind(r"gpu(\d+)\.memory_used", "GPU {} memory", "GiB", scale=2**-30),
+    _series_kind(r"gpu(\d+)\.power", "GPU {} power", "W"),
+    _series_kind(r"gpu(\d+)\.clock_sm", "GPU {} clock", "MHz"),
+    _series_kind(r"gpu(\d+)\.pcie_rx", "GPU {} PCIe in", "MB/s", scale=1e-6, least=1),
+    _series_kind(r"cpu\.tree", "CPU of this run", "cores", scale=0.01),
+    _series_kind(r"cpu\.total", "CPU of the machine", "cores", scale=0.01),
+    _series_kind(r"cpu\.foreign", "CPU of others", "cores", scale=0.01, least=0.1),
+    _series_kind(r"cpu\.throttled", "CPU held back", "%", ceiling=100, least=1),
+    _series_kind(r"pressure\.cpu\.some", "waited for a CPU", "%", ceiling=100, least=1),
+    _series_kind(r"disk\.(.+)\.read", "disk {} read", "MB/s", scale=1e-6, least=1),
+    _series_kind(r"disk\.(.+)\.written", "disk {} written", "MB/s", scale=1e-6, least=1),
+    _series_kind(r"pressure\.io\.some", "waited for disks", "%", ceiling=100, least=1),
+    _series_kind(r"memory\.available", "memory free", "GiB", scale=2**-30),
+    _series_kind(r"memory\.shared_used", "shared memory", "GiB", scale=2**-30, least=0.05),
+    _series_kind(r"network\.(.+)\.received", "network {} in", "MB/s", scale=1e-6, least=1),
 )
 
 
 def machine_series(samples: Samples, span: tuple[int, int]) -> tuple[Series, ...]:
-    """Give the known series of a run, each in up to 48 equal stretches."""
-    most = max((len(at) for at, _ in samples.series.values()), default=0)
-    return tuple(_series(samples, span, max(1, min(_STRETCHES, most * 2 // 3))))
+    """Return the known series of a run, each in up to 48 equal stretches."""
+    max_samples = max((len(times) for times, _ in samples.series.values()), default=0)
+    return tuple(_iter_series(samples, span, max(1, min(_MAX_POINTS, max_samples * 2 // 3))))
 
 
-def _series(samples: Samples, span: tuple[int, int], many: int) -> Iterator[Series]:
+def _iter_series(samples: Samples, span: tuple[int, int], n_points: int) -> Iterator[Series]:
     for kind in _KINDS:
         for name in sorted(samples.series):
-            found = kind.pattern.fullmatch(name)
-            values = _values(samples.series[name][1]) * kind.scale
-            if not found or not len(values) or values.max() <= kind.least:
+            matched = kind.pattern.fullmatch(name)
+            values = _as_floats(samples.series[name][1]) * kind.scale
+            if not matched or not len(values) or values.max() <= kind.least:
                 continue
             yield Series(
                 name=name,
-                title=kind.title.format(*found.groups()),
+                title=kind.title.format(*matched.groups()),
                 unit=kind.unit,
                 mean=float(values.mean()),
                 low=float(values.min()),
                 high=float(values.max()),
-                points=_points(samples.series[name][0], values, span, many),
+                points=_mean_points(samples.series[name][0], values, span, n_points),
                 ceiling=kind.ceiling or _ceiling(samples, name, kind.scale),
             )
 
 
 def _ceiling(samples: Samples, name: str, scale: float) -> float | None:
-    """Give the size of a memory, where it was sampled beside its use."""
-    whole = re.sub(r"(_used|available)$", lambda end: _WHOLE[end[0]], name)
-    found = samples.series.get(whole) if whole != name else None
-    return max(found[1]) * scale if found and found[1] else None
+    """Return the size of a memory, where it was sampled beside its use."""
+    total_name = re.sub(r"(_used|available)$", lambda suffix: _TOTAL_SUFFIXES[suffix[0]], name)
+    total_series = samples.series.get(total_name) if total_name != name else None
+    return max(total_series[1]) * scale if total_series and total_series[1] else None
 
 
-_WHOLE: Final = {"_used": "_total", "available": "total"}
+_TOTAL_SUFFIXES: Final = {"_used": "_total", "available": "total"}
 
 
-def _values(values: Iterable[float]) -> Float:
+def _as_floats(values: Iterable[float]) -> Float:
     return np.array(tuple(values), np.float64)
 
 
-def _points(at: Int64, values: Float, span: tuple[int, int], many: int) -> tuple[float | None, ...]:
-    """Give the mean of each stretch of time, ``None`` where nothing was sampled."""
+def _mean_points(times: Int64, values: Float, span: tuple[int, int], n_points: int) -> tuple[float | None, ...]:
+    """Return the mean of each stretch of time, ``None`` where nothing was sampled."""
     width = max(1, span[1] - span[0])
-    place = np.clip((at - span[0]) * many // width, 0, many - 1)
-    sums, counts = np.zeros(many), np.zeros(many)
-    np.add.at(sums, place, values)
-    np.add.at(counts, place, 1)
+    bins = np.clip((times - span[0]) * n_points // width, 0, n_points - 1)
+    sums, counts = np.zeros(n_points), np.zeros(n_points)
+    np.add.at(sums, bins, values)
+    np.add.at(counts, bins, 1)
     return tuple(
         float(total / count) if count else None for total, count in zip(sums, counts, strict=True)
     )
 
 
-def gpus(samples: Samples) -> tuple[str, ...]:
-    """Give the GPUs that the run used: those that were sampled at least half as often as any."""
+def used_gpus(samples: Samples) -> tuple[str, ...]:
+    """Return the GPUs that the run used: those that were sampled at least half as often as any."""
     counts: dict[str, int] = {}
-    for name, (at, _) in samples.series.items():
-        found = re.match(r"gpu\d+(?=\.)", name)
-        if found:
-            counts[found[0]] = max(counts.get(found[0], 0), len(at))
-    most = max(counts.values(), default=0)
-    return tuple(sorted(name for name, many in counts.items() if 2 * many >= most))
+    for name, (times, _) in samples.series.items():
+        matched = re.match(r"gpu\d+(?=\.)", name)
+        if matched:
+            counts[matched[0]] = max(counts.get(matched[0], 0), len(times))
+    max_count = max(counts.values(), default=0)
+    return tuple(sorted(name for name, count in counts.items() if 2 * count >= max_count))
 
 
-def utilisation(samples: Samples) -> float | None:
-    """Give the share of the sampled time in which a kernel ran, as ``nvidia-smi`` counts it."""
-    found = [samples.series.get(f"{gpu}.sm") for gpu in gpus(samples)]
-    means = [_mean(at, _values(values)) for at, values in filter(None, found) if len(values)]
+def gpu_utilisation(samples: Samples) -> float | None:
+    """Return the share of the sampled time in which a kernel ran, as ``nvidia-smi`` counts it."""
+    series = [samples.series.get(f"{gpu}.sm") for gpu in used_gpus(samples)]
+    means = [_time_mean(times, _as_floats(values)) for times, values in filter(None, series) if len(values)]
     return sum(means) / len(means) / _PER_CENT if means else None
 
 
-def _mean(at: Int64, values: Float) -> float:
-    """Give the mean over time: the line through the samples."""
-    length = np.diff(at)
-    middle = (values[1:] + values[:-1]) / 2
-    return float((middle * length).sum() / length.sum()) if length.sum() else float(values.mean())
+def _time_mean(times: Int64, values: Float) -> float:
+    """Return the mean over time: the line through the samples."""
+    lengths = np.diff(times)
+    midpoints = (values[1:] + values[:-1]) / 2
+    return float((midpoints * lengths).sum() / lengths.sum()) if lengths.sum() else float(values.mean())
 
 
-def others(samples: Samples, room: Room, steps: tuple[int, int] | None = None) -> Others | None:
-    """Give what others took of the processors of a run; ``None`` where that was not sampled.
+def measure_contention(samples: Samples, limits: ProcessorLimits, steps: tuple[int, int] | None = None) -> CpuContention | None:
+    """Return what others took of the processors of a run; ``None`` where that was not sampled.
 
     While ``steps`` were made, where a look tells of that alone: what others did while the training
     was set up costs no step anything. Of a run that is bound to some processors, what others took
     of these counts; where that was not sampled, what they took beyond all the other ones.
     """
-    cores, bound = _contended(samples, room, steps)
+    cores, bound = _contended_cores(samples, limits, steps)
     if cores is None:
         return None
-    stolen = _cores(samples, "cpu.stolen", steps)
-    usable = room.usable
+    stolen = _mean_cores(samples, "cpu.stolen", steps)
+    usable = limits.usable
     if bound is None or usable is None:
-        return Others(cores, stolen, usable)
-    part = usable / max(bound, room.machine or bound)  # the hypervisor takes from all alike
-    return Others(
-        room.left_by(cores, bound), None if stolen is None else stolen * part, min(usable, bound)
+        return CpuContention(cores, stolen, usable)
+    share = usable / max(bound, limits.machine or bound)  # the hypervisor takes from all alike
+    return CpuContention(
+        limits.contended_cores(cores, bound), None if stolen is None else stolen * share, min(usable, bound)
     )
 
 
-def _contended(
-    samples: Samples, room: Room, steps: tuple[int, int] | None
+def _contended_cores(
+    samples: Samples, limits: ProcessorLimits, steps: tuple[int, int] | None
 ) -> tuple[float | None, int | None]:
-    """Give what others took of the processors that a run is bound to, and how many these are."""
-    cores = _cores(samples, "cpu.contending", steps)
-    allowed = _cores(samples, "cpu.allowed", steps)
+    """Return what others took of the processors that a run is bound to, and how many these are."""
+    cores = _mean_cores(samples, "cpu.contending", steps)
+    allowed = _mean_cores(samples, "cpu.allowed", steps)
     if cores is not None and allowed is not None:
         return cores, round(allowed)
-    foreign, bound = _cores(samples, "cpu.foreign", steps), room.bound or room.machine
-    if foreign is None or bound is None or room.machine is None:
+    foreign, bound = _mean_cores(samples, "cpu.foreign", steps), limits.bound or limits.machine
+    if foreign is None or bound is None or limits.machine is None:
         return foreign, bound
-    return max(0.0, foreign - (room.machine - bound)), bound
+    return max(0.0, foreign - (limits.machine - bound)), bound
 
 
-def are_few(taken: Others | None) -> bool:
-    """Tell whether others took so little of the processors that steps are as long as they are."""
-    return taken is None or not taken.processors or taken.cores < _FEW * taken.processors
+def is_negligible(contention: CpuContention | None) -> bool:
+    """Return whether others took so little of the processors that steps are as long as they are."""
+    return contention is None or not contention.processors or contention.cores < _MIN_CONTENDED_SHARE * contention.processors
 
 
-def within(at: Int64, span: tuple[int, int]) -> npt.NDArray[np.bool_]:
+def samples_within(times: Int64, span: tuple[int, int]) -> npt.NDArray[np.bool_]:
     """Tell which samples are of a span: each is the mean since the one before it.
 
     One that began before the span counts only if no other does.
     """
-    first, last = span
-    since = np.append(at[:1], at[:-1])  # since when the first one counts is not known
-    inside = (at >= first) & (at <= last)
-    whole = inside & (at - np.maximum(since, first) >= _WITHIN * np.maximum(at - since, 1))
-    return whole if whole.any() else inside
+    start_ns, end_ns = span
+    since = np.append(times[:1], times[:-1])  # since when the first one counts is not known
+    is_inside = (times >= start_ns) & (times <= end_ns)
+    is_mostly_inside = is_inside & (times - np.maximum(since, start_ns) >= _MIN_INSIDE_SHARE * np.maximum(times - since, 1))
+    return is_mostly_inside if is_mostly_inside.any() else is_inside
 
 
-def _cores(samples: Samples, name: str, steps: tuple[int, int] | None) -> float | None:
-    at, known = samples.series.get(name, (np.empty(0, np.int64), ()))
-    values = _values(known)
-    inside = within(at, steps) if steps is not None else np.zeros(len(at), bool)
-    if inside.any():
-        return float(values[inside].mean()) / _PER_CENT
-    return _mean(at, values) / _PER_CENT if len(values) else None
+def _mean_cores(samples: Samples, name: str, steps: tuple[int, int] | None) -> float | None:
+    times, percents = samples.series.get(name, (np.empty(0, np.int64), ()))
+    values = _as_floats(percents)
+    is_inside = samples_within(times, steps) if steps is not None else np.zeros(len(times), bool)
+    if is_inside.any():
+        return float(values[is_inside].mean()) / _PER_CENT
+    return _time_mean(times, values) / _PER_CENT if len(values) else None
 
 
 def energy(samples: Samples) -> Energy | None:
-    """Give what the used GPUs drew while they were sampled: by their counters, else their power."""
-    drawn: list[tuple[float, float | None, str]] = []
-    for gpu in gpus(samples):
-        one = _counted(samples.series, gpu) or _integrated(samples.series, gpu)
-        if one is not None:
-            drawn.append(one)
-    if not drawn:
+    """Return what the used GPUs drew while they were sampled: by their counters, else their power."""
+    draws: list[tuple[float, float | None, str]] = []
+    for gpu in used_gpus(samples):
+        draw = _counter_energy(samples.series, gpu) or _power_energy(samples.series, gpu)
+        if draw is not None:
+            draws.append(draw)
+    if not draws:
         return None
-    idle = [one[1] for one in drawn if one[1] is not None]
+    idle_joules = [draw[1] for draw in draws if draw[1] is not None]
     return Energy(
-        joules=sum(one[0] for one in drawn),
-        idle_joules=sum(idle) if len(idle) == len(drawn) else None,
-        source=drawn[0][2],
+        joules=sum(draw[0] for draw in draws),
+        idle_joules=sum(idle_joules) if len(idle_joules) == len(draws) else None,
+        source=draws[0][2],
     )
 
 
-Columns = Mapping[str, tuple[Int64, tuple[float, ...]]]
+SampleColumns = Mapping[str, tuple[Int64, tuple[float, ...]]]
 
 
-def _counted(series: Columns, gpu: str) -> tuple[float, float | None, str] | None:
-    at, values = series.get(f"{gpu}.energy", (np.empty(0, np.int64), ()))
+def _counter_energy(series: SampleColumns, gpu: str) -> tuple[float, float | None, str] | None:
+    times, values = series.get(f"{gpu}.energy", (np.empty(0, np.int64), ()))
     if len(values) < 2:  # noqa: PLR2004 - a counter's difference
         return None
-    return values[-1] - values[0], _idle(series, gpu, at, np.diff(values)), "energy counter"
+    return values[-1] - values[0], _idle_joules(series, gpu, times, np.diff(values)), "energy counter"
 
 
-def _integrated(series: Columns, gpu: str) -> tuple[float, float | None, str] | None:
-    at, values = series.get(f"{gpu}.power", (np.empty(0, np.int64), ()))
+def _power_energy(series: SampleColumns, gpu: str) -> tuple[float, float | None, str] | None:
+    times, values = series.get(f"{gpu}.power", (np.empty(0, np.int64), ()))
     if len(values) < 2:  # noqa: PLR2004 - nothing lies between
         return None
-    watts = _values(values)
-    drawn = (watts[1:] + watts[:-1]) / 2 * np.diff(at) * _NS
-    return float(drawn.sum()), _idle(series, gpu, at, drawn), "sampled power"
+    watts = _as_floats(values)
+    joules = (watts[1:] + watts[:-1]) / 2 * np.diff(times) * _S_PER_NS
+    return float(joules.sum()), _idle_joules(series, gpu, times, joules), "sampled power"
 
 
-def _idle(series: Columns, gpu: str, at: Int64, drawn: Float) -> float | None:
-    """Give the part of what was drawn in which no kernel ran: by the utilisation meanwhile."""
-    known = series.get(f"{gpu}.sm")
-    if known is None or not len(known[0]):
+def _idle_joules(series: SampleColumns, gpu: str, times: Int64, joules: Float) -> float | None:
+    """Return the part of what was drawn in which no kernel ran: by the utilisation meanwhile."""
+    busy_series = series.get(f"{gpu}.sm")
+    if busy_series is None or not len(busy_series[0]):
         return None
-    busy = (np.interp(at, known[0], _values(known[1])) / _PER_CENT).clip(0, 1)
-    return float((drawn * (1 - (busy[1:] + busy[:-1]) / 2)).sum())
+    busy_share = (np.interp(times, busy_series[0], _as_floats(busy_series[1])) / _PER_CENT).clip(0, 1)
+    return float((joules * (1 - (busy_share[1:] + busy_share[:-1]) / 2)).sum())
 
 
-def cost(price: float, devices: int, wall_ns: int, worked: tuple[float, str] | None) -> Cost:
-    """Give what some devices cost; ``worked`` is the share of the time in which they did."""
-    whole = price * devices * wall_ns / _HOUR
-    idle = None if worked is None else 1 - worked[0]
-    return Cost(
+def cost(price: float, devices: int, wall_ns: int, usage: tuple[float, str] | None) -> RunCost:
+    """Return what some devices cost; ``worked`` is the share of the time in which they did."""
+    total = price * devices * wall_ns / _NS_PER_HOUR
+    idle_share = None if usage is None else 1 - usage[0]
+    return RunCost(
         price=price,
         devices=devices,
-        whole=whole,
-        idle=None if idle is None else whole * idle,
-        idle_share=idle,
-        source=None if worked is None else worked[1],
+        whole=total,
+        idle=None if idle_share is None else total * idle_share,
+        idle_share=idle_share,
+        source=None if usage is None else usage[1],
     )

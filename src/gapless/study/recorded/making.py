@@ -11,23 +11,23 @@ from gapless.errors import NotFoundError
 from gapless.model.account import Account
 from gapless.model.leaf import GROUPS
 from gapless.model.machine import Constants
-from gapless.model.recording import Recording, Unseen
-from gapless.model.run import Cost, Recorded, RunLife, RunSteps, StepAccount
-from gapless.model.seen import Seen
+from gapless.model.recording import Recording, Unobserved
+from gapless.model.run import RunCost, RecordedRun, RunLife, RunSteps, StepAccount
+from gapless.model.seen import Evidence
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.store import trials
-from gapless.study.anchoring import lifted
+from gapless.study.anchoring import raise_to_device
 from gapless.study.concluding import conclude, prices_of
-from gapless.study.options import Options, Say
-from gapless.study.playing import player_of
+from gapless.study.options import Options, Progress
+from gapless.study.playing import build_simulator
 from gapless.study.price import Prices
 from gapless.study.recorded import constants
-from gapless.study.recorded.account import joined
+from gapless.study.recorded.account import join_windows
 from gapless.study.recorded.devices import device_states
 from gapless.study.recorded.facts import facts
-from gapless.study.recorded.feeding import feedings
-from gapless.study.recorded.footprint import footprint
+from gapless.study.recorded.feeding import loader_inputs
+from gapless.study.recorded.footprint import measure_footprint
 from gapless.study.recorded.hooks import hook_lines
 from gapless.study.recorded.lines import (
     call_lines,
@@ -38,190 +38,190 @@ from gapless.study.recorded.lines import (
 )
 from gapless.study.recorded.loaders import loader_uses
 from gapless.study.recorded.machine import (
-    are_few,
+    is_negligible,
     cost,
     energy,
-    gpus,
+    used_gpus,
     machine_series,
-    others,
-    utilisation,
+    measure_contention,
+    gpu_utilisation,
 )
-from gapless.study.recorded.occasions import occasions, sightings, spreads
+from gapless.study.recorded.occasions import find_occasions, sightings, spreads
 from gapless.study.recorded.optimizers import other_optimizers
-from gapless.study.recorded.processors import Room, room
-from gapless.study.recorded.rows import Charged, charged
-from gapless.study.recorded.shareable import shareable
+from gapless.study.recorded.processors import ProcessorLimits, processor_limits
+from gapless.study.recorded.rows import TrainingRow, charge_training
+from gapless.study.recorded.shareable import shareable_share
 from gapless.study.recorded.steps import run_steps
 from gapless.study.recorded.timeline import timeline
 from gapless.study.recorded.training import (
     Training,
     span_of_steps,
-    steppers,
+    select_steppers,
     trainings,
 )
-from gapless.study.recorded.waits import waits
-from gapless.study.recorded.windows import profiled
-from gapless.study.rereading import Capture
+from gapless.study.recorded.waits import loader_waits
+from gapless.study.recorded.windows import study_windows
+from gapless.study.rereading import StudiedCapture
 
-_LATER: Final = {"model"}  # what may be found after it was said that it was not
+_LATE_FACTS: Final = {"model"}  # what may be found after it was said that it was not
 
 
 @dataclass(frozen=True)
-class Made:
+class RunAccount:
     """The account of a run, and what causes are looked for in."""
 
     study: Study
     recording: Recording
-    captures: tuple[Capture, ...]
+    captures: tuple[StudiedCapture, ...]
 
 
-def make_recorded(recording: Recording, options: Options, tell: Say) -> Study:
-    """Give the study of a run: its account, and its causes. Raises ``GaplessError``."""
-    made = accounted(recording, options, tell)
+def make_run_study(recording: Recording, options: Options, report_progress: Progress) -> Study:
+    """Return the study of a run: its account, and its causes. Raises ``GaplessError``."""
+    run_account = account_run(recording, options, report_progress)
     if not options.concludes:
-        return made.study
-    tell("looking for causes")
-    return conclude(prices(made, cached=options.cache))
+        return run_account.study
+    report_progress("looking for causes")
+    return conclude(prices_of_run(run_account, cached=options.cache))
 
 
-def accounted(recording: Recording, options: Options, tell: Say) -> Made:
+def account_run(recording: Recording, options: Options, report_progress: Progress) -> RunAccount:
     """Join the light marks of a run with its windows. Raises ``GaplessError``."""
-    tell("charging waits")
-    every = _chosen(trainings(recording), options)
-    rows = [charged(one, waits(one)) for one in every]
-    waited = [(one.training, one.waits) for one in rows]
-    seen = profiled(recording, every, options, tell)
-    windows = seen.study
-    stepping_ones = steppers(every)
-    chosen = {id(one) for one in stepping_ones}
-    stepping = [one for one in rows if id(one.training) in chosen]
-    steps = lifted(_steps(run_steps(stepping_ones, waited), stepping, windows), windows)
-    taken = others(recording.samples, _room(every), span_of_steps(stepping_ones))
-    account = joined(stepping, windows, steps, alone=are_few(taken))
-    span = _span(recording, every)
-    base = windows or _nothing(recording, every)
-    recorded = Recorded(
-        life=_life(recording),
-        timeline=timeline(rows, stepping_ones),
+    report_progress("charging waits")
+    rank_trainings = _select_ranks(trainings(recording), options)
+    training_rows = [charge_training(training, loader_waits(training)) for training in rank_trainings]
+    training_waits = [(row.training, row.waits) for row in training_rows]
+    window_report = study_windows(recording, rank_trainings, options, report_progress)
+    windows = window_report.study
+    stepping_trainings = select_steppers(rank_trainings)
+    stepping_ids = {id(training) for training in stepping_trainings}
+    stepping_rows = [row for row in training_rows if id(row.training) in stepping_ids]
+    steps = raise_to_device(_add_occasions(run_steps(stepping_trainings, training_waits), stepping_rows, windows), windows)
+    contention = measure_contention(recording.samples, _processor_limits(rank_trainings), span_of_steps(stepping_trainings))
+    account = join_windows(stepping_rows, windows, steps, undisturbed=is_negligible(contention))
+    span = _run_span(recording, rank_trainings)
+    base = windows or _empty_study(recording, rank_trainings)
+    recorded = RecordedRun(
+        life=_run_life(recording),
+        timeline=timeline(training_rows, stepping_trainings),
         steps=steps,
         account=account,
-        loaders=loader_uses(waited),
+        loaders=loader_uses(training_waits),
         machine=machine_series(recording.samples, span),
         energy=energy(recording.samples),
-        cost=_cost(recording, options, account, every, span),
-        lines=hot_lines(process for one in every for process in (one.process, *one.workers)),
-        unseen=_unseen(recording),
+        cost=_run_cost(recording, options, account, rank_trainings, span),
+        lines=hot_lines(process for training in rank_trainings for process in (training.process, *training.workers)),
+        unobserved=_sum_unobserved(recording),
         device=base.run.device,
-        devices=_devices(recording, account, every),
-        windows=seen.windows,
-        notes=seen.notes,
-        adopted=seen.adopted,
-        clock_error_ns=seen.clock_error_ns,
-        footprint=footprint(every),
-        others=taken,
-        optimizers=other_optimizers(stepping_ones),
+        devices=_count_devices(recording, account, rank_trainings),
+        windows=window_report.n_windows,
+        notes=window_report.notes,
+        adopted=window_report.adopted,
+        clock_error_ns=window_report.clock_error_ns,
+        footprint=measure_footprint(rank_trainings),
+        contention=contention,
+        optimizers=other_optimizers(stepping_trainings),
         devices_seen=device_states(recording.samples),
-        rank_lines=lines_of_ranks(one.process for one in every),
-        host_code=host_code(one.training.process for one in stepping),
-        loading_lines=loading_lines(one.training.process for one in stepping),
-        call_lines=call_lines(one.training.process for one in stepping),
-        hook_lines=hook_lines(one.training.process for one in stepping),
+        rank_lines=lines_of_ranks(training.process for training in rank_trainings),
+        host_code=host_code(row.training.process for row in stepping_rows),
+        loading_lines=loading_lines(row.training.process for row in stepping_rows),
+        call_lines=call_lines(row.training.process for row in stepping_rows),
+        hook_lines=hook_lines(row.training.process for row in stepping_rows),
     )
-    found = replace(
+    study = replace(
         base,
-        run=_run(recording, every, base.run),
+        run=_run_info(recording, rank_trainings, base.run),
         recorded=recorded,
-        trials=trials.of(Path(recording.path)),
+        trials=trials.run_trials(Path(recording.path)),
     )
-    return Made(found, recording, seen.captures)
+    return RunAccount(study, recording, window_report.captures)
 
 
-def prices(made: Made, *, cached: bool) -> Prices:
-    """Give what changes of a run are priced with: its windows are read once more for that."""
-    known = facts(made.recording)
-    found = constants.kept(made.recording) if cached else None
-    seen = Seen(_with_note(made.study, found), known, found)
-    shared = shareable(made.study)
+def prices_of_run(run_account: RunAccount, *, cached: bool) -> Prices:
+    """Return what changes of a run are priced with: its windows are read once more for that."""
+    run_facts = facts(run_account.recording)
+    machine_constants = constants.find_constants(run_account.recording) if cached else None
+    evidence = Evidence(_add_note(run_account.study, machine_constants), run_facts, machine_constants)
+    work_share = shareable_share(run_account.study)
     loaders = tuple(
-        replace(one, shareable=shared)
-        for one in feedings(made.recording, known, made.study.recorded, found)
+        replace(inputs, shareable=work_share)
+        for inputs in loader_inputs(run_account.recording, run_facts, run_account.study.recorded, machine_constants)
     )
-    return prices_of(seen, player_of(made.captures, seen, loaders, cached=cached))
+    return prices_of(evidence, build_simulator(run_account.captures, evidence, loaders, cached=cached))
 
 
-def _with_note(study: Study, found: Constants | None) -> Study:
+def _add_note(study: Study, machine_constants: Constants | None) -> Study:
     """Say what predictions rest on that was not measured in the run."""
     recorded = study.recorded
-    if found is None or recorded is None:
+    if machine_constants is None or recorded is None:
         return study
-    notes = (*recorded.notes, constants.note(found))
+    notes = (*recorded.notes, constants.constants_note(machine_constants))
     return replace(study, recorded=replace(recorded, notes=notes))
 
 
-def _chosen(every: Sequence[Training], options: Options) -> tuple[Training, ...]:
+def _select_ranks(trainings: Sequence[Training], options: Options) -> tuple[Training, ...]:
     ranks = options.ranks()
     if ranks is None:
-        return tuple(every)
-    found = tuple(
-        one for one in every if one.process.rank is not None and one.process.rank in ranks
+        return tuple(trainings)
+    selected = tuple(
+        training for training in trainings if training.process.rank is not None and training.process.rank in ranks
     )
-    if not found:
-        have = sorted({one.process.rank for one in every if one.process.rank is not None})
-        known = f"there are {', '.join(map(str, have))}" if have else "no process named its rank"
-        raise NotFoundError(f"there is no rank {options.rank}: {known}")
-    return found
+    if not selected:
+        known_ranks = sorted({training.process.rank for training in trainings if training.process.rank is not None})
+        hint = f"there are {', '.join(map(str, known_ranks))}" if known_ranks else "no process named its rank"
+        raise NotFoundError(f"there is no rank {options.rank}: {hint}")
+    return selected
 
 
-def _steps(
-    steps: RunSteps | None, every: Sequence[Charged], windows: Study | None
+def _add_occasions(
+    steps: RunSteps | None, training_rows: Sequence[TrainingRow], windows: Study | None
 ) -> RunSteps | None:
     """Add how often lumps come, as the first rank saw it; of one alone how surely that is known."""
-    if steps is None or not every:
+    if steps is None or not training_rows:
         return steps
     backlog = (windows.backlog_ns if windows else None) or 0
-    found = occasions(every[0], backlog)
-    known = replace(steps, sightings=sightings(found))
-    return replace(known, spreads=spreads(found)) if len(every) == 1 else known
+    lumps = find_occasions(training_rows[0], backlog)
+    sighted = replace(steps, sightings=sightings(lumps))
+    return replace(sighted, spreads=spreads(lumps)) if len(training_rows) == 1 else sighted
 
 
-def _life(recording: Recording) -> RunLife:
-    told = recording.manifest
+def _run_life(recording: Recording) -> RunLife:
+    manifest = recording.manifest
     return RunLife(
-        id=told.id,
+        id=manifest.id,
         path=recording.path,
-        command=told.command,
-        status=told.status,
-        exit_code=told.exit_code,
-        stopped_by=told.stopped_by,
-        wall_ns=None if told.ended is None else told.ended - told.started,
-        started_unix_ns=told.started_unix_ns,
+        command=manifest.command,
+        status=manifest.status,
+        exit_code=manifest.exit_code,
+        stopped_by=manifest.stopped_by,
+        wall_ns=None if manifest.ended is None else manifest.ended - manifest.started,
+        started_unix_ns=manifest.started_unix_ns,
     )
 
 
-def _span(recording: Recording, every: Sequence[Training]) -> tuple[int, int]:
-    told = recording.manifest
-    ends = [int(at.max()) for at, _ in recording.samples.series.values() if len(at)]
-    last = max([told.started, *(one.end for one in every), *ends])
-    return told.started, told.ended if told.ended is not None else last
+def _run_span(recording: Recording, trainings: Sequence[Training]) -> tuple[int, int]:
+    manifest = recording.manifest
+    ends = [int(times.max()) for times, _ in recording.samples.series.values() if len(times)]
+    last_ns = max([manifest.started, *(training.end for training in trainings), *ends])
+    return manifest.started, manifest.ended if manifest.ended is not None else last_ns
 
 
-def _run(recording: Recording, every: Sequence[Training], base: RunInfo) -> RunInfo:
+def _run_info(recording: Recording, trainings: Sequence[Training], base: RunInfo) -> RunInfo:
     versions: dict[str, str] = {}
-    for one in every:
-        versions = {**{key: str(text) for key, text in one.process.versions.items()}, **versions}
-    worlds = [one.process.world for one in every if one.process.world is not None]
+    for training in trainings:
+        versions = {**{key: str(text) for key, text in training.process.versions.items()}, **versions}
+    worlds = [training.process.world for training in trainings if training.process.world is not None]
     return replace(
         base,
         paths=(recording.path,),
-        ranks=tuple(sorted({one.process.rank for one in every if one.process.rank is not None})),
+        ranks=tuple(sorted({training.process.rank for training in trainings if training.process.rank is not None})),
         world=max(worlds, default=base.world),
         versions=tuple(versions.items()) or base.versions,
     )
 
 
-def _nothing(recording: Recording, every: Sequence[Training]) -> Study:
-    """Give the study of no window."""
-    records = sum(len(one.process.marks) + len(one.process.batches) for one in every)
+def _empty_study(recording: Recording, trainings: Sequence[Training]) -> Study:
+    """Return the study of no window."""
+    records = sum(len(training.process.marks) + len(training.process.batches) for training in trainings)
     return Study(
         run=RunInfo((recording.path,), (), None, None, ()),
         health=StudyHealth("recorder", records, 0, 0, False, 1, None, 0, (), ()),  # noqa: FBT003
@@ -231,66 +231,66 @@ def _nothing(recording: Recording, every: Sequence[Training]) -> Study:
     )
 
 
-def _devices(
-    recording: Recording, account: StepAccount | None, every: Sequence[Training]
+def _count_devices(
+    recording: Recording, account: StepAccount | None, trainings: Sequence[Training]
 ) -> int | None:
     """Count the GPUs that the run used; ``None`` where nothing tells."""
     on_device = any(
-        (one.process.marks.kind == wire.DEVICE_STEP).any()
-        or len(one.sums.calls.of(wire.DEVICE_STEP).kind)
-        for one in every
+        (training.process.marks.kind == wire.DEVICE_STEP).any()
+        or len(training.sums.calls.select(wire.DEVICE_STEP).kind)
+        for training in trainings
     )
     if not on_device and not (account and account.on_device):
         return None
-    return max(len({one.process.rank for one in every}), len(gpus(recording.samples)))
+    return max(len({training.process.rank for training in trainings}), len(used_gpus(recording.samples)))
 
 
-def _room(every: Sequence[Training]) -> Room:
-    """Give the processors of the run, as its training processes counted them."""
-    facts = [fact for one in every for fact in one.process.facts if fact.noun == "machine"]
-    return room(fact.values for fact in facts)
+def _processor_limits(trainings: Sequence[Training]) -> ProcessorLimits:
+    """Return the processors of the run, as its training processes counted them."""
+    facts = [fact for training in trainings for fact in training.process.facts if fact.noun == "machine"]
+    return processor_limits(fact.values for fact in facts)
 
 
-def _cost(
+def _run_cost(
     recording: Recording,
     options: Options,
     account: StepAccount | None,
-    every: Sequence[Training],
+    trainings: Sequence[Training],
     span: tuple[int, int],
-) -> Cost | None:
+) -> RunCost | None:
     if options.price is None:
         return None
-    devices = _devices(recording, account, every) or len(gpus(recording.samples))
-    return cost(options.price, devices, span[1] - span[0], _worked(recording, account, every))
+    devices = _count_devices(recording, account, trainings) or len(used_gpus(recording.samples))
+    return cost(options.price, devices, span[1] - span[0], _gpu_usage(recording, account, trainings))
 
 
-def _worked(
-    recording: Recording, account: StepAccount | None, every: Sequence[Training]
+def _gpu_usage(
+    recording: Recording, account: StepAccount | None, trainings: Sequence[Training]
 ) -> tuple[float, str] | None:
-    """Give the share of the run in which GPUs worked: as sampled, else by the account of steps."""
-    sampled = utilisation(recording.samples)
-    if sampled is not None:
-        return sampled, "sampled: a kernel ran"
+    """Return the share of the run in which GPUs worked: as sampled, else by the account of steps."""
+    sampled_share = gpu_utilisation(recording.samples)
+    if sampled_share is not None:
+        return sampled_share, "sampled: a kernel ran"
     if account is None or not account.on_device:
         return None
     busy = account.account.busy_ns() / account.account.wall_ns
-    lives = sum(one.end - one.start for one in every)
-    stepped = sum(one.span[1] - one.span[0] for one in every if one.span)
-    return busy * stepped / lives, "steps by the account, else idle"
+    lives_ns = sum(training.end - training.start for training in trainings)
+    stepped_ns = sum(training.span[1] - training.span[0] for training in trainings if training.span)
+    return busy * stepped_ns / lives_ns, "steps by the account, else idle"
 
 
-def _unseen(recording: Recording) -> tuple[Unseen, ...]:
+def _sum_unobserved(recording: Recording) -> tuple[Unobserved, ...]:
     """Add up what was not observed, by what and why."""
     counts = Counter[tuple[str, str]]()
-    found = {fact.noun for process in recording.processes for fact in process.facts}
-    for one in _told(recording):
-        if one.what not in found & _LATER:
-            counts[one.what, one.why] += one.count
-    return tuple(Unseen(what, why, count) for (what, why), count in counts.items())
+    fact_nouns = {fact.noun for process in recording.processes for fact in process.facts}
+    for unobserved in _iter_unobserved(recording):
+        if unobserved.what not in fact_nouns & _LATE_FACTS:
+            counts[unobserved.what, unobserved.why] += unobserved.count
+    return tuple(Unobserved(subject, reason, count) for (subject, reason), count in counts.items())
 
 
-def _told(recording: Recording) -> Iterable[Unseen]:
-    yield from recording.unseen
-    yield from recording.samples.unseen
+def _iter_unobserved(recording: Recording) -> Iterable[Unobserved]:
+    yield from recording.unobserved
+    yield from recording.samples.unobserved
     for process in recording.processes:
-        yield from process.unseen
+        yield from process.unobserved

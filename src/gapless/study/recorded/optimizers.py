@@ -9,35 +9,35 @@ from gapless.model.run import OptimizerUse
 from gapless.study.recorded.edges import fact_of
 from gapless.study.recorded.training import Training
 
-_Place = tuple[str, str | None, int | None]
+_OptimizerKey = tuple[str, str | None, int | None]
 
 
-def other_optimizers(every: Sequence[Training]) -> tuple[OptimizerUse, ...]:
-    """Give the optimizers of the first process that stepped but its anchor, most calls first.
+def other_optimizers(trainings: Sequence[Training]) -> tuple[OptimizerUse, ...]:
+    """Return the optimizers of the first process that stepped but its anchor, most calls first.
 
     Optimizers of one class that were made in one line are one.
     """
-    if not every or every[0].edges.rule != "optimizer":
+    if not trainings or trainings[0].edges.rule != "optimizer":
         return ()
-    first = every[0]
-    marks = first.process.marks
-    whole = (marks.kind == wire.STEP) & ((marks.flags & wire.RAISED) == 0)
-    summed = first.sums.calls.of(wire.STEP).without(wire.RAISED)
-    subjects = np.concatenate((marks.subject[whole], summed.subject))
-    counts = np.concatenate((np.ones(int(whole.sum()), np.int64), summed.count))
-    ending = marks.subject[whole & np.isin(marks.end, first.edges.ends)]
+    training = trainings[0]
+    marks = training.process.marks
+    is_step = (marks.kind == wire.STEP) & ((marks.flags & wire.RAISED) == 0)
+    summed = training.sums.calls.select(wire.STEP).without(wire.RAISED)
+    subjects = np.concatenate((marks.subject[is_step], summed.subject))
+    counts = np.concatenate((np.ones(int(is_step.sum()), np.int64), summed.count))
+    ending = marks.subject[is_step & np.isin(marks.end, training.edges.ends)]
     anchors = set(ending.tolist())  # of several phases each has its own
-    calls: dict[_Place, int] = {}
+    calls: dict[_OptimizerKey, int] = {}
     for subject in np.unique(subjects).tolist():
         if subject not in anchors:
-            place = _place(first, subject)
-            calls[place] = calls.get(place, 0) + int(counts[subjects == subject].sum())
+            key = _optimizer_key(training, subject)
+            calls[key] = calls.get(key, 0) + int(counts[subjects == subject].sum())
     return tuple(
-        OptimizerUse(*place, calls[place]) for place in sorted(calls, key=lambda one: -calls[one])
+        OptimizerUse(*key, calls[key]) for key in sorted(calls, key=lambda key: -calls[key])
     )
 
 
-def _place(training: Training, subject: int) -> _Place:
+def _optimizer_key(training: Training, subject: int) -> _OptimizerKey:
     fact = fact_of(training.process, "optimizer", subject)
     if fact is None:
         return "an optimizer", None, None

@@ -8,14 +8,14 @@ import numpy as np
 from gapless.model.trace import Int64
 from gapless.replay.service import TRANSIT
 from gapless.study.recorded.edges import Bool
-from gapless.study.recorded.turns import middle_of
+from gapless.study.recorded.turns import median_of
 
-_SOON_NS: Final = 1_000_000  # a batch whose fetch ended so long ago was there
-_BLOCKED: Final = 5  # times what a hand-over takes: who waits so long waits for a worker
+_READY_MARGIN_NS: Final = 1_000_000  # a batch whose fetch ended so long ago was there
+_BLOCKED_RATIO: Final = 5  # times what a hand-over takes: who waits so long waits for a worker
 
 
 @dataclass(frozen=True)
-class Handed:
+class HandOvers:
     """Hand-overs of one loader, or of several alike, in order; −1: not known."""
 
     ask: Int64
@@ -28,53 +28,53 @@ class Handed:
     ready: Int64  # when that ended
     told: Int64  # when its worker was given the indices
 
-    def take(self, rows: Int64) -> "Handed":
+    def take(self, rows: Int64) -> "HandOvers":
         """Select hand-overs."""
-        return Handed(**{name: column[rows] for name, column in vars(self).items()})
+        return HandOvers(**{name: column[rows] for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True)
-class Passed:
+class HandOverCosts:
     """What hand-overs of batches took that were there, and how long others were on the way, ns."""
 
     hand: Int64
     transit: int | None  # None: none was seen on its way
-    first: int  # how much longer the first batch of a process that was just started is
+    first_extra: int  # how much longer the first batch of a process that was just started is
 
 
-def passed(handed: Handed, steady: Int64, own: tuple[int, int], anew: int) -> Passed:
+def measure_hand_overs(hand_overs: HandOvers, steady: Int64, fixed_ns: tuple[int, int], n_fresh: int) -> HandOverCosts:
     """Measure hand-overs outside of windows, the rows of which are ``steady``.
 
     ``own``: what a batch is pinned in, and what handing one over takes at least. ``anew``: so many
     first batches of each iteration come from processes that were just started: those make their
     queue's thread and their first shared memory before they send one.
     """
-    pinning, dispatch = own
-    some, before = handed.take(steady), held(handed)[steady]
-    known = some.ready >= 0
-    there = known & (some.ready + 2 * pinning + _SOON_NS <= some.ask)
-    there = there & ~before if (there & ~before).any() else there
-    hand = (some.got - some.ask)[there]
-    usual = middle_of(hand)
-    least = pinning + (dispatch if usual is None else usual)
-    late, new = known & (some.ready > some.ask), some.position < anew
-    way = middle_of((some.got - some.ready)[late & ~new])
-    began = middle_of((some.got - some.ready)[late & new])
-    transit = None if way is None else max(0, way - least)
-    first = 0
-    if began is not None:
-        first = max(0, began - least - (round(TRANSIT.mid) if transit is None else transit))
-    return Passed(hand if len(hand) else np.array([dispatch]), transit, first)
+    pinning, dispatch = fixed_ns
+    steady_rows, dequeued = hand_overs.take(steady), was_dequeued(hand_overs)[steady]
+    is_known = steady_rows.ready >= 0
+    is_ready = is_known & (steady_rows.ready + 2 * pinning + _READY_MARGIN_NS <= steady_rows.ask)
+    is_ready = is_ready & ~dequeued if (is_ready & ~dequeued).any() else is_ready
+    hand_ns = (steady_rows.got - steady_rows.ask)[is_ready]
+    median_ns = median_of(hand_ns)
+    min_ns = pinning + (dispatch if median_ns is None else median_ns)
+    is_late, is_fresh = is_known & (steady_rows.ready > steady_rows.ask), steady_rows.position < n_fresh
+    late_ns = median_of((steady_rows.got - steady_rows.ready)[is_late & ~is_fresh])
+    fresh_ns = median_of((steady_rows.got - steady_rows.ready)[is_late & is_fresh])
+    transit = None if late_ns is None else max(0, late_ns - min_ns)
+    first_extra = 0
+    if fresh_ns is not None:
+        first_extra = max(0, fresh_ns - min_ns - (round(TRANSIT.mid) if transit is None else transit))
+    return HandOverCosts(hand_ns if len(hand_ns) else np.array([dispatch]), transit, first_extra)
 
 
-def held(handed: Handed) -> Bool:
+def was_dequeued(hand_overs: HandOvers) -> Bool:
     """Tell which batches had been taken off the queue before: while one before them was waited for.
 
     They came while the training thread took all that arrived, and are handed over at once.
     """
-    wait = handed.got - handed.ask
-    lay = (handed.ready >= 0) & (handed.ready <= handed.ask)
-    usual = middle_of(wait[lay]) or 0
-    blocked = wait > _BLOCKED * max(usual, _SOON_NS)
-    until = np.maximum.accumulate(np.where(blocked, handed.got - wait // 2, 0))
-    return lay & (handed.ready < np.append(np.zeros(1, np.int64), until[:-1]))
+    wait_ns = hand_overs.got - hand_overs.ask
+    is_ready = (hand_overs.ready >= 0) & (hand_overs.ready <= hand_overs.ask)
+    median_ns = median_of(wait_ns[is_ready]) or 0
+    is_blocked = wait_ns > _BLOCKED_RATIO * max(median_ns, _READY_MARGIN_NS)
+    blocked_until = np.maximum.accumulate(np.where(is_blocked, hand_overs.got - wait_ns // 2, 0))
+    return is_ready & (hand_overs.ready < np.append(np.zeros(1, np.int64), blocked_until[:-1]))

@@ -10,7 +10,7 @@ from gapless.study.recorded.edges import Bool
 
 
 @dataclass(frozen=True)
-class Pieces:
+class WaitPieces:
     """Pieces that tile waits: which wait, from when to when, which run leaf."""
 
     wait: Int64
@@ -18,33 +18,33 @@ class Pieces:
     end: Int64
     leaf: Int64
 
-    def take(self, rows: Int64 | Bool) -> "Pieces":
+    def take(self, rows: Int64 | Bool) -> "WaitPieces":
         """Select pieces."""
-        return Pieces(self.wait[rows], self.start[rows], self.end[rows], self.leaf[rows])
+        return WaitPieces(self.wait[rows], self.start[rows], self.end[rows], self.leaf[rows])
 
 
-def spread(whole: Pieces, weights: Int64, leaves: Int64) -> Pieces:
+def spread_pieces(pieces: WaitPieces, weights: Int64, leaves: Int64) -> WaitPieces:
     """Lay the leaves of each piece out in order, as long as their weights (one row a piece) say."""
-    upto = np.cumsum(weights.astype(np.float64), axis=1)
-    length = (whole.end - whole.start)[:, None]
-    edges = np.floor(upto / upto[:, -1:] * length).astype(np.int64)
-    edges[:, -1:] = length
-    bounds = whole.start[:, None] + np.concatenate((np.zeros_like(length), edges), axis=1)
-    return Pieces(
-        np.repeat(whole.wait, len(leaves)),
+    cumulative = np.cumsum(weights.astype(np.float64), axis=1)
+    lengths = (pieces.end - pieces.start)[:, None]
+    edges = np.floor(cumulative / cumulative[:, -1:] * lengths).astype(np.int64)
+    edges[:, -1:] = lengths
+    bounds = pieces.start[:, None] + np.concatenate((np.zeros_like(lengths), edges), axis=1)
+    return WaitPieces(
+        np.repeat(pieces.wait, len(leaves)),
         bounds[:, :-1].ravel(),
         bounds[:, 1:].ravel(),
         np.tile(leaves, len(weights)),
     )
 
 
-def stacked(parts: Sequence[Pieces]) -> Pieces:
+def stack_pieces(tables: Sequence[WaitPieces]) -> WaitPieces:
     """Put pieces together in order of time; those of no length are dropped."""
-    every = Pieces(
-        np.concatenate([part.wait for part in parts]).astype(np.int64),
-        np.concatenate([part.start for part in parts]).astype(np.int64),
-        np.concatenate([part.end for part in parts]).astype(np.int64),
-        np.concatenate([part.leaf for part in parts]).astype(np.int64),
+    combined = WaitPieces(
+        np.concatenate([table.wait for table in tables]).astype(np.int64),
+        np.concatenate([table.start for table in tables]).astype(np.int64),
+        np.concatenate([table.end for table in tables]).astype(np.int64),
+        np.concatenate([table.leaf for table in tables]).astype(np.int64),
     )
-    real = every.take(every.end > every.start)
-    return real.take(np.lexsort((real.start, real.wait)))
+    nonempty = combined.take(combined.end > combined.start)
+    return nonempty.take(np.lexsort((nonempty.start, nonempty.wait)))

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gapless.catalogue.processors import parsed
+from gapless.catalogue.processors import parse_cpu_list
 from gapless.errors import UsageError
-from gapless.study.recorded.values import text, whole
+from gapless.study.recorded.values import as_text, as_int
 
 
 @dataclass(frozen=True)
-class Room:
+class ProcessorLimits:
     """Processors of the machine, those that the run is bound to, and its control group's quota.
 
     ``None`` where it was not observed; without a quota all that it is bound to may be used.
@@ -22,35 +22,35 @@ class Room:
 
     @property
     def usable(self) -> int | None:
-        """Give how many processors the run may use at a time."""
-        known = [one for one in (self.bound or self.machine, self.quota) if one is not None]
-        return min(known, default=None)
+        """Return how many processors the run may use at a time."""
+        limits = [limit for limit in (self.bound or self.machine, self.quota) if limit is not None]
+        return min(limits, default=None)
 
-    def left_by(self, taken: float, bound: int) -> float:
-        """Give what others took of the usable processors, the rest of theirs being of no use.
+    def contended_cores(self, contended: float, bound: int) -> float:
+        """Return what others took of the usable processors, the rest of theirs being of no use.
 
         ``taken`` is what they took of the ``bound`` ones. A run that may use four of sixteen has
         its four while others take twelve.
         """
-        return max(0.0, taken - (bound - (self.usable or bound)))
+        return max(0.0, contended - (bound - (self.usable or bound)))
 
 
-def room(machines: Iterable[Mapping[str, object]]) -> Room:
-    """Give the room of a run by what its training processes told of the machine."""
-    told = list(machines)
-    lists = [one for facts in told if (one := _list(facts)) is not None]
-    bound = len({number for one in lists for number in one}) or _first(told, "cpus")
-    usable, own = _first(told, "processors"), len(lists[0]) if lists else bound
-    limited = usable is not None and own is not None and usable < own
-    return Room(_first(told, "cpus_of_machine") or bound, bound, usable if limited else None)
+def processor_limits(machines: Iterable[Mapping[str, object]]) -> ProcessorLimits:
+    """Return the room of a run by what its training processes told of the machine."""
+    machine_facts = list(machines)
+    cpu_lists = [cpu_list for facts in machine_facts if (cpu_list := _cpu_list(facts)) is not None]
+    bound = len({number for cpu_list in cpu_lists for number in cpu_list}) or _first_int(machine_facts, "cpus")
+    usable, own_cpus = _first_int(machine_facts, "processors"), len(cpu_lists[0]) if cpu_lists else bound
+    is_limited = usable is not None and own_cpus is not None and usable < own_cpus
+    return ProcessorLimits(_first_int(machine_facts, "cpus_of_machine") or bound, bound, usable if is_limited else None)
 
 
-def _list(facts: Mapping[str, object]) -> tuple[int, ...] | None:
-    numbers = text(facts.get("cpu_list"))
+def _cpu_list(facts: Mapping[str, object]) -> tuple[int, ...] | None:
+    numbers = as_text(facts.get("cpu_list"))
     with suppress(UsageError):
-        return parsed(numbers) if numbers else None
+        return parse_cpu_list(numbers) if numbers else None
     return None
 
 
-def _first(told: Iterable[Mapping[str, object]], name: str) -> int | None:
-    return next((one for facts in told if (one := whole(facts.get(name))) is not None), None)
+def _first_int(machine_facts: Iterable[Mapping[str, object]], name: str) -> int | None:
+    return next((number for facts in machine_facts if (number := as_int(facts.get(name))) is not None), None)

@@ -13,13 +13,13 @@ import numpy as np
 from gapless import wire
 from gapless.accounting.intervals import overlap, union
 from gapless.model.recording import Process
-from gapless.model.run import Slowed
+from gapless.model.run import ProfilerSlowdown
 from gapless.model.trace import Int64
 from gapless.study.recorded.edges import Bool, Edges
 
-_FEWEST: Final = 5  # steps on either side
-_SLOWER: Final = 1.05  # times, or nothing is said
-_ASIDE: Final = (wire.NEXT, wire.COLLECTOR, wire.CHECKPOINT, wire.LOGGING, wire.PROFILING)
+_MIN_STEPS: Final = 5  # steps on either side
+_MIN_SLOWDOWN: Final = 1.05  # times, or nothing is said
+_EXCLUDED_MARKS: Final = (wire.NEXT, wire.COLLECTOR, wire.CHECKPOINT, wire.LOGGING, wire.PROFILING)
 
 
 @dataclass(frozen=True)
@@ -30,38 +30,38 @@ class _Sides:
     behind: Int64
 
 
-def slowed(process: Process, edges: Edges, counted: Bool) -> Slowed | None:
-    """Give what steps took before the first window and behind it, if they are slower there.
+def find_slowdown(process: Process, edges: Edges, is_counted: Bool) -> ProfilerSlowdown | None:
+    """Return what steps took before the first window and behind it, if they are slower there.
 
     ``None`` without a device, and where the profiler was detached: nothing is left behind then.
     """
-    if process.windows and all(one.detached for one in process.windows):
+    if process.windows and all(window.detached for window in process.windows):
         return None
-    return compared(process, edges, counted)
+    return compare_sides(process, edges, is_counted)
 
 
-def compared(process: Process, edges: Edges, counted: Bool) -> Slowed | None:
-    """Give the same, whatever the windows say of their profiler."""
-    sides = _sides(process, edges, counted)
+def compare_sides(process: Process, edges: Edges, is_counted: Bool) -> ProfilerSlowdown | None:
+    """Return the same, whatever the windows say of their profiler."""
+    sides = _sides(process, edges, is_counted)
     if sides is None:
         return None
-    lowest, highest = np.quantile(sides.behind, 0.25), np.quantile(sides.before, 0.75)
+    behind_low, before_high = np.quantile(sides.behind, 0.25), np.quantile(sides.before, 0.75)
     before, behind = float(np.median(sides.before)), float(np.median(sides.behind))
-    if lowest <= highest or behind < _SLOWER * before:
+    if behind_low <= before_high or behind < _MIN_SLOWDOWN * before:
         return None
-    return Slowed(len(sides.before), round(before), round(behind))
+    return ProfilerSlowdown(len(sides.before), round(before), round(behind))
 
 
-def _sides(process: Process, edges: Edges, counted: Bool) -> _Sides | None:
+def _sides(process: Process, edges: Edges, is_counted: Bool) -> _Sides | None:
     marks = process.marks
-    ours = (marks.kind == wire.OBSERVER) & (marks.value == wire.OBSERVER_WINDOW)
-    if not ours.any() or not (marks.kind == wire.DEVICE_STEP).any():
+    is_ours = (marks.kind == wire.OBSERVER) & (marks.value == wire.OBSERVER_WINDOW)
+    if not is_ours.any() or not (marks.kind == wire.DEVICE_STEP).any():
         return None
     starts, ends = edges.ends[:-1], edges.ends[1:]
-    aside = np.isin(marks.kind, _ASIDE) & (marks.thread == edges.thread)
-    lengths = ends - starts - overlap(union(marks.start[aside], marks.end[aside]), starts, ends)
-    rows = counted & edges.noted
+    is_excluded = np.isin(marks.kind, _EXCLUDED_MARKS) & (marks.thread == edges.thread)
+    lengths_ns = ends - starts - overlap(union(marks.start[is_excluded], marks.end[is_excluded]), starts, ends)
+    rows = is_counted & edges.is_single
     rows[:1] = False  # the first of all makes things ready
-    first = int(marks.start[ours].min())
-    before, behind = lengths[rows & (ends <= first)], lengths[rows & (starts >= first)]
-    return _Sides(before, behind) if min(len(before), len(behind)) >= _FEWEST else None
+    window_start_ns = int(marks.start[is_ours].min())
+    before, behind = lengths_ns[rows & (ends <= window_start_ns)], lengths_ns[rows & (starts >= window_start_ns)]
+    return _Sides(before, behind) if min(len(before), len(behind)) >= _MIN_STEPS else None

@@ -15,7 +15,7 @@ from gapless.model.trace import Int64
 
 
 @dataclass(frozen=True)
-class Calls:
+class SummedCalls:
     """Summed marks in columns, a row for each stretch and kind, thread, subject and flags."""
 
     stretch: Int64  # its number
@@ -27,30 +27,30 @@ class Calls:
     total: Int64
     longest: Int64
 
-    def take(self, rows: Int64 | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "Calls":
+    def take(self, rows: Int64 | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "SummedCalls":
         """Select rows."""
-        return Calls(**{name: column[rows] for name, column in vars(self).items()})
+        return SummedCalls(**{name: column[rows] for name, column in vars(self).items()})
 
-    def of(self, *kinds: int, subject: int | None = None, thread: int | None = None) -> "Calls":
+    def select(self, *kinds: int, subject: int | None = None, thread: int | None = None) -> "SummedCalls":
         """Select the rows of some kinds, and of one subject or thread."""
-        mine = np.isin(self.kind, kinds)
+        is_selected = np.isin(self.kind, kinds)
         if subject is not None:
-            mine &= self.subject == subject
+            is_selected &= self.subject == subject
         if thread is not None:
-            mine &= self.thread == thread
-        return self.take(mine)
+            is_selected &= self.thread == thread
+        return self.take(is_selected)
 
-    def without(self, flags: int) -> "Calls":
+    def without(self, flags: int) -> "SummedCalls":
         """Select the rows that have none of some flags."""
         return self.take((self.flags & flags) == 0)
 
-    def with_inner(self, inner: "Calls") -> "Calls":
+    def with_inner(self, inner: "SummedCalls") -> "SummedCalls":
         """Add the time of calls inside these, summed apart: in each stretch to the first."""
-        stretch, at = np.unique(self.stretch, return_index=True)
-        place = np.searchsorted(stretch, inner.stretch)
-        held = np.isin(inner.stretch, stretch)
+        stretch, first_rows = np.unique(self.stretch, return_index=True)
+        positions = np.searchsorted(stretch, inner.stretch)
+        is_known = np.isin(inner.stretch, stretch)
         total = self.total.copy()
-        np.add.at(total, at[place[held]], inner.total[held])
+        np.add.at(total, first_rows[positions[is_known]], inner.total[is_known])
         return replace(self, total=total)
 
 
@@ -60,60 +60,60 @@ class Stretches:
 
     start: Int64
     end: Int64
-    calls: Calls
+    calls: SummedCalls
 
     def __len__(self) -> int:
         """Count the stretches."""
         return len(self.start)
 
-    def holding(self, calls: Calls) -> Lane:
-        """Give the stretches that hold some calls."""
-        held = np.unique(calls.stretch)
-        return Lane(self.start[held], self.end[held], held)
+    def stretches_with(self, calls: SummedCalls) -> Lane:
+        """Return the stretches that hold some calls."""
+        numbers = np.unique(calls.stretch)
+        return Lane(self.start[numbers], self.end[numbers], numbers)
 
 
-def stretches(process: Process) -> Stretches:
-    """Give the stretches of a process whose marks were summed; none where all were kept.
+def find_stretches(process: Process) -> Stretches:
+    """Return the stretches of a process whose marks were summed; none where all were kept.
 
     A kept mark of a model's mode ends one; what the next one holds comes after that mark.
     """
-    sums = process.mark_sums or Sums(_NOTHING)
+    sums = process.mark_sums or Sums(_NO_SUMS)
     columns = sums.columns
-    end, at = np.unique(columns["end"], return_inverse=True)
+    end, inverse = np.unique(columns["end"], return_inverse=True)
     start = np.full(len(end), np.iinfo(np.int64).max)
-    np.minimum.at(start, at, columns["start"])
+    np.minimum.at(start, inverse, columns["start"])
     start = np.maximum(start, np.concatenate(([process.start], end[:-1]))[: len(end)])
-    rest = ("kind", "flags", "subject", "thread", "count", "total", "longest")
-    calls = Calls(at.astype(np.int64), **{name: columns[name] for name in rest})
+    call_fields = ("kind", "flags", "subject", "thread", "count", "total", "longest")
+    calls = SummedCalls(inverse.astype(np.int64), **{name: columns[name] for name in call_fields})
     modes = np.sort(process.marks.start[process.marks.kind == wire.MODE])
-    last = np.append(modes, [process.start])[np.searchsorted(modes, end, side="right") - 1]
-    return Stretches(np.minimum(np.maximum(start, last), end), end, calls)
+    last_mode = np.append(modes, [process.start])[np.searchsorted(modes, end, side="right") - 1]
+    return Stretches(np.minimum(np.maximum(start, last_mode), end), end, calls)
 
 
-_NOTHING = {name: np.empty(0, np.int64) for name in wire.MARK_SUM_FIELDS}
+_NO_SUMS = {name: np.empty(0, np.int64) for name in wire.MARK_SUM_FIELDS}
 
 
-def laid_out(found: Stretches, amounts: Int64, taken: Lane) -> tuple[Int64, Int64, Int64]:
+def lay_out(stretches: Stretches, amounts: Int64, occupied: Lane) -> tuple[Int64, Int64, Int64]:
     """Lay amounts, [stretch, code], out one after another in what is not taken of each stretch.
 
     Gives start, end and code of the pieces. What has no room is cut off: parts are never more than
     the whole.
     """
-    free = subtract(Lane(found.start, found.end, np.arange(len(found))), taken)
-    room = np.zeros(len(found), np.int64)
-    np.add.at(room, free.owner, free.end - free.start)
+    free = subtract(Lane(stretches.start, stretches.end, np.arange(len(stretches))), occupied)
+    room_ns = np.zeros(len(stretches), np.int64)
+    np.add.at(room_ns, free.owner, free.end - free.start)
     # Free time is put together, filled, and taken apart again.
     ends = np.cumsum(free.end - free.start)
-    together = Lane(ends - (free.end - free.start), ends, free.owner)
-    upto = np.minimum(np.cumsum(amounts, axis=1), room[:, None])
-    bounds = (np.cumsum(room) - room)[:, None] + np.insert(upto, 0, 0, axis=1)
-    cut = cover(together, bounds[:, :-1].ravel(), bounds[:, 1:].ravel())
-    moved = free.start[cut.piece] - together.start[cut.piece]
-    return cut.start + moved, cut.end + moved, cut.query % amounts.shape[1]
+    packed = Lane(ends - (free.end - free.start), ends, free.owner)
+    cumulative = np.minimum(np.cumsum(amounts, axis=1), room_ns[:, None])
+    bounds = (np.cumsum(room_ns) - room_ns)[:, None] + np.insert(cumulative, 0, 0, axis=1)
+    cut = cover(packed, bounds[:, :-1].ravel(), bounds[:, 1:].ravel())
+    shift = free.start[cut.piece] - packed.start[cut.piece]
+    return cut.start + shift, cut.end + shift, cut.query % amounts.shape[1]
 
 
-def shared(total: Int64, weights: Int64, whole: int) -> Int64:
+def share_out(total: Int64, weights: Int64, total_weight: int) -> Int64:
     """Share totals out by weights, [total, weight]; where the weights are ``whole``, exactly."""
-    upto = np.cumsum(weights.astype(np.float64)) / max(1, whole)
-    edges = np.floor(upto[None, :] * total[:, None]).astype(np.int64)
+    cumulative = np.cumsum(weights.astype(np.float64)) / max(1, total_weight)
+    edges = np.floor(cumulative[None, :] * total[:, None]).astype(np.int64)
     return np.diff(edges, axis=1, prepend=0)

@@ -9,12 +9,12 @@ import numpy as np
 from gapless import wire
 from gapless.accounting.intervals import Lane, piece_at
 from gapless.model.recording import Process, Recording
-from gapless.study.recorded.ahead import running_ahead
-from gapless.study.recorded.edges import Bool, Edges, edges, unprofiled
-from gapless.study.recorded.stretches import Calls, Stretches, stretches
+from gapless.study.recorded.ahead import find_ahead_steps
+from gapless.study.recorded.edges import Bool, Edges, find_edges, unprofiled_steps
+from gapless.study.recorded.stretches import SummedCalls, Stretches, find_stretches
 
-_TRAINS: Final = {"mark", "optimizer", "backward"}  # rules of steps that train, or are said to
-_FEW: Final = 5  # steps below which a process hardly trains
+_TRAINING_RULES: Final = {"mark", "optimizer", "backward"}  # rules of steps that train, or are said to
+_MIN_STEPS: Final = 5  # steps below which a process hardly trains
 
 
 @dataclass(frozen=True)
@@ -25,135 +25,135 @@ class Training:
     workers: tuple[Process, ...]  # of its loaders
     start: int
     end: int
-    last: int  # the end of what it recorded
+    last_record_ns: int  # the end of what it recorded
     edges: Edges
     sums: Stretches
 
     @property
-    def killed(self) -> bool:
-        """Tell whether the process wrote no end."""
+    def was_killed(self) -> bool:
+        """Return whether the process wrote no end."""
         return self.process.end is None
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """Give the ends of the first and of the last step."""
+        """Return the ends of the first and of the last step."""
         ends = self.edges.ends
         return (int(ends[0]), int(ends[-1])) if len(ends) else None
 
 
 def trainings(recording: Recording) -> tuple[Training, ...]:
-    """Give the training processes, by rank and start."""
-    found = [one for one in recording.processes if one.role == "training"]
-    found.sort(key=lambda one: (one.rank if one.rank is not None else -1, one.start))
-    every = [_training(one, found, recording) for one in found]
-    busy = [one for one in every if one.edges.count or _loads(one)]
-    return tuple(busy or every)
+    """Return the training processes, by rank and start."""
+    processes = [process for process in recording.processes if process.role == "training"]
+    processes.sort(key=lambda process: (process.rank if process.rank is not None else -1, process.start))
+    all_trainings = [_build_training(process, processes, recording) for process in processes]
+    busy = [training for training in all_trainings if training.edges.count or _is_loading(training)]
+    return tuple(busy or all_trainings)
 
 
-def _loads(one: Training) -> bool:
-    """Tell whether a process loads: a child that only saves for another, say, is no training."""
-    process, kinds = one.process, (wire.NEXT, wire.ITER)
-    loads = np.isin(process.marks.kind, kinds).any() or len(one.sums.calls.of(*kinds).kind)
-    return bool(loads) or bool(len(process.batches)) or bool(process.windows)
+def _is_loading(training: Training) -> bool:
+    """Return whether a process loads: a child that only saves for another, say, is no training."""
+    process, kinds = training.process, (wire.NEXT, wire.ITER)
+    has_calls = np.isin(process.marks.kind, kinds).any() or len(training.sums.calls.select(*kinds).kind)
+    return bool(has_calls) or bool(len(process.batches)) or bool(process.windows)
 
 
-def steppers(every: Sequence[Training]) -> tuple[Training, ...]:
-    """Give for each rank the process that trains; those without two steps are left out.
+def select_steppers(trainings: Sequence[Training]) -> tuple[Training, ...]:
+    """Return for each rank the process that trains; those without two steps are left out.
 
     Where several processes go by one rank (they have none: a parent that tests what its children
     train) it is the one that spent most time in steps that train; else in steps at all.
     """
     best: dict[int | None, Training] = {}
-    for one in every:
-        known = best.get(one.process.rank)
-        if len(one.edges.ends) > 1 and (known is None or _weight(one) > _weight(known)):
-            best[one.process.rank] = one
+    for training in trainings:
+        current = best.get(training.process.rank)
+        if len(training.edges.ends) > 1 and (current is None or _weight(training) > _weight(current)):
+            best[training.process.rank] = training
     return tuple(best.values())
 
 
-def _weight(one: Training) -> tuple[bool, int]:
-    first, last = one.span or (0, 0)
-    return one.edges.rule in _TRAINS and one.edges.count >= _FEW, last - first
+def _weight(training: Training) -> tuple[bool, int]:
+    first_end, last_end = training.span or (0, 0)
+    return training.edges.rule in _TRAINING_RULES and training.edges.count >= _MIN_STEPS, last_end - first_end
 
 
-def _training(process: Process, beside: Sequence[Process], recording: Recording) -> Training:
-    last = _last(process)
+def _build_training(process: Process, siblings: Sequence[Process], recording: Recording) -> Training:
+    last_ns = _last_record_ns(process)
     end = process.end
     if end is None:
-        ended = recording.manifest.ended
-        end = last if ended is None else max(last, ended)
-    elif _is_command(process, beside, recording):
+        ended_ns = recording.manifest.ended
+        end = last_ns if ended_ns is None else max(last_ns, ended_ns)
+    elif _is_command(process, siblings, recording):
         end = max(end, recording.manifest.ended or end)
     workers = tuple(
-        one
-        for one in recording.processes
-        if one.role == "worker" and _parent(one, beside) is process
+        worker
+        for worker in recording.processes
+        if worker.role == "worker" and _find_parent(worker, siblings) is process
     )
-    end, found = max(end, last), edges(process)
+    end, process_edges = max(end, last_ns), find_edges(process)
     # What is recorded from within a program begins later than its process.
     start = max(process.start, recording.manifest.started)
-    return Training(process, workers, start, end, last, found, stretches(process))
+    return Training(process, workers, start, end, last_ns, process_edges, find_stretches(process))
 
 
-def _is_command(process: Process, beside: Sequence[Process], recording: Recording) -> bool:
-    """Tell whether a process is the command itself, whose end the launcher saw.
+def _is_command(process: Process, siblings: Sequence[Process], recording: Recording) -> bool:
+    """Return whether a process is the command itself, whose end the launcher saw.
 
     What takes place after the last of Python's exit functions has seconds: to take down torch, a
     device, threads that pin. Of programs that followed one another by exec it is the last.
     """
-    same = [one for one in beside if one.pid == recording.manifest.pid]
-    return bool(same) and max(same, key=_last) is process
+    commands = [sibling for sibling in siblings if sibling.pid == recording.manifest.pid]
+    return bool(commands) and max(commands, key=_last_record_ns) is process
 
 
-def _parent(worker: Process, beside: Sequence[Process]) -> Process | None:
-    """Give the process of the worker's rank that had begun last when the worker began."""
-    same = [one for one in beside if one.rank == worker.rank]
-    before = [one for one in same if one.start <= worker.start]
-    return (before or same or [None])[-1]
+def _find_parent(worker: Process, siblings: Sequence[Process]) -> Process | None:
+    """Return the process of the worker's rank that had begun last when the worker began."""
+    rank_processes = [process for process in siblings if process.rank == worker.rank]
+    before = [process for process in rank_processes if process.start <= worker.start]
+    return (before or rank_processes or [None])[-1]
 
 
-def _last(process: Process) -> int:
-    """Give the end of the last thing that a process recorded."""
-    sums = [one.columns["end"] for one in (process.mark_sums, process.batch_sums) if one]
+def _last_record_ns(process: Process) -> int:
+    """Return the end of the last thing that a process recorded."""
+    sums = [sums_table.columns["end"] for sums_table in (process.mark_sums, process.batch_sums) if sums_table]
     columns = (process.marks.end, process.batches.columns["end"], *sums)
     ends = [int(np.max(column)) for column in columns if len(column)]
-    return max([process.start, *(one.end for one in process.windows), *ends])
+    return max([process.start, *(window.end for window in process.windows), *ends])
 
 
-def counted(training: Training) -> Bool:
+def counted_steps(training: Training) -> Bool:
     """Tell which stretches between ends of steps are counted.
 
     Those that no profiler touched, and in which the host did not just run ahead of its device; all
     where a profiler touched all.
     """
-    free = unprofiled(training.process, training.edges.ends)
-    return free & ~_ahead(training, free) if free.any() else np.ones(len(free), bool)
+    free = unprofiled_steps(training.process, training.edges.ends)
+    return free & ~_ahead_steps(training, free) if free.any() else np.ones(len(free), bool)
 
 
-def left_out(training: Training) -> Bool:
+def left_out_steps(training: Training) -> Bool:
     """Tell which un-profiled stretches are not counted: the host only ran ahead of its device."""
-    return _ahead(training, unprofiled(training.process, training.edges.ends))
+    return _ahead_steps(training, unprofiled_steps(training.process, training.edges.ends))
 
 
-def _ahead(training: Training, free: Bool) -> Bool:
-    found = running_ahead(training.process, training.edges, free)
-    return found if (free & ~found).any() else np.zeros(len(free), bool)
+def _ahead_steps(training: Training, free: Bool) -> Bool:
+    ahead = find_ahead_steps(training.process, training.edges, free)
+    return ahead if (free & ~ahead).any() else np.zeros(len(free), bool)
 
 
-def regular(training: Training) -> Lane:
-    """Give the stretches of time that hold counted steps."""
-    ends, rows = training.edges.ends, counted(training)
+def counted_lane(training: Training) -> Lane:
+    """Return the stretches of time that hold counted steps."""
+    ends, rows = training.edges.ends, counted_steps(training)
     return Lane(ends[:-1][rows], ends[1:][rows], np.flatnonzero(rows))
 
 
-def within(training: Training, lane: Lane, calls: Calls) -> Calls:
+def calls_within(training: Training, lane: Lane, calls: SummedCalls) -> SummedCalls:
     """Select the summed calls of stretches that lie in counted steps."""
     return calls.take(piece_at(lane, training.sums.start[calls.stretch]) >= 0)
 
 
-def span_of_steps(every: Sequence[Training]) -> tuple[int, int] | None:
-    """Give from when to when steps were made, by any rank; ``None``: none were."""
-    spans = [one.span for one in every if one.span is not None]
+def span_of_steps(trainings: Sequence[Training]) -> tuple[int, int] | None:
+    """Return from when to when steps were made, by any rank; ``None``: none were."""
+    spans = [training.span for training in trainings if training.span is not None]
     if not spans:
         return None
-    return min(first for first, _ in spans), max(last for _, last in spans)
+    return min(start for start, _ in spans), max(end for _, end in spans)

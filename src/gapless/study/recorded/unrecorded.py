@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from gapless.model.trace import Int64
 
-LAST: Final = 4_000  # hand-overs that are looked at: as many as are ever replayed, and more
-_NEVER: Final = -1
+MAX_HAND_OVERS: Final = 4_000  # hand-overs that are looked at: as many as are ever replayed, and more
+_UNKNOWN: Final = -1
 Bool = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Taken:
+class OrderedHandOvers:
     """Hand-overs of a loader whose workers take turns, in order, in ns; −1: not known."""
 
     ask: Int64
@@ -36,52 +36,52 @@ class Taken:
         return len(self.ask)
 
 
-def lengths(taken: Taken, workers: int, passing: int) -> Int64:
-    """Give how long each fetch was that was not recorded, in ns; −1: recorded, or nobody can tell.
+def infer_lengths(hand_overs: OrderedHandOvers, workers: int, passing: int) -> Int64:
+    """Return how long each fetch was that was not recorded, in ns; −1: recorded, or nobody can tell.
 
     ``passing``: from the end of a fetch to the hand-over of a batch that is waited for. A batch
     that lay ready took as long as a recorded one for which there was time.
     """
-    found = np.full(len(taken), _NEVER)
-    known = np.flatnonzero(taken.ready >= 0)
-    usual: list[int] = np.sort((taken.ready - taken.begun)[known]).tolist()
-    waited = (taken.got - taken.ask > 2 * passing).tolist()
-    rows = zip(*(one.tolist() for one in vars(taken).values()), strict=True)
-    done: dict[int, int] = {}
-    for at, (ask, got, position, told, _, ready) in enumerate(rows):
+    lengths_ns = np.full(len(hand_overs), _UNKNOWN)
+    recorded = np.flatnonzero(hand_overs.ready >= 0)
+    recorded_ns: list[int] = np.sort((hand_overs.ready - hand_overs.begun)[recorded]).tolist()
+    has_waited = (hand_overs.got - hand_overs.ask > 2 * passing).tolist()
+    rows = zip(*(column.tolist() for column in vars(hand_overs).values()), strict=True)
+    ends: dict[int, int] = {}
+    for index, (ask_ns, got_ns, position, told_ns, _, ready_ns) in enumerate(rows):
         if position == 0:
-            done = {}
-        if ready >= 0 or told < 0 or at < len(taken) - LAST:
-            done[position] = ready
+            ends = {}
+        if ready_ns >= 0 or told_ns < 0 or index < len(hand_overs) - MAX_HAND_OVERS:
+            ends[position] = ready_ns
             continue
-        start = max(told, done.get(position - workers, _NEVER))
-        if waited[at]:
-            length = max(0, got - passing - start)
+        start_ns = max(told_ns, ends.get(position - workers, _UNKNOWN))
+        if has_waited[index]:
+            length_ns = max(0, got_ns - passing - start_ns)
         else:
-            length = _of(usual, max(0, ask - start), at)
-        found[at] = length
-        done[position] = start + length
-    return found
+            length_ns = _fitting_length(recorded_ns, max(0, ask_ns - start_ns), index)
+        lengths_ns[index] = length_ns
+        ends[position] = start_ns + length_ns
+    return lengths_ns
 
 
-def _of(usual: Sequence[int], most: int, at: int) -> int:
-    """Give one of the recorded lengths, in turn, that is no longer than there was time for.
+def _fitting_length(recorded_ns: Sequence[int], max_ns: int, index: int) -> int:
+    """Return one of the recorded lengths, in turn, that is no longer than there was time for.
 
     To cut a longer one would make it a slow fetch of every batch that was ready just in time.
     """
-    fitting = bisect_right(usual, most)
-    return usual[at % fitting] if fitting else min(most, usual[0]) if usual else 0
+    n_fitting = bisect_right(recorded_ns, max_ns)
+    return recorded_ns[index % n_fitting] if n_fitting else min(max_ns, recorded_ns[0]) if recorded_ns else 0
 
 
-def parted(lengths: Int64, shares: tuple[float, float]) -> tuple[Int64, Int64, Int64]:
+def split_lengths(lengths: Int64, shares: tuple[float, float]) -> tuple[Int64, Int64, Int64]:
     """Part lengths into on a processor, waiting for one, and blocked, as the recorded were."""
     on, queue = (np.rint(lengths * share).astype(np.int64) for share in shares)
     return on, queue, np.maximum(lengths - on - queue, 0)
 
 
-def shares(wall: Int64, cpu: Int64, queue: Int64) -> tuple[float, float]:
-    """Give the shares of recorded fetches on a processor, and waiting for one."""
-    known: Bool = (cpu >= 0) & (wall > 0)
-    whole = max(1, int(wall[known].sum()))
-    on = min(1.0, int(cpu[known].sum()) / whole)
-    return on, min(1.0 - on, int(queue[known].clip(0).sum()) / whole)
+def cpu_shares(wall: Int64, cpu: Int64, queue: Int64) -> tuple[float, float]:
+    """Return the shares of recorded fetches on a processor, and waiting for one."""
+    is_known: Bool = (cpu >= 0) & (wall > 0)
+    total_ns = max(1, int(wall[is_known].sum()))
+    on_share = min(1.0, int(cpu[is_known].sum()) / total_ns)
+    return on_share, min(1.0 - on_share, int(queue[is_known].clip(0).sum()) / total_ns)

@@ -12,31 +12,31 @@ from typing import Final
 import numpy as np
 
 from gapless import wire
-from gapless.accounting.intervals import Lane, cover, empty, union
+from gapless.accounting.intervals import Lane, cover, empty_column, union
 from gapless.accounting.run_row import RUN_LEAF, RUN_LEAVES
 from gapless.model.recording import Marks
 from gapless.model.trace import Int64
-from gapless.study.recorded.delays import Delays, delays
+from gapless.study.recorded.delays import Delays, measure_delays
 from gapless.study.recorded.edges import Bool, fact_of
 from gapless.study.recorded.fetches import (
     Fetches,
-    Made,
-    certain,
-    fetches,
-    iterations,
-    made_by_workers,
-    made_in_process,
+    FetchMatches,
+    drop_uncertain,
+    gather_fetches,
+    find_iterations,
+    match_workers,
+    match_in_process,
 )
-from gapless.study.recorded.pieces import Pieces, spread, stacked
-from gapless.study.recorded.sampler import SAMPLER, sampling, to_sampler
-from gapless.study.recorded.stretches import Calls, shared
+from gapless.study.recorded.pieces import WaitPieces, spread_pieces, stack_pieces
+from gapless.study.recorded.sampler import SAMPLER_LEAF, sampling_lane, charge_sampler
+from gapless.study.recorded.stretches import SummedCalls, share_out
 from gapless.study.recorded.training import Training
 
 _STAGES: Final = np.array([RUN_LEAF[f"data.{stage}"] for stage in wire.STAGES])
-_FIRST: Final = np.iinfo(np.int64).min
+_BEGINNING_NS: Final = np.iinfo(np.int64).min
 
 
-_Asked = tuple[Int64, Int64, Bool]  # waits: from, to, whether the first of an iteration
+_WaitColumns = tuple[Int64, Int64, Bool]  # waits: from, to, whether the first of an iteration
 
 
 @dataclass(frozen=True)
@@ -46,220 +46,220 @@ class Waits:
     loader: int
     start: Int64
     end: Int64
-    first: Bool  # the first of its iteration
-    pieces: Pieces
-    summed: Calls  # those that were not kept one by one
-    default: int  # the leaf of a wait of which nothing is known
+    is_first: Bool  # the first of its iteration
+    pieces: WaitPieces
+    summed: SummedCalls  # those that were not kept one by one
+    default_leaf: int  # the leaf of a wait of which nothing is known
     delays: Delays
 
     def shares(self, backlog: int = 0) -> Int64:
-        """Give the time of the summed waits, [row, leaf]: shared out as the kept ones.
+        """Return the time of the summed waits, [row, leaf]: shared out as the kept ones.
 
         With a ``backlog`` the first so many ns of each wait are left out.
         """
-        known = _usual(self.pieces, self.first)
-        whole = _by_leaf(known)
-        if not whole.sum():
-            left = np.maximum(self.summed.total - self.summed.count * backlog, 0)
-            return left[:, None] * (np.arange(len(RUN_LEAVES)) == self.default)
-        start = np.maximum(known.start, self.start[known.wait] + backlog)
-        left = Pieces(known.wait, start, np.maximum(known.end, start), known.leaf)
-        return shared(self.summed.total, _by_leaf(left), int(whole.sum()))
+        usual = _usual_pieces(self.pieces, self.is_first)
+        leaf_ns = _leaf_sums(usual)
+        if not leaf_ns.sum():
+            remaining = np.maximum(self.summed.total - self.summed.count * backlog, 0)
+            return remaining[:, None] * (np.arange(len(RUN_LEAVES)) == self.default_leaf)
+        start = np.maximum(usual.start, self.start[usual.wait] + backlog)
+        remaining = WaitPieces(usual.wait, start, np.maximum(usual.end, start), usual.leaf)
+        return share_out(self.summed.total, _leaf_sums(remaining), int(leaf_ns.sum()))
 
 
-def taken(marks: Marks, rows: Int64) -> Marks:
+def select_marks(marks: Marks, rows: Int64) -> Marks:
     """Select marks."""
     return Marks(**{name: column[rows] for name, column in vars(marks).items()})
 
 
-def waits(training: Training) -> tuple[Waits, ...]:
-    """Give the waits of a process for each of its loaders, in the order of their numbers."""
+def loader_waits(training: Training) -> tuple[Waits, ...]:
+    """Return the waits of a process for each of its loaders, in the order of their numbers."""
     marks, thread = training.process.marks, training.edges.thread
-    asked = (marks.kind == wire.NEXT) & (marks.thread == thread)
-    summed = training.sums.calls.of(wire.NEXT, thread=thread)
-    loaders: list[int] = np.unique(np.append(marks.subject[asked], summed.subject)).tolist()
-    return tuple(_waits(training, loader) for loader in loaders)
+    is_next = (marks.kind == wire.NEXT) & (marks.thread == thread)
+    summed_calls = training.sums.calls.select(wire.NEXT, thread=thread)
+    loaders: list[int] = np.unique(np.append(marks.subject[is_next], summed_calls.subject)).tolist()
+    return tuple(_build_waits(training, loader) for loader in loaders)
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedWaits:
     """The waits for one loader on the training thread, by their start, and who made the batches."""
 
-    ask: Int64
-    got: Int64
+    ask_ns: Int64
+    got_ns: Int64
     position: Int64  # of the batch in its iteration
-    turns: Int64  # when iterations began
-    turn: Int64  # of each wait: its iteration
+    iteration_starts: Int64  # when iterations began
+    iteration: Int64  # of each wait: its iteration
     fetches: Fetches
-    made: Made
+    matches: FetchMatches
 
 
-def matched(training: Training, loader: int) -> Matched:
+def match_waits(training: Training, loader: int) -> MatchedWaits:
     """Match the waits for a loader with the fetches of their batches."""
-    marks, mine = training.process.marks, training.process.marks.subject == loader
-    handed = (marks.kind == wire.NEXT) & ((marks.flags & wire.EXHAUSTED) == 0)
-    rows = np.flatnonzero(handed & mine & (marks.thread == training.edges.thread))
+    marks, is_loader = training.process.marks, training.process.marks.subject == loader
+    is_hand_over = (marks.kind == wire.NEXT) & ((marks.flags & wire.EXHAUSTED) == 0)
+    rows = np.flatnonzero(is_hand_over & is_loader & (marks.thread == training.edges.thread))
     rows = rows[np.argsort(marks.start[rows], kind="stable")]
-    ask, got, position = marks.start[rows], marks.end[rows], marks.value[rows]
-    turns = _turns(training, loader)
-    found = fetches(loader, training.process, training.workers, turns)
-    turn = iterations(turns, ask)
-    dispatched = taken(marks, np.flatnonzero(mine & (marks.kind == wire.DISPATCH)))
-    gaps = training.sums.holding(training.sums.calls.of(wire.DISPATCH, subject=loader))
-    made = _either(
-        made_by_workers(found, dispatched, turns, (turn, position), gaps),
-        made_in_process(found, ask, got),
+    ask_ns, got_ns, position = marks.start[rows], marks.end[rows], marks.value[rows]
+    iteration_starts = _iteration_starts(training, loader)
+    loader_fetches = gather_fetches(loader, training.process, training.workers, iteration_starts)
+    iteration = find_iterations(iteration_starts, ask_ns)
+    dispatch_marks = select_marks(marks, np.flatnonzero(is_loader & (marks.kind == wire.DISPATCH)))
+    gaps = training.sums.stretches_with(training.sums.calls.select(wire.DISPATCH, subject=loader))
+    matches = _first_known(
+        match_workers(loader_fetches, dispatch_marks, iteration_starts, (iteration, position), gaps),
+        match_in_process(loader_fetches, ask_ns, got_ns),
     )
-    return Matched(ask, got, position, turns, turn, found, certain(made, found, ask, got))
+    return MatchedWaits(ask_ns, got_ns, position, iteration_starts, iteration, loader_fetches, drop_uncertain(matches, loader_fetches, ask_ns, got_ns))
 
 
-def _waits(training: Training, loader: int) -> Waits:
-    one = matched(training, loader)
-    ask, got, turn, found, made = one.ask, one.got, one.turn, one.fetches, one.made
+def _build_waits(training: Training, loader: int) -> Waits:
+    matched_waits = match_waits(training, loader)
+    ask_ns, got_ns, iteration, loader_fetches, matches = matched_waits.ask_ns, matched_waits.got_ns, matched_waits.iteration, matched_waits.fetches, matched_waits.matches
     marks = training.process.marks
-    pinned = (marks.subject == loader) & (marks.kind == wire.PIN)
-    pin = union(marks.start[pinned], marks.end[pinned])
-    first = np.concatenate(([True], turn[1:] != turn[:-1]))[: len(turn)]
+    is_pin = (marks.subject == loader) & (marks.kind == wire.PIN)
+    pin_lane = union(marks.start[is_pin], marks.end[is_pin])
+    is_first = np.concatenate(([True], iteration[1:] != iteration[:-1]))[: len(iteration)]
     if len(training.sums):
-        first &= one.position == 0
-    default = _default(training, loader)
-    chosen = sampling(training, [loader])
-    pieces = _cut((ask, got, first), made, found, (pin, chosen), default)
-    summed = training.sums.calls.of(wire.NEXT, subject=loader, thread=training.edges.thread)
-    summed = summed.without(wire.EXHAUSTED)
-    inside = training.sums.calls.of(wire.SAMPLER, subject=loader, thread=training.edges.thread)
-    summed = summed.with_inner(inside)
-    late = delays(ask, got, made.fetch, found)
-    return Waits(loader, ask, got, first, pieces, summed, default, late)
+        is_first &= matched_waits.position == 0
+    default_leaf = _default_leaf(training, loader)
+    sampler_lane = sampling_lane(training, [loader])
+    pieces = _cut_waits((ask_ns, got_ns, is_first), matches, loader_fetches, (pin_lane, sampler_lane), default_leaf)
+    summed_calls = training.sums.calls.select(wire.NEXT, subject=loader, thread=training.edges.thread)
+    summed_calls = summed_calls.without(wire.EXHAUSTED)
+    sampler_calls = training.sums.calls.select(wire.SAMPLER, subject=loader, thread=training.edges.thread)
+    summed_calls = summed_calls.with_inner(sampler_calls)
+    wait_delays = measure_delays(ask_ns, got_ns, matches.fetch, loader_fetches)
+    return Waits(loader, ask_ns, got_ns, is_first, pieces, summed_calls, default_leaf, wait_delays)
 
 
-def _turns(training: Training, loader: int) -> Int64:
-    """Give the starts of a loader's iterations; of those that were summed the stretches' ends."""
+def _iteration_starts(training: Training, loader: int) -> Int64:
+    """Return the starts of a loader's iterations; of those that were summed the stretches' ends."""
     marks, sums = training.process.marks, training.sums
-    kept = marks.start[(marks.kind == wire.ITER) & (marks.subject == loader)]
-    gaps = sums.holding(sums.calls.of(wire.ITER, subject=loader))
-    return np.sort(np.concatenate((kept, gaps.end)))
+    recorded = marks.start[(marks.kind == wire.ITER) & (marks.subject == loader)]
+    gaps = sums.stretches_with(sums.calls.select(wire.ITER, subject=loader))
+    return np.sort(np.concatenate((recorded, gaps.end)))
 
 
-def _either(one: Made, other: Made) -> Made:
-    known = one.fetch >= 0
-    return Made(
-        np.where(known, one.fetch, other.fetch),
-        np.where(one.dispatched >= 0, one.dispatched, other.dispatched),
+def _first_known(preferred: FetchMatches, fallback: FetchMatches) -> FetchMatches:
+    is_known = preferred.fetch >= 0
+    return FetchMatches(
+        np.where(is_known, preferred.fetch, fallback.fetch),
+        np.where(preferred.dispatched >= 0, preferred.dispatched, fallback.dispatched),
     )
 
 
-def _default(training: Training, loader: int) -> int:
-    """Give the leaf of a wait of which nothing is known."""
+def _default_leaf(training: Training, loader: int) -> int:
+    """Return the leaf of a wait of which nothing is known."""
     fact = fact_of(training.process, "loader", loader)
-    at_home = fact is not None and fact.values.get("num_workers") == 0
-    return RUN_LEAF["data.main" if at_home else "data.unstaged"]
+    in_process = fact is not None and fact.values.get("num_workers") == 0
+    return RUN_LEAF["data.main" if in_process else "data.unstaged"]
 
 
-def _cut(
-    asked: _Asked, made: Made, found: Fetches, beside: tuple[Lane, Lane], default: int
-) -> Pieces:
+def _cut_waits(
+    columns: _WaitColumns, matches: FetchMatches, loader_fetches: Fetches, lanes: tuple[Lane, Lane], default_leaf: int
+) -> WaitPieces:
     """Cut waits by the rules, going back from the consumer.
 
     ``beside``: when batches were pinned, and when samplers chose samples.
     """
-    pin, chosen = beside
-    ask, got, _ = asked
-    wait = np.arange(len(ask))
-    known = made.fetch >= 0
-    rows, strange = wait[known], wait[~known]
-    fetch = made.fetch[rows]
-    ready = np.clip(found.end[fetch], ask[rows], got[rows]) if len(rows) else empty()
-    parts = [_after(rows, ready, got[rows], pin)]
-    for slot in np.unique(found.worker[fetch]).tolist():
-        here = np.flatnonzero(found.worker[fetch] == slot)
-        before = Pieces(rows[here], ask[rows[here]], ready[here], fetch[here])
-        parts += _before(before, found, slot, made.dispatched)
-    parts = [to_sampler(part, chosen) for part in parts]
-    return stacked([*parts, to_sampler(_like(parts, strange, asked, default), chosen)])
+    pin_lane, sampler_lane = lanes
+    ask_ns, got_ns, _ = columns
+    wait = np.arange(len(ask_ns))
+    is_known = matches.fetch >= 0
+    rows, unmatched = wait[is_known], wait[~is_known]
+    fetch = matches.fetch[rows]
+    ready_ns = np.clip(loader_fetches.end[fetch], ask_ns[rows], got_ns[rows]) if len(rows) else empty_column()
+    tables = [_pieces_after(rows, ready_ns, got_ns[rows], pin_lane)]
+    for slot in np.unique(loader_fetches.worker[fetch]).tolist():
+        slot_rows = np.flatnonzero(loader_fetches.worker[fetch] == slot)
+        waiting = WaitPieces(rows[slot_rows], ask_ns[rows[slot_rows]], ready_ns[slot_rows], fetch[slot_rows])
+        tables += _pieces_before(waiting, loader_fetches, slot, matches.dispatched)
+    tables = [charge_sampler(table, sampler_lane) for table in tables]
+    return stack_pieces([*tables, charge_sampler(_share_like_others(tables, unmatched, columns, default_leaf), sampler_lane)])
 
 
-def _like(parts: Sequence[Pieces], wait: Int64, asked: _Asked, default: int) -> Pieces:
+def _share_like_others(tables: Sequence[WaitPieces], wait: Int64, columns: _WaitColumns, default_leaf: int) -> WaitPieces:
     """Share waits out whose fetch was not recorded: as all others of their loader together."""
-    known = stacked([Pieces(empty(), empty(), empty(), empty()), *parts])
-    sums = _by_leaf(_usual(known, asked[2]))
-    sums[SAMPLER] = 0  # it is known of every wait
-    leaves = np.flatnonzero(sums)
-    start, end = asked[0][wait], asked[1][wait]
+    known_pieces = stack_pieces([WaitPieces(empty_column(), empty_column(), empty_column(), empty_column()), *tables])
+    leaf_ns = _leaf_sums(_usual_pieces(known_pieces, columns[2]))
+    leaf_ns[SAMPLER_LEAF] = 0  # it is known of every wait
+    leaves = np.flatnonzero(leaf_ns)
+    start, end = columns[0][wait], columns[1][wait]
     if not len(leaves):
-        return Pieces(wait, start, end, np.full(len(wait), default))
-    weights = np.broadcast_to(sums[leaves], (len(wait), len(leaves)))
-    return spread(Pieces(wait, start, end, wait), weights, leaves)
+        return WaitPieces(wait, start, end, np.full(len(wait), default_leaf))
+    weights = np.broadcast_to(leaf_ns[leaves], (len(wait), len(leaves)))
+    return spread_pieces(WaitPieces(wait, start, end, wait), weights, leaves)
 
 
-def _usual(pieces: Pieces, first: Bool) -> Pieces:
+def _usual_pieces(pieces: WaitPieces, is_first: Bool) -> WaitPieces:
     """Leave the first waits of iterations out, unless there are no others.
 
     They are unlike the rest: a sampler draws all its indices then.
     """
-    usual = pieces.take(~first[pieces.wait])
-    return usual if len(usual.wait) else pieces
+    later_pieces = pieces.take(~is_first[pieces.wait])
+    return later_pieces if len(later_pieces.wait) else pieces
 
 
-def _by_leaf(pieces: Pieces) -> Int64:
+def _leaf_sums(pieces: WaitPieces) -> Int64:
     sums = np.zeros(len(RUN_LEAVES), np.int64)
     np.add.at(sums, pieces.leaf, pieces.end - pieces.start)
     return sums
 
 
-def _after(wait: Int64, ready: Int64, got: Int64, pin: Lane) -> Pieces:
+def _pieces_after(wait: Int64, ready_ns: Int64, got_ns: Int64, pin_lane: Lane) -> WaitPieces:
     """Charge what came after the fetch: pinning where a batch was pinned, else the hand-over."""
-    cut = cover(pin, ready, got)
+    cut = cover(pin_lane, ready_ns, got_ns)
     leaf = np.where(cut.piece >= 0, RUN_LEAF["data.pin"], RUN_LEAF["data.hand-over"])
-    return Pieces(wait[cut.query], cut.start, cut.end, leaf)
+    return WaitPieces(wait[cut.query], cut.start, cut.end, leaf)
 
 
-def _before(asked: Pieces, found: Fetches, slot: int, dispatched: Int64) -> list[Pieces]:
+def _pieces_before(waiting: WaitPieces, loader_fetches: Fetches, slot: int, dispatched: Int64) -> list[WaitPieces]:
     """Charge what came before the end of the fetch; ``asked.leaf`` is the fetch of each wait.
 
     The worker runs it, or another one before it: its stages. Else the worker has not begun its
     first fetch (start-up), was not yet told of this one (dispatch), or was told and idle (queue).
     The training process need not be told: before its fetch the sampler chooses (other).
     """
-    rows = np.flatnonzero(found.worker == slot)
-    reach = np.maximum.accumulate(np.concatenate(([_FIRST], found.end[rows][:-1])))
-    begin = np.maximum(found.start[rows], reach)
-    runs = begin < found.end[rows]
-    lane = Lane(begin[runs], found.end[rows][runs], rows[runs])
-    cut = cover(lane, asked.start, asked.end)
-    wait, inside = asked.wait[cut.query], cut.piece >= 0
-    running = Pieces(wait, cut.start, cut.end, lane.owner[cut.piece]).take(inside)
-    fetch = asked.leaf[cut.query][~inside]
-    idle = Pieces(wait, cut.start, cut.end, wait).take(~inside)
-    own = slot < 0
-    begun = np.full(len(fetch), _FIRST) if own else found.first[fetch]
-    told = np.maximum(dispatched[idle.wait], begun)
+    rows = np.flatnonzero(loader_fetches.worker == slot)
+    reach = np.maximum.accumulate(np.concatenate(([_BEGINNING_NS], loader_fetches.end[rows][:-1])))
+    begin_ns = np.maximum(loader_fetches.start[rows], reach)
+    is_running = begin_ns < loader_fetches.end[rows]
+    lane = Lane(begin_ns[is_running], loader_fetches.end[rows][is_running], rows[is_running])
+    cut = cover(lane, waiting.start, waiting.end)
+    wait, is_inside = waiting.wait[cut.query], cut.piece >= 0
+    running = WaitPieces(wait, cut.start, cut.end, lane.owner[cut.piece]).take(is_inside)
+    fetch = waiting.leaf[cut.query][~is_inside]
+    idle = WaitPieces(wait, cut.start, cut.end, wait).take(~is_inside)
+    in_process = slot < 0
+    first_start = np.full(len(fetch), _BEGINNING_NS) if in_process else loader_fetches.first_start[fetch]
+    told_ns = np.maximum(dispatched[idle.wait], first_start)
     leaves = (
         "data.start-up",
-        "data.other" if own else "data.dispatch",
-        "data.unstaged" if found.sampled else "data.queue",
+        "data.other" if in_process else "data.dispatch",
+        "data.unstaged" if loader_fetches.sampled else "data.queue",
     )
-    return [_staged(running, found.stages), *_thirds(idle, begun, told, leaves)]
+    return [_stage_pieces(running, loader_fetches.stages), *_idle_pieces(idle, first_start, told_ns, leaves)]
 
 
-def _thirds(idle: Pieces, begun: Int64, told: Int64, leaves: Sequence[str]) -> list[Pieces]:
+def _idle_pieces(idle: WaitPieces, first_start: Int64, told_ns: Int64, leaves: Sequence[str]) -> list[WaitPieces]:
     """Cut idle stretches at two instants into three leaves: start-up, dispatch and queue."""
-    bounds = (np.full(len(begun), _FIRST), begun, told, np.full(len(begun), np.iinfo(np.int64).max))
+    bounds = (np.full(len(first_start), _BEGINNING_NS), first_start, told_ns, np.full(len(first_start), np.iinfo(np.int64).max))
     return [
-        Pieces(
+        WaitPieces(
             idle.wait,
-            np.maximum(idle.start, bounds[at]),
-            np.minimum(idle.end, bounds[at + 1]),
-            np.full(len(begun), RUN_LEAF[leaf]),
+            np.maximum(idle.start, bounds[index]),
+            np.minimum(idle.end, bounds[index + 1]),
+            np.full(len(first_start), RUN_LEAF[leaf]),
         )
-        for at, leaf in enumerate(leaves)
+        for index, leaf in enumerate(leaves)
     ]
 
 
-def _staged(running: Pieces, weights: Int64) -> Pieces:
+def _stage_pieces(running: WaitPieces, weights: Int64) -> WaitPieces:
     """Share the pieces of fetches (``running.leaf``) out among their stages."""
-    mine = weights[running.leaf]
-    dark = mine.sum(axis=1) <= 0
-    unstaged = np.full(len(mine), RUN_LEAF["data.unstaged"])
-    unknown = Pieces(running.wait, running.start, running.end, unstaged).take(dark)
-    return stacked([spread(running.take(~dark), mine[~dark], _STAGES), unknown])
+    piece_weights = weights[running.leaf]
+    is_unknown = piece_weights.sum(axis=1) <= 0
+    unstaged = np.full(len(piece_weights), RUN_LEAF["data.unstaged"])
+    unknown = WaitPieces(running.wait, running.start, running.end, unstaged).take(is_unknown)
+    return stack_pieces([spread_pieces(running.take(~is_unknown), piece_weights[~is_unknown], _STAGES), unknown])

@@ -10,35 +10,35 @@ from gapless.errors import GaplessError, UsageError
 from gapless.model.recording import Recording, Window
 from gapless.model.study import Site, Study
 from gapless.model.tables import Line
-from gapless.study.making import assemble, read_parts
-from gapless.study.options import Options, Say
-from gapless.study.part import Part
-from gapless.study.recorded.clocks import disagreement, error_of
-from gapless.study.recorded.together import alone, places
+from gapless.study.making import assemble_study, read_summaries
+from gapless.study.options import Options, Progress
+from gapless.study.part import CaptureSummary
+from gapless.study.recorded.clocks import clock_disagreement, clock_error_ns
+from gapless.study.recorded.together import lacking_rank_notes, group_windows
 from gapless.study.recorded.training import Training, trainings
-from gapless.study.rereading import Capture, captures
+from gapless.study.rereading import StudiedCapture, captures
 
 _NO_STACKS: Final = "no Python stacks"  # of the windows, which others make good
-_SEVERAL: Final = "several files of rank"  # as windows of a run are
-_OF_LINES: Final = ("calls", "host_self_ns", "host_total_ns", "device_total_ns", "idle_ns")
-_OF_SITES: Final = ("ns", "calls")
-_Row = TypeVar("_Row", Line, Site)
+_SEVERAL_FILES: Final = "several files of rank"  # as windows of a run are
+_LINE_FIELDS: Final = ("calls", "host_self_ns", "host_total_ns", "device_total_ns", "idle_ns")
+_SITE_FIELDS: Final = ("ns", "calls")
+_TableRow = TypeVar("_TableRow", Line, Site)
 
 
 @dataclass(frozen=True)
-class Profiled:
+class WindowReport:
     """What the profilers' files say together, and what is to be known of that."""
 
     study: Study | None
-    windows: int  # of ours that were read, those with stacks aside
+    n_windows: int  # of ours that were read, those with stacks aside
     adopted: tuple[str, ...]  # traces of the training's own profiler, as it named them
     clock_error_ns: int | None  # of the axis that marks and our windows share
     notes: tuple[str, ...]
-    captures: tuple[Capture, ...] = ()  # that can be replayed
+    captures: tuple[StudiedCapture, ...] = ()  # that can be replayed
 
 
 @dataclass(frozen=True)
-class _File:
+class _ProfilerFile:
     """A file of a profiler: a window of ours, or what the training's own profiler wrote."""
 
     path: Path
@@ -47,168 +47,168 @@ class _File:
     source: str | None
 
 
-def profiled(
-    recording: Recording, every: Sequence[Training], options: Options, tell: Say
-) -> Profiled:
+def study_windows(
+    recording: Recording, rank_trainings: Sequence[Training], options: Options, report_progress: Progress
+) -> WindowReport:
     """Study the windows that were kept; those with stacks give lines of source only.
 
     For a process without a window of ours stand the traces that its own profiler wrote.
     """
-    own = [one for training in every for one in _windows(recording, training)]
-    others = [
-        one for training in _others(recording, every) for one in _windows(recording, training)
+    own_files = [file for training in rank_trainings for file in _window_files(recording, training)]
+    other_files = [
+        file for training in _unselected_trainings(recording, rank_trainings) for file in _window_files(recording, training)
     ]
-    named = [one for training in every for one in _adopted(recording, training, own)]
-    theirs = [one for one in named if one.path.is_file()]
-    notes, plain, stacked = list[str](), list[_File](), list[_File]()
+    named_files = [file for training in rank_trainings for file in _adopted_files(recording, training, own_files)]
+    adopted_files = [file for file in named_files if file.path.is_file()]
+    notes, plain_files, stacked_files = list[str](), list[_ProfilerFile](), list[_ProfilerFile]()
     notes += [
-        f"{one.path.name} is not in the run folder" for one in named if not one.path.is_file()
+        f"{file.path.name} is not in the run folder" for file in named_files if not file.path.is_file()
     ]
-    notes += _gone(every)
-    for one in own:
-        (stacked if one.window and one.window.stacks else plain).append(one)
-    beside = () if theirs else [one for one in others if one.window and not one.window.stacks]
-    study, parts = _study([*plain, *theirs], options, tell, notes, beside)
-    lines, more = _study(stacked, options, tell, notes)
-    read = {**parts, **more}
-    notes += [note for one in own for note in _clock_note(one, read)]
-    if not plain:
-        notes += _discarded(every)
-    errors = [
-        error_of(one.window, read[one.path].ours) for one in own if one.window if one.path in read
+    notes += _lost_window_notes(rank_trainings)
+    for file in own_files:
+        (stacked_files if file.window and file.window.stacks else plain_files).append(file)
+    peer_files = () if adopted_files else [file for file in other_files if file.window and not file.window.stacks]
+    study, summaries = _study_files([*plain_files, *adopted_files], options, report_progress, notes, peer_files)
+    lines_study, stacked_summaries = _study_files(stacked_files, options, report_progress, notes)
+    summary_by_path = {**summaries, **stacked_summaries}
+    notes += [note for file in own_files for note in _clock_notes(file, summary_by_path)]
+    if not plain_files:
+        notes += _discard_notes(rank_trainings)
+    errors_ns = [
+        clock_error_ns(file.window, summary_by_path[file.path].own_ranges) for file in own_files if file.window if file.path in summary_by_path
     ]
-    return Profiled(
-        study=_with_lines(study, lines),
-        windows=sum(one.path in read for one in plain),
-        adopted=tuple(one.source for one in theirs if one.source and one.path in read),
-        clock_error_ns=max((one for one in errors if one is not None), default=None),
+    return WindowReport(
+        study=_add_lines(study, lines_study),
+        n_windows=sum(file.path in summary_by_path for file in plain_files),
+        adopted=tuple(file.source for file in adopted_files if file.source and file.path in summary_by_path),
+        clock_error_ns=max((error_ns for error_ns in errors_ns if error_ns is not None), default=None),
         notes=tuple(notes),
-        captures=captures(list(parts.values())),
+        captures=captures(list(summaries.values())),
     )
 
 
-def _gone(every: Sequence[Training]) -> Iterator[str]:
-    windows = [one for training in every for one in training.process.windows]
-    count = sum(one.path is None and one.discarded is None for one in windows)
+def _lost_window_notes(rank_trainings: Sequence[Training]) -> Iterator[str]:
+    windows = [window for training in rank_trainings for window in training.process.windows]
+    count = sum(window.path is None and window.discarded is None for window in windows)
     if count:
         yield f"{count} of {len(windows)} windows are not in the run folder"
 
 
-def _others(recording: Recording, every: Sequence[Training]) -> Iterator[Training]:
-    """Give the training processes of ranks that were not asked for: collectives need them too."""
-    chosen = {one.process.rank for one in every}
-    if None not in chosen:
-        yield from (one for one in trainings(recording) if one.process.rank not in chosen)
+def _unselected_trainings(recording: Recording, rank_trainings: Sequence[Training]) -> Iterator[Training]:
+    """Return the training processes of ranks that were not asked for: collectives need them too."""
+    ranks = {training.process.rank for training in rank_trainings}
+    if None not in ranks:
+        yield from (training for training in trainings(recording) if training.process.rank not in ranks)
 
 
-def _windows(recording: Recording, training: Training) -> Iterator[_File]:
-    for one in training.process.windows:
-        if one.path is not None and one.discarded is None:
-            yield _File(Path(recording.path) / one.path, training, one, None)
+def _window_files(recording: Recording, training: Training) -> Iterator[_ProfilerFile]:
+    for window in training.process.windows:
+        if window.path is not None and window.discarded is None:
+            yield _ProfilerFile(Path(recording.path) / window.path, training, window, None)
 
 
-def _adopted(recording: Recording, training: Training, own: Sequence[_File]) -> Iterator[_File]:
-    """Give the traces of a process's own profiler, if there is no window of ours."""
-    if any(one.training is training for one in own):
+def _adopted_files(recording: Recording, training: Training, own_files: Sequence[_ProfilerFile]) -> Iterator[_ProfilerFile]:
+    """Return the traces of a process's own profiler, if there is no window of ours."""
+    if any(file.training is training for file in own_files):
         return
-    for one in recording.manifest.adopted:
-        if one.source in training.process.exported:
-            yield _File(Path(recording.path) / one.path, training, None, one.source)
+    for trace in recording.manifest.adopted:
+        if trace.source in training.process.exported:
+            yield _ProfilerFile(Path(recording.path) / trace.path, training, None, trace.source)
 
 
-def _study(
-    files: Sequence[_File],
+def _study_files(
+    files: Sequence[_ProfilerFile],
     options: Options,
-    tell: Say,
+    report_progress: Progress,
     notes: list[str],
-    beside: Sequence[_File] = (),
-) -> tuple[Study | None, dict[Path, Part]]:
+    peer_files: Sequence[_ProfilerFile] = (),
+) -> tuple[Study | None, dict[Path, CaptureSummary]]:
     """Study some files; what cannot be read is noted. ``beside``: read for their collectives."""
     if not files:
         return None, {}
-    paths = list(dict.fromkeys(one.path for one in (*files, *beside)))
-    alike = options if beside else replace(options, rank=None)
+    paths = list(dict.fromkeys(file.path for file in (*files, *peer_files)))
+    file_options = options if peer_files else replace(options, rank=None)
     try:
-        ranked = [
-            (str(one.path), one.training.process.rank, one.window)
-            for one in (*files, *beside)
-            if one.window
+        rank_windows = [
+            (str(file.path), file.training.process.rank, file.window)
+            for file in (*files, *peer_files)
+            if file.window
         ]
-        placed = places(ranked)
-        parts, missing = read_parts(paths, alike, tell, placed)
-        notes += [f"a window cannot be read: {one.path}: {one.reason}" for one in missing]
-        parts = _with_work(parts, files, notes)
-        if not parts:
+        window_places = group_windows(rank_windows)
+        summaries, failures = read_summaries(paths, file_options, report_progress, window_places)
+        notes += [f"a window cannot be read: {failure.path}: {failure.reason}" for failure in failures]
+        summaries = _drop_idle_windows(summaries, files, notes)
+        if not summaries:
             return None, {}
-        notes += alone(ranked, placed, {part.evidence.path: part for part in parts})
-        study = assemble(parts, (), alike)
+        notes += lacking_rank_notes(rank_windows, window_places, {summary.facts.path: summary for summary in summaries})
+        study = assemble_study(summaries, (), file_options)
     except UsageError:
         raise
     except GaplessError as error:
         notes.append(f"a window cannot be read: {error}")
         return None, {}
-    kept = tuple(one for one in study.health.notes if not one.startswith(_SEVERAL))
-    study = replace(study, health=replace(study.health, notes=kept))
-    return study, {Path(one.evidence.path): one for one in parts}
+    health_notes = tuple(note for note in study.health.notes if not note.startswith(_SEVERAL_FILES))
+    study = replace(study, health=replace(study.health, notes=health_notes))
+    return study, {Path(summary.facts.path): summary for summary in summaries}
 
 
-def _with_work(parts: Sequence[Part], files: Sequence[_File], notes: list[str]) -> list[Part]:
+def _drop_idle_windows(summaries: Sequence[CaptureSummary], files: Sequence[_ProfilerFile], notes: list[str]) -> list[CaptureSummary]:
     """Leave out windows that closed before the device came to what their steps launched.
 
     What they show of the training thread is no part of the step: the device makes that. Lines of
     those with stacks are lines all the same.
     """
-    plain = {str(one.path) for one in files if one.window and not one.window.stacks}
-    ours = [one for one in parts if one.evidence.path in plain]
-    late = [one for one in ours if not one.evidence.activities and one.evidence.launches]
-    if late:
+    plain_paths = {str(file.path) for file in files if file.window and not file.window.stacks}
+    plain_summaries = [summary for summary in summaries if summary.facts.path in plain_paths]
+    idle = [summary for summary in plain_summaries if not summary.facts.activities and summary.facts.launches]
+    if idle:
         notes.append(
-            f"{len(late)} of {len(ours)} windows left out: the device was so far behind that none "
-            f"of what {sum(one.evidence.launches for one in late):,} calls launched was done by "
+            f"{len(idle)} of {len(plain_summaries)} windows left out: the device was so far behind that none "
+            f"of what {sum(summary.facts.launches for summary in idle):,} calls launched was done by "
             "their end"
         )
-    return [one for one in parts if not any(one is other for other in late)]
+    return [summary for summary in summaries if not any(summary is idle_summary for idle_summary in idle)]
 
 
-def _with_lines(study: Study | None, stacked: Study | None) -> Study | None:
-    """Give a study the lines of source of another that was made with stacks."""
-    if study is None or stacked is None:
+def _add_lines(study: Study | None, stacked_study: Study | None) -> Study | None:
+    """Return a study the lines of source of another that was made with stacks."""
+    if study is None or stacked_study is None:
         return study
-    steps = len(study.account.rows), len(stacked.account.rows)
-    lines = tuple(_scaled(one, _OF_LINES, *steps) for one in stacked.tables.lines)
-    kept = tuple(one for one in study.health.notes if not one.startswith(_NO_STACKS))
+    n_rows = len(study.account.rows), len(stacked_study.account.rows)
+    lines = tuple(_scale_row(line, _LINE_FIELDS, *n_rows) for line in stacked_study.tables.lines)
+    health_notes = tuple(note for note in study.health.notes if not note.startswith(_NO_STACKS))
     return replace(
         study,
         tables=replace(study.tables, lines=lines),
-        health=replace(study.health, notes=kept),
-        sites=tuple(_scaled(one, _OF_SITES, *steps) for one in stacked.sites),
+        health=replace(study.health, notes=health_notes),
+        sites=tuple(_scale_row(site, _SITE_FIELDS, *n_rows) for site in stacked_study.sites),
     )
 
 
-def _scaled(one: _Row, names: Sequence[str], rows: int, of: int) -> _Row:
-    """Give a row of some steps as that of other steps: tables are divided by the latter."""
+def _scale_row(row: _TableRow, names: Sequence[str], n_rows: int, n_source_rows: int) -> _TableRow:
+    """Return a row of some steps as that of other steps: tables are divided by the latter."""
 
     def scale(number: int | None) -> int | None:
-        return None if number is None else round(number * rows / max(1, of))
+        return None if number is None else round(number * n_rows / max(1, n_source_rows))
 
-    return replace(one, **{name: scale(getattr(one, name)) for name in names})
+    return replace(row, **{name: scale(getattr(row, name)) for name in names})
 
 
-def _discarded(every: Sequence[Training]) -> Iterator[str]:
+def _discard_notes(rank_trainings: Sequence[Training]) -> Iterator[str]:
     """Say why windows were not kept."""
-    why = Counter(
-        one.discarded
-        for training in every
-        for one in training.process.windows
-        if one.discarded is not None and not one.stacks
+    reasons = Counter(
+        window.discarded
+        for training in rank_trainings
+        for window in training.process.windows
+        if window.discarded is not None and not window.stacks
     )
-    for reason, count in why.items():
+    for reason, count in reasons.items():
         yield f"windows: none was kept, {count} cut short or lost: {reason}"
 
 
-def _clock_note(one: _File, read: dict[Path, Part]) -> Iterator[str]:
-    if one.window is None or one.path not in read:
+def _clock_notes(file: _ProfilerFile, summary_by_path: dict[Path, CaptureSummary]) -> Iterator[str]:
+    if file.window is None or file.path not in summary_by_path:
         return
-    odd = disagreement(one.training, one.window, read[one.path].ours)
-    if odd is not None:
-        yield f"window {one.path.name}: {odd}"
+    oddity = clock_disagreement(file.training, file.window, summary_by_path[file.path].own_ranges)
+    if oddity is not None:
+        yield f"window {file.path.name}: {oddity}"

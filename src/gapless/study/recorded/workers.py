@@ -8,127 +8,127 @@ from gapless import wire
 from gapless.model.recording import Process
 from gapless.model.run import StageUse, WorkerUse
 from gapless.model.trace import Int64
-from gapless.study.recorded.batches import Columns, fetched
+from gapless.study.recorded.batches import Columns, fetch_table
 from gapless.study.recorded.edges import Bool
-from gapless.study.recorded.values import whole
+from gapless.study.recorded.values import as_int
 
 _Maker = tuple[Process, int]  # a process, and the number of the loader that it fetched for
 
 
-def worker_use(own: Sequence[_Maker], workers: Sequence[_Maker], handed: int) -> WorkerUse | None:
+def worker_use(own_makers: Sequence[_Maker], workers: Sequence[_Maker], n_handed: int) -> WorkerUse | None:
     """Describe who fetched for a loader: workers, else the training process; ``None``: nobody.
 
     ``handed``: the batches that were handed over; workers record not every one that they fetch.
     """
-    made = [one for one in workers if len(fetched(*one)["start"])]
-    columns = [fetched(*one) for one in made or own]
-    columns = [one for one in columns if len(one["start"])]
+    makers = [maker for maker in workers if len(fetch_table(*maker)["start"])]
+    columns = [fetch_table(*maker) for maker in makers or own_makers]
+    columns = [table for table in columns if len(table["start"])]
     if not columns:
         return None
-    every = {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
-    life = sum(int(one["end"].max() - one["start"].min()) for one in columns)
-    single = every["wall"][every["count"] == 1]
-    samples = _known_sum(every["samples"])
-    shares = _shares(every, None if not made or not life else _busy(every, handed, life))
+    fetches = {name: np.concatenate([table[name] for table in columns]) for name in columns[0]}
+    life_ns = sum(int(table["end"].max() - table["start"].min()) for table in columns)
+    single_ns = fetches["wall"][fetches["count"] == 1]
+    samples = _known_sum(fetches["samples"])
+    shares = _life_shares(fetches, None if not makers or not life_ns else _busy_share(fetches, n_handed, life_ns))
     return WorkerUse(
-        processes=len(made),
-        fetches=int(every["count"].sum()),
+        processes=len(makers),
+        fetches=int(fetches["count"].sum()),
         samples=samples,
-        fetch_median_ns=int(np.median(single)) if len(single) else None,
-        lifetime_ns=life,
+        fetch_median_ns=int(np.median(single_ns)) if len(single_ns) else None,
+        lifetime_ns=life_ns,
         busy=shares["busy"],
         on_cpu=shares["on_cpu"],
         run_queue=shares["run_queue"],
         blocked=shares["blocked"],
-        cpu_per_sample_ns=_per(every, "cpu"),
-        bytes_per_sample=_per(every, "bytes_read"),
-        from_disk_per_sample=_per(every, "bytes_from_disk"),
-        faults_per_sample=_per(every, "minor_faults"),
-        random=bool(every["random"].any()) if every["looked"].any() else None,
-        stages=_stages(every),
-        staged=int(every["detailed"].sum()),
-        slots=len({(one.rank, one.worker) for one, _ in made}) or None,
-        threads=max((many for one, _ in made if (many := _threads(one))), default=None),
+        cpu_per_sample_ns=_per_sample(fetches, "cpu"),
+        bytes_per_sample=_per_sample(fetches, "bytes_read"),
+        from_disk_per_sample=_per_sample(fetches, "bytes_from_disk"),
+        faults_per_sample=_per_sample(fetches, "minor_faults"),
+        random=bool(fetches["random"].any()) if fetches["looked"].any() else None,
+        stages=_stage_uses(fetches),
+        staged=int(fetches["detailed"].sum()),
+        slots=len({(process.rank, process.worker) for process, _ in makers}) or None,
+        threads=max((n_threads for process, _ in makers if (n_threads := _worker_threads(process))), default=None),
     )
 
 
-def _threads(process: Process) -> int | None:
-    """Give how many threads operators use in a worker, as it told after its first batch."""
-    told = (one.values.get("intra_op_threads") for one in process.facts if one.noun == "threads")
-    return next(map(whole, told), None)
+def _worker_threads(process: Process) -> int | None:
+    """Return how many threads operators use in a worker, as it told after its first batch."""
+    counts = (fact.values.get("intra_op_threads") for fact in process.facts if fact.noun == "threads")
+    return next(map(as_int, counts), None)
 
 
 def _known_sum(column: Int64) -> int | None:
-    known = column[column >= 0]
-    return int(known.sum()) if len(known) else None
+    observed = column[column >= 0]
+    return int(observed.sum()) if len(observed) else None
 
 
-def _per(every: Columns, name: str) -> float | None:
-    """Give a quantity a sample, over the fetches in which both were observed."""
-    rows = (every[name] >= 0) & (every["samples"] > 0)
-    samples = int(every["samples"][rows].sum())
-    return float(every[name][rows].sum()) / samples if samples else None
+def _per_sample(fetches: Columns, name: str) -> float | None:
+    """Return a quantity a sample, over the fetches in which both were observed."""
+    rows = (fetches[name] >= 0) & (fetches["samples"] > 0)
+    samples = int(fetches["samples"][rows].sum())
+    return float(fetches[name][rows].sum()) / samples if samples else None
 
 
-def _busy(every: Columns, handed: int, life: int) -> float:
-    """Give the share of their life in which workers fetched, fetches that passed unrecorded too."""
-    recorded = int(every["count"].sum())
-    return min(1.0, float(every["wall"].sum()) * max(1.0, handed / recorded) / life)
+def _busy_share(fetches: Columns, n_handed: int, life_ns: int) -> float:
+    """Return the share of their life in which workers fetched, fetches that passed unrecorded too."""
+    recorded = int(fetches["count"].sum())
+    return min(1.0, float(fetches["wall"].sum()) * max(1.0, n_handed / recorded) / life_ns)
 
 
-def _shares(every: Columns, busy: float | None) -> dict[str, float | None]:
+def _life_shares(fetches: Columns, busy: float | None) -> dict[str, float | None]:
     """Part the workers' life: of the wall time of fetches what ran, waited to run, was blocked."""
-    wall, known = every["wall"], every["cpu"] >= 0
-    waited = known & (every["run_queue"] >= 0)
+    wall_ns, has_cpu = fetches["wall"], fetches["cpu"] >= 0
+    has_queue = has_cpu & (fetches["run_queue"] >= 0)
     scale = 1.0 if busy is None else busy
-    on_cpu = _share(every["cpu"], wall, known)
-    queue = _share(every["run_queue"], wall, waited)
-    off = None
+    on_cpu = _share(fetches["cpu"], wall_ns, has_cpu)
+    queue = _share(fetches["run_queue"], wall_ns, has_queue)
+    blocked = None
     if on_cpu is not None and queue is not None:
-        above = max(1.0, on_cpu + queue)  # the clocks are read one after the other
-        on_cpu, queue = on_cpu / above, queue / above
-        off = 1.0 - on_cpu - queue
+        total_share = max(1.0, on_cpu + queue)  # the clocks are read one after the other
+        on_cpu, queue = on_cpu / total_share, queue / total_share
+        blocked = 1.0 - on_cpu - queue
     return {
         "busy": busy,
         "on_cpu": None if on_cpu is None else on_cpu * scale,
         "run_queue": None if queue is None else queue * scale,
-        "blocked": None if off is None else off * scale,
+        "blocked": None if blocked is None else blocked * scale,
     }
 
 
-def _share(part: Int64, wall: Int64, rows: Bool) -> float | None:
-    whole = int(wall[rows].sum())
-    return float(part[rows].sum()) / whole if whole else None
+def _share(part_ns: Int64, wall_ns: Int64, rows: Bool) -> float | None:
+    total_ns = int(wall_ns[rows].sum())
+    return float(part_ns[rows].sum()) / total_ns if total_ns else None
 
 
-def _stages(every: Columns) -> tuple[StageUse, ...]:
+def _stage_uses(fetches: Columns) -> tuple[StageUse, ...]:
     """Rank the stages by what they cost without waiting for a processor.
 
     How long a stage waited for one is not known, only the whole fetch: its time off the processor
     is scaled by the share of that which was blocked. Without run queues it is the wall time.
     """
-    rows = every["detailed"] > 0
-    samples = int(every["detailed_samples"][rows].clip(0).sum())
-    walls = {stage: int(every[f"{stage}_wall"][rows].clip(0).sum()) for stage in wire.STAGES}
-    spent = {stage: int(every[f"{stage}_cpu"][rows].clip(0).sum()) for stage in wire.STAGES}
-    whole = int(every["detailed_wall"][rows].sum())
-    walls["other"] += max(0, whole - sum(walls.values()))
-    blocked = _blocked(every)
-    cost = {
-        stage: spent[stage] + max(0, walls[stage] - spent[stage]) * blocked for stage in wire.STAGES
+    rows = fetches["detailed"] > 0
+    samples = int(fetches["detailed_samples"][rows].clip(0).sum())
+    walls_ns = {stage: int(fetches[f"{stage}_wall"][rows].clip(0).sum()) for stage in wire.STAGES}
+    spent_ns = {stage: int(fetches[f"{stage}_cpu"][rows].clip(0).sum()) for stage in wire.STAGES}
+    total_wall_ns = int(fetches["detailed_wall"][rows].sum())
+    walls_ns["other"] += max(0, total_wall_ns - sum(walls_ns.values()))
+    blocked = _blocked_share(fetches)
+    cost_ns = {
+        stage: spent_ns[stage] + max(0, walls_ns[stage] - spent_ns[stage]) * blocked for stage in wire.STAGES
     }
-    total = sum(cost.values())
-    if not total or not samples:
+    total_ns = sum(cost_ns.values())
+    if not total_ns or not samples:
         return ()
-    ranked = sorted((stage for stage in wire.STAGES if cost[stage]), key=lambda one: -cost[one])
+    ranked = sorted((stage for stage in wire.STAGES if cost_ns[stage]), key=lambda stage: -cost_ns[stage])
     return tuple(
-        StageUse(one, walls[one] / samples, spent[one] / samples, cost[one] / total)
-        for one in ranked
+        StageUse(stage, walls_ns[stage] / samples, spent_ns[stage] / samples, cost_ns[stage] / total_ns)
+        for stage in ranked
     )
 
 
-def _blocked(every: Columns) -> float:
-    rows = (every["detailed"] > 0) & (every["cpu"] >= 0) & (every["run_queue"] >= 0)
-    off = (every["wall"] - every["cpu"])[rows].clip(0)
-    whole = int(off.sum())
-    return 1.0 - min(1.0, float(every["run_queue"][rows].sum()) / whole) if whole else 1.0
+def _blocked_share(fetches: Columns) -> float:
+    rows = (fetches["detailed"] > 0) & (fetches["cpu"] >= 0) & (fetches["run_queue"] >= 0)
+    off_ns = (fetches["wall"] - fetches["cpu"])[rows].clip(0)
+    total_off_ns = int(off_ns.sum())
+    return 1.0 - min(1.0, float(fetches["run_queue"][rows].sum()) / total_off_ns) if total_off_ns else 1.0

@@ -10,10 +10,10 @@ from gapless.study.tables.lines import line_table
 from gapless.study.tables.memory import memory_table
 from gapless.study.tables.operators import operator_table
 from gapless.study.tables.ranges import range_table
-from gapless.study.view import View
+from gapless.study.view import CaptureView
 
 
-def build(view: View, *, by_shape: bool) -> Tables:
+def build_tables(view: CaptureView, *, by_shape: bool) -> Tables:
     """Build all tables of one capture."""
     with ThreadPoolExecutor(2) as pool:  # NumPy lets the other thread run meanwhile
         lines = pool.submit(line_table, view)

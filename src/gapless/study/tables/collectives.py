@@ -14,8 +14,8 @@ import numpy as np
 from gapless.model.leaf import LEAVES
 from gapless.model.tables import CollectiveRow
 from gapless.model.trace import Collective, Int64
-from gapless.study.columns import Groups, group
-from gapless.study.view import View
+from gapless.study.columns import Groups, group_rows
+from gapless.study.view import CaptureView
 
 _SIZES: Final = {
     "byte": 1, "char": 1, "bool": 1, "int8": 1, "uint8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
@@ -35,69 +35,69 @@ _FACTORS: Final[tuple[tuple[str, Callable[[int], float]], ...]] = (
     ("gather", lambda n: (n - 1) / n),
     ("scatter", lambda n: (n - 1) / n),
 )
-_COMM: Final = [at for at, leaf in enumerate(LEAVES) if leaf.startswith("comm.")]
+_COMM: Final = [code for code, leaf in enumerate(LEAVES) if leaf.startswith("comm.")]
 
 
-def collective_table(view: View) -> tuple[CollectiveRow, ...]:
-    """Give the collectives, those with the most device time first."""
+def collective_table(view: CaptureView) -> tuple[CollectiveRow, ...]:
+    """Return the collectives, those with the most device time first."""
     trace, events = view.trace, view.trace.events
-    of = trace.gpu.collective[events.detail[view.acts.event[view.active]]]
-    active, of = view.active[of >= 0], of[of >= 0]
+    collective = trace.gpu.collective[events.detail[view.acts.event[view.active]]]
+    active, collective = view.active[collective >= 0], collective[collective >= 0]
     if not len(active):
         return ()
-    kinds, alike = _kinds(trace.collectives)
-    groups = group(alike[of])
+    kinds, kind_codes = _collective_kinds(trace.collectives)
+    groups = group_rows(kind_codes[collective])
     total = groups.total(view.lengths[active])
-    exposed = _exposed(view, view.acts.event[active], groups)
+    exposed = _exposed_ns(view, view.acts.event[active], groups)
     calls = groups.count()
-    found = [
-        _row(kinds[alike[of[first]]], int(calls[at]), int(total[at]), int(exposed[at]))
-        for at, first in enumerate(groups.first)
+    rows = [
+        _build_row(kinds[kind_codes[collective[row]]], int(calls[index]), int(total[index]), int(exposed[index]))
+        for index, row in enumerate(groups.first_rows)
     ]
-    return tuple(sorted(found, key=lambda row: (-row.device_ns, row.name)))
+    return tuple(sorted(rows, key=lambda row: (-row.device_ns, row.name)))
 
 
 _Kind = tuple[str, str | None, int | None, int | None]
 
 
-def _kinds(collectives: tuple[Collective, ...]) -> tuple[list[_Kind], Int64]:
+def _collective_kinds(collectives: tuple[Collective, ...]) -> tuple[list[_Kind], Int64]:
     """Tell the distinct (name, dtype, bytes, group size), and which each collective is of."""
-    seen: dict[_Kind, int] = {}
-    for one in collectives:
-        key = (one.name or "unnamed", one.dtype, moved(one), one.group_size)
-        seen.setdefault(key, len(seen))
+    codes: dict[_Kind, int] = {}
+    for collective in collectives:
+        key = (collective.name or "unnamed", collective.dtype, collective_bytes(collective), collective.group_size)
+        codes.setdefault(key, len(codes))
     order = [
-        seen[one.name or "unnamed", one.dtype, moved(one), one.group_size] for one in collectives
+        codes[collective.name or "unnamed", collective.dtype, collective_bytes(collective), collective.group_size] for collective in collectives
     ]
-    return list(seen), np.array(order, np.int64)
+    return list(codes), np.array(order, np.int64)
 
 
-def moved(one: Collective) -> int | None:
-    """Give the bytes that nccl-tests call the size of a collective; ``None`` if not told."""
-    size = _SIZES.get((one.dtype or "").lower())
-    elements = max(one.in_elements or 0, one.out_elements or 0)
+def collective_bytes(collective: Collective) -> int | None:
+    """Return the bytes that nccl-tests call the size of a collective; ``None`` if not told."""
+    size = _SIZES.get((collective.dtype or "").lower())
+    elements = max(collective.in_elements or 0, collective.out_elements or 0)
     return size * elements if size is not None and elements else None
 
 
-def factor(name: str, ranks: int) -> float | None:
-    """Give what nccl-tests multiply a bandwidth by; ``None`` for what they do not know."""
-    plain = name.lower().replace("_", "").replace("-", "")
-    return next((of(ranks) for key, of in _FACTORS if key in plain), None) if ranks > 0 else None
+def bandwidth_factor(name: str, ranks: int) -> float | None:
+    """Return what nccl-tests multiply a bandwidth by; ``None`` for what they do not know."""
+    plain_name = name.lower().replace("_", "").replace("-", "")
+    return next((formula(ranks) for key, formula in _FACTORS if key in plain_name), None) if ranks > 0 else None
 
 
-def _row(key: _Kind, calls: int, ns: int, exposed: int) -> CollectiveRow:
+def _build_row(key: _Kind, calls: int, ns: int, exposed: int) -> CollectiveRow:
     name, dtype, size, ranks = key
-    scale = factor(name, ranks) if ranks is not None else None
-    bus = None if size is None or scale is None else size * calls * scale / ns * 1e9
-    return CollectiveRow(name, dtype, ranks, calls, size, ns, bus, exposed, ns - exposed)
+    scale = bandwidth_factor(name, ranks) if ranks is not None else None
+    bandwidth = None if size is None or scale is None else size * calls * scale / ns * 1e9
+    return CollectiveRow(name, dtype, ranks, calls, size, ns, bandwidth, exposed, ns - exposed)
 
 
-def _exposed(view: View, rows: Int64, groups: Groups) -> Int64:
+def _exposed_ns(view: CaptureView, rows: Int64, groups: Groups) -> Int64:
     """Sum by group the time in which a collective alone owned its device."""
     ledger = view.ledger
-    place = np.full(len(view.trace.events), -1, np.int64)
-    place[rows] = groups.of
+    event_groups = np.full(len(view.trace.events), -1, np.int64)
+    event_groups[rows] = groups.group_ids
     pieces = view.charged_to(_COMM)
-    of = place[ledger.culprit[pieces]]
-    pieces, of = pieces[of >= 0], of[of >= 0]
-    return Groups(of, groups.first).total(ledger.end[pieces] - ledger.start[pieces])
+    piece_groups = event_groups[ledger.culprit[pieces]]
+    pieces, piece_groups = pieces[piece_groups >= 0], piece_groups[piece_groups >= 0]
+    return Groups(piece_groups, groups.first_rows).total(ledger.end[pieces] - ledger.start[pieces])

@@ -10,88 +10,88 @@ from typing import Final
 
 import numpy as np
 
-from gapless.accounting.nesting import parents
+from gapless.accounting.nesting import find_parents
 from gapless.model.leaf import LEAVES
 from gapless.model.tables import Line
 from gapless.model.trace import Int64
-from gapless.study.columns import group
+from gapless.study.columns import group_rows
 from gapless.study.source import Stacks, is_recorder, stacks
-from gapless.study.view import View
+from gapless.study.view import CaptureView
 
-_IDLE: Final = [at for at, leaf in enumerate(LEAVES) if leaf.startswith("idle.")]
+_IDLE: Final = [code for code, leaf in enumerate(LEAVES) if leaf.startswith("idle.")]
 
 
-def line_table(view: View) -> tuple[Line, ...]:
-    """Give the functions, by the idle time they caused, then by the time of their own."""
+def line_table(view: CaptureView) -> tuple[Line, ...]:
+    """Return the functions, by the idle time they caused, then by the time of their own."""
     trace, events = view.trace, view.trace.events
-    known = stacks(trace)
-    rows = known.frames
+    trace_stacks = stacks(trace)
+    rows = trace_stacks.frames
     if not len(rows):
         return ()
-    keep = view.inside(events.start[rows])
-    length = view.measure(events.end[rows]) - view.measure(events.start[rows])
-    own, outermost = _self_and_outermost(view, rows, length)
+    is_inside = view.is_inside(events.start[rows])
+    length = view.counted_before(events.end[rows]) - view.counted_before(events.start[rows])
+    own_ns, outermost = _self_and_outermost(view, rows, length)
     device = view.device_ns(rows)
-    idle = _idle(view, known)
-    groups = group(events.name[rows])
-    counts = groups.total(keep.astype(np.int64))
-    selves = groups.total(own)
+    idle = _frame_idle_ns(view, trace_stacks)
+    groups = group_rows(events.name[rows])
+    counts = groups.total(is_inside.astype(np.int64))
+    self_totals = groups.total(own_ns)
     totals = groups.total(np.where(outermost, length, 0))
-    below = None if device is None else groups.total(np.where(outermost, device, 0))
-    blamed = groups.total(idle)
-    found = [
+    device_totals = None if device is None else groups.total(np.where(outermost, device, 0))
+    idle_totals = groups.total(idle)
+    lines = [
         Line(
-            *known.places[int(events.name[rows[first]])],
-            calls=int(counts[at]),
-            host_self_ns=int(selves[at]),
-            host_total_ns=int(totals[at]),
-            device_total_ns=None if below is None else int(below[at]),
-            idle_ns=int(blamed[at]),
+            *trace_stacks.locations[int(events.name[rows[row]])],
+            calls=int(counts[index]),
+            host_self_ns=int(self_totals[index]),
+            host_total_ns=int(totals[index]),
+            device_total_ns=None if device_totals is None else int(device_totals[index]),
+            idle_ns=int(idle_totals[index]),
         )
-        for at, first in enumerate(groups.first)
-        if (totals[at] or blamed[at]) and not is_recorder(_file(view, known, int(rows[first])))
+        for index, row in enumerate(groups.first_rows)
+        if (totals[index] or idle_totals[index]) and not is_recorder(_frame_file(view, trace_stacks, int(rows[row])))
     ]
-    return tuple(sorted(found, key=lambda row: (-row.idle_ns, -row.host_self_ns, row.file)))
+    return tuple(sorted(lines, key=lambda row: (-row.idle_ns, -row.host_self_ns, row.file)))
 
 
-def _file(view: View, known: Stacks, row: int) -> str:
-    return known.places[int(view.trace.events.name[row])][0]
+def _frame_file(view: CaptureView, trace_stacks: Stacks, row: int) -> str:
+    return trace_stacks.locations[int(view.trace.events.name[row])][0]
 
 
-def _self_and_outermost(view: View, rows: Int64, length: Int64) -> tuple[Int64, Int64]:
-    """Give each frame's time outside its children, and whether none around has its name."""
+def _self_and_outermost(view: CaptureView, rows: Int64, length: Int64) -> tuple[Int64, Int64]:
+    """Return each frame's time outside its children, and whether none around has its name."""
     events = view.trace.events
-    own, outermost = length.copy(), np.ones(len(rows), bool)
+    own_ns, outermost = length.copy(), np.ones(len(rows), bool)
     track, name = events.track[rows], events.name[rows]
-    for one in np.unique(track).tolist():
-        mine = np.flatnonzero(track == one)
-        around = parents(events.start[rows[mine]], events.end[rows[mine]])
-        has = around >= 0
-        np.subtract.at(own, mine[around[has]], length[mine[has]])
-        outermost[mine] = ~_within_its_like(name[mine].astype(np.int64), around)
-    return own, outermost
+    for track_id in np.unique(track).tolist():
+        track_rows = np.flatnonzero(track == track_id)
+        parent = find_parents(events.start[rows[track_rows]], events.end[rows[track_rows]])
+        has_parent = parent >= 0
+        np.subtract.at(own_ns, track_rows[parent[has_parent]], length[track_rows[has_parent]])
+        outermost[track_rows] = ~_is_recursive(name[track_rows].astype(np.int64), parent)
+    return own_ns, outermost
 
 
-def _within_its_like(name: Int64, parent: Int64) -> Int64:
+def _is_recursive(name: Int64, parent: Int64) -> Int64:
     """Tell which frames have an ancestor of their own name: one step up the stack at a time."""
-    found = np.zeros(len(name), bool)
-    rows, above = np.arange(len(name)), parent
+    is_recursive = np.zeros(len(name), bool)
+    rows, ancestor = np.arange(len(name)), parent
     while len(rows):
-        alive = above >= 0
-        rows, above = rows[alive], above[alive]
-        same = name[above] == name[rows]
-        found[rows[same]] = True
-        rows, above = rows[~same], parent[above[~same]]
-    return found
+        has_ancestor = ancestor >= 0
+        rows, ancestor = rows[has_ancestor], ancestor[has_ancestor]
+        is_same = name[ancestor] == name[rows]
+        is_recursive[rows[is_same]] = True
+        rows, ancestor = rows[~is_same], parent[ancestor[~is_same]]
+    return is_recursive
 
 
-def _idle(view: View, known: Stacks) -> Int64:
-    """Give for each frame the idle device time that it, or what it called, is to blame for."""
+def _frame_idle_ns(view: CaptureView, trace_stacks: Stacks) -> Int64:
+    """Return for each frame the idle device time that it, or what it called, is to blame for."""
     ledger = view.ledger
     pieces = view.charged_to(_IDLE)
     pieces = pieces[ledger.culprit[pieces] >= 0]
-    frame = known.around(view.trace, ledger.culprit[pieces].astype(np.int64))
-    found = np.zeros(len(known.frames), np.int64)
-    has = frame >= 0
-    np.add.at(found, frame[has], (ledger.end[pieces] - ledger.start[pieces])[has])
-    return found
+    frame = trace_stacks.frames_around(view.trace, ledger.culprit[pieces].astype(np.int64))
+    idle_ns = np.zeros(len(trace_stacks.frames), np.int64)
+    has_frame = frame >= 0
+    np.add.at(idle_ns, frame[has_frame], (ledger.end[pieces] - ledger.start[pieces])[has_frame])
+    return idle_ns

@@ -13,101 +13,101 @@ from typing import Final, cast
 
 import numpy as np
 
-from gapless.accounting.ahead import ahead
-from gapless.accounting.nesting import batches, innermost, parents
+from gapless.accounting.ahead import map_ahead
+from gapless.accounting.nesting import split_batches, find_innermost, find_parents
 from gapless.model import category
 from gapless.model.tables import Operator
 from gapless.model.trace import Int64, Shape, Trace
-from gapless.study.columns import group
-from gapless.study.view import View
+from gapless.study.columns import group_rows
+from gapless.study.view import CaptureView
 
 _CALLS, _HOST_SELF, _HOST, _DEVICE_SELF, _DEVICE = range(5)  # of the sums
 _HIDDEN: Final = re.compile(r"^(ProfilerStep#\d+|profiler::_record_function_\w+|\[memory\])$")
 
 
-def operator_table(view: View, *, by_shape: bool) -> tuple[Operator, ...]:
-    """Give the operators, those with the longest self host time first."""
+def operator_table(view: CaptureView, *, by_shape: bool) -> tuple[Operator, ...]:
+    """Return the operators, those with the longest self host time first."""
     sums: dict[tuple[int, int], Int64] = {}
-    for part in ahead(partial(_sums, view, by_shape=by_shape), _families(view.trace)):
-        for key, one in part.items():
-            sums[key] = sums[key] + one if key in sums else one
+    for batch_sums in map_ahead(partial(_sum_batch, view, by_shape=by_shape), _frame_batches(view.trace)):
+        for key, totals in batch_sums.items():
+            sums[key] = sums[key] + totals if key in sums else totals
     trace, has_devices = view.trace, len(view.acts) > 0
-    found = [
+    operators = [
         Operator(
             name=trace.names[name],
-            shapes=describe(trace.shapes[shape]) if shape >= 0 else None,
-            calls=int(one[_CALLS]),
-            host_self_ns=int(one[_HOST_SELF]),
-            host_total_ns=int(one[_HOST]),
-            device_self_ns=int(one[_DEVICE_SELF]) if has_devices else None,
-            device_total_ns=int(one[_DEVICE]) if has_devices else None,
+            shapes=describe_shape(trace.shapes[shape]) if shape >= 0 else None,
+            calls=int(totals[_CALLS]),
+            host_self_ns=int(totals[_HOST_SELF]),
+            host_total_ns=int(totals[_HOST]),
+            device_self_ns=int(totals[_DEVICE_SELF]) if has_devices else None,
+            device_total_ns=int(totals[_DEVICE]) if has_devices else None,
         )
-        for (name, shape), one in sums.items()
+        for (name, shape), totals in sums.items()
     ]
-    return tuple(sorted(found, key=lambda row: (-row.host_self_ns, row.name, row.shapes or "")))
+    return tuple(sorted(operators, key=lambda row: (-row.host_self_ns, row.name, row.shapes or "")))
 
 
-def _families(trace: Trace) -> Iterator[Int64]:
-    """Give the frames thread by thread, in batches that share no parent."""
-    shown = np.array([_HIDDEN.match(name) is None for name in trace.names], bool)
+def _frame_batches(trace: Trace) -> Iterator[Int64]:
+    """Return the frames thread by thread, in batches that share no parent."""
+    is_shown = np.array([_HIDDEN.match(name) is None for name in trace.names], bool)
     kinds = (category.CPU_OP, category.USER_ANNOTATION, *category.CALLS)
     events = trace.events
-    rows = np.flatnonzero(np.isin(events.category, kinds) & shown[events.name])
+    rows = np.flatnonzero(np.isin(events.category, kinds) & is_shown[events.name])
     points = rows[events.end[rows] <= events.start[rows]]
     if len(points):
         yield points
     track = events.track[rows]
-    for one in np.unique(track).tolist():
-        mine = rows[track == one]
-        for batch in batches(events.start[mine], events.end[mine]):
-            yield mine[batch]
+    for track_id in np.unique(track).tolist():
+        track_rows = rows[track == track_id]
+        for batch in split_batches(events.start[track_rows], events.end[track_rows]):
+            yield track_rows[batch]
 
 
-def _sums(view: View, frames: Int64, *, by_shape: bool) -> dict[tuple[int, int], Int64]:
-    """Give what a batch of frames did, by name and shape."""
+def _sum_batch(view: CaptureView, frames: Int64, *, by_shape: bool) -> dict[tuple[int, int], Int64]:
+    """Return what a batch of frames did, by name and shape."""
     events = view.trace.events
-    parent = parents(events.start[frames], events.end[frames])
-    frames, parent = _without_doubles(view.trace, frames, parent)
-    counted = np.flatnonzero(view.inside(events.start[frames]))
+    parent = find_parents(events.start[frames], events.end[frames])
+    frames, parent = _drop_doubles(view.trace, frames, parent)
+    counted = np.flatnonzero(view.is_inside(events.start[frames]))
     rows = frames[counted]
     if not len(rows):
         return {}
     names, shapes = _labels(view.trace, rows, by_shape=by_shape)
-    groups = group(names, shapes)
+    groups = group_rows(names, shapes)
     measures = np.stack(
         [
             np.ones(len(rows), np.int64),
             _self_ns(view.trace, frames, parent)[counted],
             np.maximum(events.end[rows] - events.start[rows], 0),
-            *(column[counted] for column in _device(view, frames)),
+            *(column[counted] for column in _device_ns(view, frames)),
         ]
     )
     totals = np.stack([groups.total(measure) for measure in measures], axis=1)
-    first = groups.first
-    keys = zip(names[first].tolist(), shapes[first].tolist(), strict=True)
+    first_rows = groups.first_rows
+    keys = zip(names[first_rows].tolist(), shapes[first_rows].tolist(), strict=True)
     return dict(zip(keys, totals, strict=True))
 
 
-def _without_doubles(trace: Trace, frames: Int64, parent: Int64) -> tuple[Int64, Int64]:
-    has = parent >= 0
-    children = np.bincount(parent[has], minlength=len(frames))
+def _drop_doubles(trace: Trace, frames: Int64, parent: Int64) -> tuple[Int64, Int64]:
+    has_parent = parent >= 0
+    children = np.bincount(parent[has_parent], minlength=len(frames))
     name = trace.events.name[frames]
-    double = has & (name[parent] == name) & (children[parent] == 1)
-    if not double.any():
+    is_double = has_parent & (name[parent] == name) & (children[parent] == 1)
+    if not is_double.any():
         return frames, parent
-    while (again := has & double[parent]).any():  # as deep as the longest chain
-        parent = np.where(again, parent[parent], parent)
-        has = parent >= 0
-    place = np.cumsum(~double) - 1
-    return frames[~double], np.where(has, place[parent], -1)[~double]
+    while (is_chained := has_parent & is_double[parent]).any():  # as deep as the longest chain
+        parent = np.where(is_chained, parent[parent], parent)
+        has_parent = parent >= 0
+    positions = np.cumsum(~is_double) - 1
+    return frames[~is_double], np.where(has_parent, positions[parent], -1)[~is_double]
 
 
 def _self_ns(trace: Trace, frames: Int64, parent: Int64) -> Int64:
     events = trace.events
     length = np.maximum(events.end[frames] - events.start[frames], 0)
-    has = parent >= 0
+    has_parent = parent >= 0
     inner = np.zeros(len(frames), np.int64)
-    np.add.at(inner, parent[has], length[has])
+    np.add.at(inner, parent[has_parent], length[has_parent])
     return length - inner
 
 
@@ -121,37 +121,37 @@ def _labels(trace: Trace, rows: Int64, *, by_shape: bool) -> tuple[Int64, Int64]
 
 
 def _distinct_dims(trace: Trace) -> Int64:
-    """Give for each shape the first one with equal dims; the last entry is for −1."""
-    seen: dict[tuple[object, ...], int] = {}
-    found = [seen.setdefault(shape.dims, at) for at, shape in enumerate(trace.shapes)]
-    return np.array([*found, -1], np.int64)
+    """Return for each shape the first one with equal dims; the last entry is for −1."""
+    first_by_dims: dict[tuple[object, ...], int] = {}
+    first_shapes = [first_by_dims.setdefault(shape.dims, index) for index, shape in enumerate(trace.shapes)]
+    return np.array([*first_shapes, -1], np.int64)
 
 
-def describe(shape: Shape) -> str:
+def describe_shape(shape: Shape) -> str:
     """Write the sizes of an operator's tensors: "[64, 3, 224, 224] [64, 3, 7, 7]"."""
-    return " ".join(_sizes(dims) for dims in shape.dims if dims)
+    return " ".join(_format_sizes(dims) for dims in shape.dims if dims)
 
 
-def _sizes(dims: object) -> str:
+def _format_sizes(dims: object) -> str:
     if isinstance(dims, tuple):
-        return f"[{', '.join(_sizes(one) for one in cast('tuple[object, ...]', dims))}]"
+        return f"[{', '.join(_format_sizes(size) for size in cast('tuple[object, ...]', dims))}]"
     return str(dims)
 
 
-def _device(view: View, frames: Int64) -> tuple[Int64, Int64]:
-    """Give the self and total device time of each frame of a batch; runtime calls have none."""
-    own = np.zeros(len(frames), np.int64)
+def _device_ns(view: CaptureView, frames: Int64) -> tuple[Int64, Int64]:
+    """Return the self and total device time of each frame of a batch; runtime calls have none."""
+    self_ns = np.zeros(len(frames), np.int64)
     events = view.trace.events
-    able = np.flatnonzero(~np.isin(events.category[frames], category.CALLS))
-    if not len(able) or not len(view.acts):
-        return own, own
-    rows = frames[able]
-    launched = view.launched(int(events.track[rows[0]]))
-    lo, hi = np.searchsorted(launched.at, [events.start[rows].min(), events.end[rows].max()])
-    here = slice(int(lo), int(hi))
-    inner = innermost(events.start[rows], events.end[rows], launched.at[here])
-    length = np.diff(launched.before)[here]
-    np.add.at(own, able[inner[inner >= 0]], length[inner >= 0])
+    able_rows = np.flatnonzero(~np.isin(events.category[frames], category.CALLS))
+    if not len(able_rows) or not len(view.acts):
+        return self_ns, self_ns
+    rows = frames[able_rows]
+    launched = view.launches_of(int(events.track[rows[0]]))
+    lo, hi = np.searchsorted(launched.starts_ns, [events.start[rows].min(), events.end[rows].max()])
+    span = slice(int(lo), int(hi))
+    inner = find_innermost(events.start[rows], events.end[rows], launched.starts_ns[span])
+    length = np.diff(launched.cumulated_ns)[span]
+    np.add.at(self_ns, able_rows[inner[inner >= 0]], length[inner >= 0])
     total = np.zeros(len(frames), np.int64)
-    total[able] = launched.within(events.start[rows], events.end[rows])
-    return own, total
+    total[able_rows] = launched.within(events.start[rows], events.end[rows])
+    return self_ns, total

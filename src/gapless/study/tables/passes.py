@@ -4,71 +4,71 @@ from dataclasses import replace
 
 import numpy as np
 
-from gapless.accounting.unused import Passes, unused
+from gapless.accounting.unused import UnusedPasses, find_unused_passes
 from gapless.model.study import UNUSED, UNUSED_FIRST, UNUSED_LATER, Site
 from gapless.model.tables import Operator, Tables
 from gapless.study.source import Stacks, stacks
-from gapless.study.view import View
+from gapless.study.view import CaptureView
 
-_WRAPPERS = "torch/nn/modules/module.py"  # what calls a module's forward
+_MODULE_CALLER = "torch/nn/modules/module.py"  # what calls a module's forward
 
 
-def with_passes(tables: Tables, view: View) -> Tables:
-    """Give tables with a row of these passes, if there are any."""
-    found = unused(view.side)
-    kept = view.inside(found.start)
-    if not kept.any():
+def add_passes(tables: Tables, view: CaptureView) -> Tables:
+    """Return tables with a row of these passes, if there are any."""
+    unused_passes = find_unused_passes(view.side)
+    is_counted = view.is_inside(unused_passes.start)
+    if not is_counted.any():
         return tables
-    launched = view.launched(view.side.main).within(found.start[kept], found.end[kept])
+    launched = view.launches_of(view.side.main).within(unused_passes.start[is_counted], unused_passes.end[is_counted])
     device = int(launched.sum()) if len(view.acts) else None
     row = Operator(
         name=UNUSED,
         shapes=None,
-        calls=int(kept.sum()),
+        calls=int(is_counted.sum()),
         host_self_ns=0,  # all of it is that of the operators, and of Python
-        host_total_ns=int((found.end - found.start)[kept].sum()),
+        host_total_ns=int((unused_passes.end - unused_passes.start)[is_counted].sum()),
         device_self_ns=None if device is None else 0,
         device_total_ns=device,
     )
     return replace(tables, operators=(*tables.operators, row))
 
 
-def pass_sites(view: View) -> tuple[Site, ...]:
-    """Give the functions that call such passes, and what they call for it; none without stacks."""
-    known = stacks(view.trace)
-    found = unused(view.side, alone=True) if len(known.frames) else None
-    if found is None or not len(found):
+def pass_sites(view: CaptureView) -> tuple[Site, ...]:
+    """Return the functions that call such passes, and what they call for it; none without stacks."""
+    trace_stacks = stacks(view.trace)
+    unused_passes = find_unused_passes(view.side, alone=True) if len(trace_stacks.frames) else None
+    if unused_passes is None or not len(unused_passes):
         return ()
     rows: dict[tuple[str, int], list[int]] = {}
-    for at in range(len(found)):
-        caller, called = _around(view, known, found, at)
-        first = bool(found.start[at] < found.twin_start[at])
-        for name, frame in ((UNUSED, caller), (UNUSED_FIRST if first else UNUSED_LATER, called)):
+    for index in range(len(unused_passes)):
+        caller, callee = _find_caller(view, trace_stacks, unused_passes, index)
+        is_first = bool(unused_passes.start[index] < unused_passes.twin_start[index])
+        for name, frame in ((UNUSED, caller), (UNUSED_FIRST if is_first else UNUSED_LATER, callee)):
             if frame is not None:
-                rows.setdefault((name, frame), []).append(int(found.end[at] - found.start[at]))
+                rows.setdefault((name, frame), []).append(int(unused_passes.end[index] - unused_passes.start[index]))
     return tuple(
-        Site(name, *known.places[frame], ns=sum(spent), calls=len(spent))
-        for (name, frame), spent in rows.items()
+        Site(name, *trace_stacks.locations[frame], ns=sum(lengths_ns), calls=len(lengths_ns))
+        for (name, frame), lengths_ns in rows.items()
     )
 
 
-def _around(view: View, known: Stacks, found: Passes, at: int) -> tuple[int | None, int | None]:
-    """Give the innermost function of the user's around both passes, and what it calls for this one.
+def _find_caller(view: CaptureView, trace_stacks: Stacks, unused_passes: UnusedPasses, index: int) -> tuple[int | None, int | None]:
+    """Return the innermost function of the user's around both passes, and what it calls for this one.
 
     By their names. Of a module that is its own forward, not what calls that.
     """
     events = view.trace.events
-    mine = known.frames[events.track[known.frames] == view.side.main]
-    lo = min(int(found.start[at]), int(found.twin_start[at]))
-    hi = max(int(found.end[at]), int(found.twin_end[at]))
-    own = mine[np.isin(events.name[mine], list(known.own))]
-    callers = own[(events.start[own] <= lo) & (events.end[own] >= hi)]
+    main_frames = trace_stacks.frames[events.track[trace_stacks.frames] == view.side.main]
+    lo = min(int(unused_passes.start[index]), int(unused_passes.twin_start[index]))
+    hi = max(int(unused_passes.end[index]), int(unused_passes.twin_end[index]))
+    user_frames = main_frames[np.isin(events.name[main_frames], list(trace_stacks.user_names))]
+    callers = user_frames[(events.start[user_frames] <= lo) & (events.end[user_frames] >= hi)]
     if not len(callers):
         return None, None
     caller = callers[np.argmax(events.start[callers])]
-    begun, ended = events.start[mine] > events.start[caller], events.end[mine] >= found.end[at]
-    inside = mine[begun & (events.start[mine] <= found.start[at]) & ended]
-    inside = inside[np.argsort(events.start[inside], kind="stable")]
-    names = [int(one) for one in events.name[inside]]
-    called = (one for one in names if not known.places[one][0].endswith(_WRAPPERS))
-    return int(events.name[caller]), next(called, None)
+    begins_inside, outlasts = events.start[main_frames] > events.start[caller], events.end[main_frames] >= unused_passes.end[index]
+    inner_frames = main_frames[begins_inside & (events.start[main_frames] <= unused_passes.start[index]) & outlasts]
+    inner_frames = inner_frames[np.argsort(events.start[inner_frames], kind="stable")]
+    names = [int(name) for name in events.name[inner_frames]]
+    callees = (name for name in names if not trace_stacks.locations[name][0].endswith(_MODULE_CALLER))
+    return int(events.name[caller]), next(callees, None)

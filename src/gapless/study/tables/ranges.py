@@ -7,10 +7,10 @@ import numpy as np
 
 from gapless.model import category
 from gapless.model.tables import Range
-from gapless.study.columns import group
-from gapless.study.view import View
+from gapless.study.columns import group_rows
+from gapless.study.view import CaptureView
 
-_NOT_THE_USERS: Final = re.compile(
+_NOT_USER_RANGE: Final = re.compile(
     r"^(gapless:|ProfilerStep#|Optimizer\.|enumerate\(DataLoader\)#|autograd::|profiler::"
     r"|PyTorch Profiler|Iteration Start|Record Window End|(nccl|gloo|mpi|ucc|c10d):"
     r"|record_param_comms"
@@ -19,23 +19,23 @@ _NOT_THE_USERS: Final = re.compile(
 )
 
 
-def range_table(view: View) -> tuple[Range, ...]:
-    """Give the user's ranges, the longest first; nested ranges of one name count each."""
+def range_table(view: CaptureView) -> tuple[Range, ...]:
+    """Return the user's ranges, the longest first; nested ranges of one name count each."""
     trace, events = view.trace, view.trace.events
-    own = np.array([_NOT_THE_USERS.match(name) is None for name in trace.names], bool)
-    rows = view.counted(category.USER_ANNOTATION)
-    rows = rows[own[events.name[rows]] & (events.end[rows] > events.start[rows])]
-    groups = group(events.name[rows])
+    is_users = np.array([_NOT_USER_RANGE.match(name) is None for name in trace.names], bool)
+    rows = view.counted_events(category.USER_ANNOTATION)
+    rows = rows[is_users[events.name[rows]] & (events.end[rows] > events.start[rows])]
+    groups = group_rows(events.name[rows])
     host = groups.total(events.end[rows] - events.start[rows])
     calls, launched = groups.count(), view.device_ns(rows)
     device = None if launched is None else groups.total(launched)
-    found = [
+    ranges = [
         Range(
-            trace.names[events.name[rows[first]]],
-            int(calls[at]),
-            int(host[at]),
-            None if device is None else int(device[at]),
+            trace.names[events.name[rows[row]]],
+            int(calls[index]),
+            int(host[index]),
+            None if device is None else int(device[index]),
         )
-        for at, first in enumerate(groups.first)
+        for index, row in enumerate(groups.first_rows)
     ]
-    return tuple(sorted(found, key=lambda row: (-row.host_ns, row.name)))
+    return tuple(sorted(ranges, key=lambda row: (-row.host_ns, row.name)))

@@ -9,21 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gapless.accounting.activities import COMPUTE, Activities
-from gapless.accounting.facets import phases, recomputes
-from gapless.accounting.hostrow import roots
+from gapless.accounting.facets import find_phases, recompute_flags
+from gapless.accounting.hostrow import find_roots
 from gapless.model.leaf import LEAVES
 from gapless.model.ledger import PHASES
 from gapless.model.trace import Int64, Shape, Trace
 from gapless.model.work import Work
-from gapless.replay.formulas import channels_first, demand, dtype_of
-from gapless.study.columns import Groups, group, heaviest
-from gapless.study.tables.operators import describe
-from gapless.study.view import View
+from gapless.replay.formulas import channels_first, operator_demand, dtype_of
+from gapless.study.columns import Groups, group_rows, heaviest_labels
+from gapless.study.tables.operators import describe_shape
+from gapless.study.view import CaptureView
 
-_MOST: Final = 400  # rows: beyond them lie thousandths of the time
+_MAX_ROWS: Final = 400  # rows: beyond them lie thousandths of the time
 _MATH: Final = ("busy.tc_math", "busy.tc_eligible_not_used", "busy.math")
 _IMAGES: Final = re.compile(r"conv|batch_norm|group_norm|pool|upsample|interpolate")
-_BESIDE: Final = re.compile(
+_EXCLUDED_RANGES: Final = re.compile(
     r"^enumerate\(DataLoader\)|^gapless:(iter|look|save|logging|eval)$"
 )  # no work
 _NOTHING: Final = Shape()
@@ -32,7 +32,7 @@ Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _Row:
+class _WorkGroup:
     """A group: its operator, inputs and class; its calls, launches, time, share of the work."""
 
     name: int
@@ -44,136 +44,136 @@ class _Row:
     share: float
     kernel: int = -1
     backward: bool = False
-    again: bool = False
+    recomputed: bool = False
     host_ns: int = 0
 
 
-def work_table(view: View) -> tuple[Work, ...]:
-    """Give kernels by operator, inputs and class; without a device operators. Most time first."""
+def work_table(view: CaptureView) -> tuple[Work, ...]:
+    """Return kernels by operator, inputs and class; without a device operators. Most time first."""
     rows = list(_on_device(view) if len(view.acts) else _on_host(view))
-    rows.sort(key=lambda one: (-one.ns, one.operator, one.inputs or "", one.leaf))
-    return tuple(rows[:_MOST])
+    rows.sort(key=lambda work: (-work.ns, work.operator, work.inputs or "", work.leaf))
+    return tuple(rows[:_MAX_ROWS])
 
 
-def _on_device(view: View) -> Iterator[Work]:
+def _on_device(view: CaptureView) -> Iterator[Work]:
     acts, trace = view.acts, view.trace
     active = view.active[acts.kind[view.active] == COMPUTE]
-    operator, thread, at = acts.operator[active], acts.thread[active], acts.call_start[active]
-    has = operator >= 0
-    name = np.where(has, trace.events.name[operator], -1).astype(np.int64)
-    inputs = np.where(has, trace.events.detail[operator], -1).astype(np.int64)
-    back = phases(view.side, thread, at, operator) == PHASES.index("backward")
-    again = recomputes(view.side, thread, at)
+    operator, thread, call_start = acts.operator[active], acts.thread[active], acts.call_start[active]
+    has_operator = operator >= 0
+    name = np.where(has_operator, trace.events.name[operator], -1).astype(np.int64)
+    inputs = np.where(has_operator, trace.events.detail[operator], -1).astype(np.int64)
+    is_backward = find_phases(view.side, thread, call_start, operator) == PHASES.index("backward")
+    is_recompute = recompute_flags(view.side, thread, call_start)
     leaf = view.classes[active]
-    groups = group(name, inputs, leaf, back.astype(np.int64), again)
+    groups = group_rows(name, inputs, leaf, is_backward.astype(np.int64), is_recompute)
     ns, launches = groups.total(view.lengths[active]), groups.count()
-    calls, host = _distinct(groups, operator), groups.total(_led_to(acts)[active])
-    kernels = heaviest(
+    calls, host_ns = _count_operators(groups, operator), groups.total(_launch_host_ns(acts)[active])
+    kernels = heaviest_labels(
         groups, trace.events.name[acts.event[active]].astype(np.int64), view.lengths[active]
     )
-    shares = _shares(group(name, inputs, back.astype(np.int64), again), groups, leaf, ns)
-    for one, first in enumerate(groups.first.tolist()):
-        if name[first] >= 0:
-            row = _Row(
-                name=int(name[first]),
-                inputs=int(inputs[first]),
-                leaf=int(leaf[first]),
-                calls=int(calls[one]),
-                launches=int(launches[one]),
-                ns=int(ns[one]),
-                share=float(shares[one]),
-                kernel=int(kernels[one]),
-                backward=bool(back[first]),
-                again=bool(again[first]),
-                host_ns=int(host[one]),
+    shares = _work_shares(group_rows(name, inputs, is_backward.astype(np.int64), is_recompute), groups, leaf, ns)
+    for index, row_index in enumerate(groups.first_rows.tolist()):
+        if name[row_index] >= 0:
+            work_group = _WorkGroup(
+                name=int(name[row_index]),
+                inputs=int(inputs[row_index]),
+                leaf=int(leaf[row_index]),
+                calls=int(calls[index]),
+                launches=int(launches[index]),
+                ns=int(ns[index]),
+                share=float(shares[index]),
+                kernel=int(kernels[index]),
+                backward=bool(is_backward[row_index]),
+                recomputed=bool(is_recompute[row_index]),
+                host_ns=int(host_ns[index]),
             )
-            yield _work(trace, row)
+            yield _build_work(trace, work_group)
 
 
-def _on_host(view: View) -> Iterator[Work]:
+def _on_host(view: CaptureView) -> Iterator[Work]:
     trace = view.trace
-    rows, leaf = roots(view.side)
-    track, begun = trace.events.track[rows].astype(np.int64), trace.events.start[rows]
-    counted = view.inside(begun) & ~view.side.within(_BESIDE, track, begun)
+    rows, leaf = find_roots(view.side)
+    track, starts = trace.events.track[rows].astype(np.int64), trace.events.start[rows]
+    counted = view.is_inside(starts) & ~view.side.is_within(_EXCLUDED_RANGES, track, starts)
     rows, leaf = rows[counted], leaf[counted]
     name = trace.events.name[rows].astype(np.int64)
     inputs = trace.events.detail[rows].astype(np.int64)
-    thread, at = trace.events.track[rows].astype(np.int64), trace.events.start[rows]
-    back = phases(view.side, thread, at, rows) == PHASES.index("backward")
-    gradients = np.array(["_backward" in one for one in trace.names], bool)
-    again = recomputes(view.side, thread, at) * ~gradients[name]
-    groups = group(name, inputs, leaf, back.astype(np.int64), again)
-    ns, calls = groups.total(trace.events.end[rows] - at), groups.count()
-    for one, first in enumerate(groups.first.tolist()):
-        row = _Row(
-            name=int(name[first]),
-            inputs=int(inputs[first]),
-            leaf=int(leaf[first]),
-            calls=int(calls[one]),
+    thread, start = trace.events.track[rows].astype(np.int64), trace.events.start[rows]
+    is_backward = find_phases(view.side, thread, start, rows) == PHASES.index("backward")
+    is_gradient = np.array(["_backward" in name for name in trace.names], bool)
+    is_recompute = recompute_flags(view.side, thread, start) * ~is_gradient[name]
+    groups = group_rows(name, inputs, leaf, is_backward.astype(np.int64), is_recompute)
+    ns, calls = groups.total(trace.events.end[rows] - start), groups.count()
+    for index, row_index in enumerate(groups.first_rows.tolist()):
+        work_group = _WorkGroup(
+            name=int(name[row_index]),
+            inputs=int(inputs[row_index]),
+            leaf=int(leaf[row_index]),
+            calls=int(calls[index]),
             launches=0,
-            ns=int(ns[one]),
+            ns=int(ns[index]),
             share=1.0,
-            backward=bool(back[first]),
-            again=bool(again[first]),
+            backward=bool(is_backward[row_index]),
+            recomputed=bool(is_recompute[row_index]),
         )
-        yield _work(trace, row)
+        yield _build_work(trace, work_group)
 
 
-def _work(trace: Trace, row: _Row) -> Work:
-    name = trace.names[row.name]
-    shape = trace.shapes[row.inputs] if row.inputs >= 0 else _NOTHING
-    needs = demand(name, shape)
-    many = row.calls * row.share
-    moved = None if needs is None else needs.bytes
+def _build_work(trace: Trace, work_group: _WorkGroup) -> Work:
+    name = trace.names[work_group.name]
+    shape = trace.shapes[work_group.inputs] if work_group.inputs >= 0 else _NOTHING
+    needs = operator_demand(name, shape)
+    n_calls = work_group.calls * work_group.share
+    moved_bytes = None if needs is None else needs.bytes
     return Work(
         operator=name,
-        inputs=describe(shape) or None,
+        inputs=describe_shape(shape) or None,
         dtype=dtype_of(shape),
-        leaf=LEAVES[row.leaf],
-        kernel=trace.names[row.kernel] if row.kernel >= 0 else None,
-        calls=row.calls,
-        launches=row.launches,
-        ns=row.ns,
-        flops=None if needs is None else needs.flops * many,
-        bytes=None if moved is None else moved * many,
+        leaf=LEAVES[work_group.leaf],
+        kernel=trace.names[work_group.kernel] if work_group.kernel >= 0 else None,
+        calls=work_group.calls,
+        launches=work_group.launches,
+        ns=work_group.ns,
+        flops=None if needs is None else needs.flops * n_calls,
+        bytes=None if moved_bytes is None else moved_bytes * n_calls,
         channels_first=channels_first(shape) if _IMAGES.search(name) else None,
-        backward=row.backward,
-        again=row.again,
-        host_ns=row.host_ns,
+        backward=work_group.backward,
+        again=work_group.recomputed,
+        host_ns=work_group.host_ns,
     )
 
 
-def _led_to(acts: Activities) -> Int64:
-    """Give how long the host took to come to each launch from the one before, on any thread.
+def _launch_host_ns(acts: Activities) -> Int64:
+    """Return how long the host took to come to each launch from the one before, on any thread.
 
     A forward and its backward take turns; what takes longer than a pause is a wait, and not told.
     """
-    found = np.zeros(len(acts), np.int64)
+    host_ns = np.zeros(len(acts), np.int64)
     order = np.lexsort((acts.call_end, acts.call_start))
     order = order[acts.call[order] >= 0]
     reach = np.maximum.accumulate(acts.call_end[order])
-    since = np.maximum(acts.call_start[order[1:]] - reach[:-1], 0)
-    found[order[1:]] = np.where(since <= _PAUSE, since, 0)
-    return found
+    gaps = np.maximum(acts.call_start[order[1:]] - reach[:-1], 0)
+    host_ns[order[1:]] = np.where(gaps <= _PAUSE, gaps, 0)
+    return host_ns
 
 
-def _distinct(groups: Groups, operator: Int64) -> Int64:
+def _count_operators(groups: Groups, operator: Int64) -> Int64:
     """Count the distinct operators of each group."""
-    pairs = group(groups.of, operator)
-    return np.bincount(groups.of[pairs.first], minlength=len(groups)).astype(np.int64)
+    pairs = group_rows(groups.group_ids, operator)
+    return np.bincount(groups.group_ids[pairs.first_rows], minlength=len(groups)).astype(np.int64)
 
 
-def _shares(calls: Groups, groups: Groups, leaf: Int64, ns: Int64) -> Float:
-    """Give each group's share of what its operator computes.
+def _work_shares(calls: Groups, groups: Groups, leaf: Int64, ns: Int64) -> Float:
+    """Return each group's share of what its operator computes.
 
     An operator launches kernels of several classes: casts, other layouts, the product itself. It is
     the product's kernels that compute, by their time; where there are none, all do.
     """
-    of = calls.of[groups.first]
-    math = np.isin(leaf[groups.first], [LEAVES.index(one) for one in _MATH])
+    operator_of = calls.group_ids[groups.first_rows]
+    is_math = np.isin(leaf[groups.first_rows], [LEAVES.index(leaf_name) for leaf_name in _MATH])
     weight = np.zeros(len(calls))
-    np.add.at(weight, of, np.where(math, ns, 0))
-    whole = np.zeros(len(calls))
-    np.add.at(whole, of, ns)
-    computes = weight[of] > 0
-    return np.where(computes, np.where(math, ns, 0) / np.maximum(weight[of], 1), ns / whole[of])
+    np.add.at(weight, operator_of, np.where(is_math, ns, 0))
+    total_ns = np.zeros(len(calls))
+    np.add.at(total_ns, operator_of, ns)
+    computes = weight[operator_of] > 0
+    return np.where(computes, np.where(is_math, ns, 0) / np.maximum(weight[operator_of], 1), ns / total_ns[operator_of])

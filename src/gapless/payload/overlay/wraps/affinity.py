@@ -16,57 +16,57 @@ from .. import targets, telling, workers
 ALLOWED = "GAPLESS_CPUS"  # what the command was allowed, for processes that one restricted starts
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit, at once; give what takes it off."""
     options = edit.get("options") or {}
-    telling.laid(number, "affinity")
+    telling.register_edit(number, "affinity")
     if not hasattr(os, "sched_setaffinity"):
-        telling.refused(number, "affinity", "this system has none")
-        return functools.partial(telling.lifted, number)
+        telling.record_refusal(number, "affinity", "this system has none")
+        return functools.partial(telling.record_revert, number)
     before = os.sched_getaffinity(0)
-    allowed = parsed(os.environ.setdefault(ALLOWED, told(before)))
-    undos: list[targets.Undo] = [functools.partial(telling.lifted, number)]
+    allowed = parse_cpus(os.environ.setdefault(ALLOWED, format_cpus(before)))
+    undos: list[targets.Undo] = [functools.partial(telling.record_revert, number)]
     if options.get("workers"):
-        mine = sorted(allowed & parsed(options["workers"]))
-        if mine:
-            undos.append(workers.in_each(number, edit, begin, (number, mine)))
+        cpus = sorted(allowed & parse_cpus(options["workers"]))
+        if cpus:
+            undos.append(workers.run_in_workers(number, edit, begin, (number, cpus)))
         else:
-            telling.refused(number, "affinity", f"workers: none of {options['workers']} is allowed")
+            telling.record_refusal(number, "affinity", f"workers: none of {options['workers']} is allowed")
     if options.get("cpus"):
-        mine = sorted(allowed & parsed(options["cpus"]))
-        if mine:
-            begin(number, mine)
+        cpus = sorted(allowed & parse_cpus(options["cpus"]))
+        if cpus:
+            begin(number, cpus)
             undos.append(functools.partial(_set, before))
         else:
-            telling.refused(number, "affinity", f"none of {options['cpus']} is allowed")
+            telling.record_refusal(number, "affinity", f"none of {options['cpus']} is allowed")
     undos.append(_forget)
     return functools.partial(targets.undo_all, undos)
 
 
 def begin(number: int, cpus: list[int]) -> None:
     """Let all threads of this process, and those that they start, run on these processors."""
-    telling.told(number, "affinity", told(os.sched_getaffinity(0)), told(cpus))
+    telling.record_effect(number, "affinity", format_cpus(os.sched_getaffinity(0)), format_cpus(cpus))
     _set(cpus)
 
 
-def parsed(text: str) -> set[int]:
-    """Give the numbers of a list such as "0-3,8"."""
+def parse_cpus(text: str) -> set[int]:
+    """Return the numbers of a list such as "0-3,8"."""
     numbers: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        numbers.update(range(int(first), int(last or first) + 1))
+    for span in text.split(","):
+        first_cpu, _, last_cpu = span.strip().partition("-")
+        numbers.update(range(int(first_cpu), int(last_cpu or first_cpu) + 1))
     return numbers
 
 
-def told(cpus: Any) -> str:
-    """Give the shortest list of some numbers: "0-3,8"."""
-    parts: list[list[int]] = []
+def format_cpus(cpus: Any) -> str:
+    """Return the shortest list of some numbers: "0-3,8"."""
+    ranges: list[list[int]] = []
     for cpu in sorted(cpus):
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1][1:] = [cpu]
+        if ranges and cpu == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [cpu]
         else:
-            parts.append([cpu])
-    return ",".join("-".join(map(str, part)) for part in parts)
+            ranges.append([cpu])
+    return ",".join("-".join(map(str, bounds)) for bounds in ranges)
 
 
 def _forget() -> None:

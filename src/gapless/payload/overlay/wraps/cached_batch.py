@@ -16,7 +16,7 @@ from ... import tracebacks
 from .. import iterations, targets, telling, training
 
 
-class _Edit:
+class _CachedBatchEdit:
     """The edit, and the loaders that it is laid on."""
 
     def __init__(self, number: int, edit: Any) -> None:
@@ -33,12 +33,12 @@ class _Edit:
             if tracebacks.from_a_signal_handler(error):
                 raise
             cache.kept = False
-            telling.refused(self.number, self.target, f"it cannot be kept: {error!r}"[:300])
+            telling.record_refusal(self.number, self.target, f"it cannot be kept: {error!r}"[:300])
 
-    def tell(self) -> None:
+    def record_effect(self) -> None:
         """Tell that a batch was given again."""
         if self.on:
-            telling.told(self.number, self.target, "batches", "the first batch")
+            telling.record_effect(self.number, self.target, "batches", "the first batch")
 
 
 class _Cache:
@@ -56,104 +56,104 @@ class _Cache:
         """Keep a copy of a batch that is about to be handed over. Raises what its objects do."""
         if hasattr(batch, "__next__"):
             raise TypeError("an iterator gives what it has once")
-        self.first, self.begun = _converted(batch, _copied, copy.deepcopy), True
+        self.first, self.begun = _convert(batch, _copy_tensor, copy.deepcopy), True
 
     def settle(self, *, device: bool) -> None:
         """Know that this loader trains: the batch will be given from now on."""
         self.trains = True
         if device and sys.modules["torch"].cuda.is_initialized():
-            self.first = _converted(self.first, _moved, _moved)
-        _converted(self.first, self._keep, copy.copy)
+            self.first = _convert(self.first, _move_to_device, _move_to_device)
+        _convert(self.first, self._keep, copy.copy)
 
     def hand(self) -> Any:
-        """Give the batch in containers of its own, and as it was if the training changed it."""
-        found = iter(self.tensors)
-        handed = _converted(self.first, lambda _one: _restored(*next(found)), copy.copy)
-        self.tensors = [(one, kept, _version(one)) for one, kept, _ in self.tensors]
-        return handed
+        """Return the batch in containers of its own, and as it was if the training changed it."""
+        saved = iter(self.tensors)
+        batch = _convert(self.first, lambda _tensor: _restore(*next(saved)), copy.copy)
+        self.tensors = [(tensor, backup, _version(tensor)) for tensor, backup, _ in self.tensors]
+        return batch
 
     def _keep(self, tensor: Any) -> Any:
         self.tensors.append((tensor, tensor.detach().clone(), _version(tensor)))
         return tensor
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; give what takes it off."""
-    laid = _Edit(number, edit)
-    telling.laid(number, laid.target)
-    undos = [training.watch(), iterations.lay(number, edit, functools.partial(_make, laid))]
+    cached_edit = _CachedBatchEdit(number, edit)
+    telling.register_edit(number, cached_edit.target)
+    undos = [training.watch(), iterations.replace_iterators(number, edit, functools.partial(_make, cached_edit))]
 
     def undo() -> None:
-        laid.on = False
+        cached_edit.on = False
         targets.undo_all(undos)
-        for loader in list(laid.caches):
-            if type(loader._iterator) is _iterators():
+        for loader in list(cached_edit.caches):
+            if type(loader._iterator) is _iterator_class():
                 loader._iterator = None  # a persistent one, that gives the batch again
 
     return undo
 
 
-def _make(edit: _Edit, original: Any, switch: targets.Switch) -> Callable[[Any], Any]:
+def _make(edit: _CachedBatchEdit, original: Any, switch: targets.Switch) -> Callable[[Any], Any]:
     def get_iterator(loader: Any) -> Any:
         cache = edit.caches.get(loader)
         if cache is None:
             cache = edit.caches[loader] = _Cache(_length(loader))
         if cache.trains:
-            return _again(loader, functools.partial(_give, edit, cache))
+            return _make_repeating(loader, functools.partial(_give, edit, cache))
         iterator = original(loader)
         end = functools.partial(_end_workers, weakref.ref(iterator), weakref.ref(loader))
-        iterations.feed(iterator, functools.partial(_following, edit, switch, cache, end))
+        iterations.feed(iterator, functools.partial(_make_next_batch, edit, switch, cache, end))
         return iterator
 
     return get_iterator
 
 
-def _following(
-    edit: _Edit, switch: targets.Switch, cache: _Cache, end: Any, plain: Any
+def _make_next_batch(
+    edit: _CachedBatchEdit, switch: targets.Switch, cache: _Cache, end: Any, plain: Any
 ) -> Callable[[], Any]:
-    """Give the batches of an iteration: the loader's own until it is known to train."""
-    given, count = 0, training.count()
+    """Return the batches of an iteration: the loader's own until it is known to train."""
+    position, count = 0, training.count()
     cache.begun = cache.trains
 
-    def following() -> Any:
-        nonlocal given, count
+    def next_batch() -> Any:
+        nonlocal position, count
         if cache.begun and not cache.trains and switch.on and training.count() > count:
             cache.settle(device=edit.device)
             end()
         if cache.trains:
-            result = _give(edit, cache, given)
+            result = _give(edit, cache, position)
         else:
             result = plain()
             if cache.kept and not cache.begun:
                 edit.keep(cache, result)
-        given, count = given + 1, training.count()
+        position, count = position + 1, training.count()
         return result
 
-    return following
+    return next_batch
 
 
-def _give(edit: _Edit, cache: _Cache, given: int) -> Any:
-    if cache.length is not None and given >= cache.length:
+def _give(edit: _CachedBatchEdit, cache: _Cache, position: int) -> Any:
+    if cache.length is not None and position >= cache.length:
         raise StopIteration
-    edit.tell()
+    edit.record_effect()
     return cache.hand()
 
 
-def _again(loader: Any, give: Callable[[int], Any]) -> Any:
-    """Give an iterator of torch's that loads nothing: its batches come from ``give(position)``."""
-    iterator = _iterators()(loader)
+def _make_repeating(loader: Any, give: Callable[[int], Any]) -> Any:
+    """Return an iterator of torch's that loads nothing: its batches come from ``give(position)``."""
+    iterator = _iterator_class()(loader)
     reference = weakref.ref(iterator)
 
-    def following() -> Any:
+    def next_batch() -> Any:
         return give(reference()._num_yielded)  # type: ignore[union-attr]
 
     # torchdata asks the last two
-    vars(iterator).update(_next_data=following, _finished=False, state_dict=dict)
+    vars(iterator).update(_next_data=next_batch, _finished=False, state_dict=dict)
     return iterator
 
 
-def _iterators() -> Any:
-    """Give the class of torch's that all iterators of loaders are children of."""
+def _iterator_class() -> Any:
+    """Return the class of torch's that all iterators of loaders are children of."""
     return sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
 
 
@@ -176,27 +176,27 @@ def _length(loader: Any) -> int | None:
         return None
 
 
-def _converted(batch: Any, tensor: Any, whole: Any) -> Any:
-    return iterations.part("batches").convert(batch, tensor, whole)
+def _convert(batch: Any, change_tensor: Any, change_object: Any) -> Any:
+    return iterations.import_part("batches").convert(batch, change_tensor, change_object)
 
 
-def _copied(tensor: Any) -> Any:
-    made = tensor.detach().clone()
+def _copy_tensor(tensor: Any) -> Any:
+    clone = tensor.detach().clone()
     pinned = sys.modules["torch"].cuda.is_initialized() and tensor.is_pinned()
-    return made.pin_memory() if pinned else made
+    return clone.pin_memory() if pinned else clone
 
 
-def _moved(thing: Any) -> Any:
-    return thing.to(f"cuda:{sys.modules['torch'].cuda.current_device()}")
+def _move_to_device(value: Any) -> Any:
+    return value.to(f"cuda:{sys.modules['torch'].cuda.current_device()}")
 
 
 def _version(tensor: Any) -> int | None:
     return None if tensor.is_inference() else tensor._version
 
 
-def _restored(tensor: Any, kept: Any, version: int | None) -> Any:
-    """Give another tensor of the same memory, its values those that were kept."""
+def _restore(tensor: Any, backup: Any, version: int | None) -> Any:
+    """Return another tensor of the same memory, its values those that were kept."""
     if _version(tensor) != version:
         with sys.modules["torch"].no_grad():
-            tensor.copy_(kept)
+            tensor.copy_(backup)
     return tensor.detach()

@@ -13,36 +13,36 @@ TARGET = "torch.utils.checkpoint.checkpoint"
 _NOT_THE_FUNCTIONS = ("use_reentrant", "preserve_rng_state")
 
 
-def lay(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
+def apply(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
     """Lay an edit; give what takes it off."""
-    told = traced.Told(number, TARGET, "recomputed", "kept")
-    made = functools.partial(_replace, told)
-    undos = [targets.when_there(number, name, made) for name in (TARGET, TARGET + "_sequential")]
-    return functools.partial(targets.undo_all, [*undos, told.look])
+    traced_edit = traced.TracedEdit(number, TARGET, "recomputed", "kept")
+    replace = functools.partial(_replace, traced_edit)
+    undos = [targets.on_target(number, name, replace) for name in (TARGET, TARGET + "_sequential")]
+    return functools.partial(targets.undo_all, [*undos, traced_edit.look])
 
 
-def _replace(told: traced.Told, owner: Any, name: str) -> targets.Undo:
-    make = _calling if name == "checkpoint" else _calling_all
-    return targets.replace(owner, name, functools.partial(make, told))
+def _replace(traced_edit: traced.TracedEdit, owner: Any, name: str) -> targets.Undo:
+    make = _wrap_checkpoint if name == "checkpoint" else _wrap_sequential
+    return targets.replace(owner, name, functools.partial(make, traced_edit))
 
 
-def _calling(told: traced.Told, original: Any, switch: targets.Switch) -> Any:
-    ours = {*_NOT_THE_FUNCTIONS, *_keywords(original)}
+def _wrap_checkpoint(traced_edit: traced.TracedEdit, original: Any, switch: targets.Switch) -> Any:
+    option_names = {*_NOT_THE_FUNCTIONS, *_keywords(original)}
 
     @functools.wraps(original)
     def checkpoint(function: Any, *args: Any, **kwargs: Any) -> Any:
         torch = sys.modules["torch"]
-        if not switch.on or _cuts(torch, told, args, kwargs.get("use_reentrant")):
+        if not switch.on or _cuts(torch, traced_edit, args, kwargs.get("use_reentrant")):
             return original(function, *args, **kwargs)
         if torch.is_grad_enabled():
-            told.now()
-        left = {name: value for name, value in kwargs.items() if name not in ours}
-        return function(*args, **left)
+            traced_edit.now()
+        function_kwargs = {name: value for name, value in kwargs.items() if name not in option_names}
+        return function(*args, **function_kwargs)
 
     return checkpoint
 
 
-def _calling_all(told: traced.Told, original: Any, switch: targets.Switch) -> Any:
+def _wrap_sequential(traced_edit: traced.TracedEdit, original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def checkpoint_sequential(
         functions: Any,
@@ -52,12 +52,12 @@ def _calling_all(told: traced.Told, original: Any, switch: targets.Switch) -> An
         **kwargs: Any,
     ) -> Any:
         torch = sys.modules["torch"]
-        if not switch.on or _cuts(torch, told, (input,), use_reentrant):
+        if not switch.on or _cuts(torch, traced_edit, (input,), use_reentrant):
             return original(functions, segments, input, use_reentrant, **kwargs)
         if torch.is_grad_enabled():
-            told.now()
-        called = functions.children() if isinstance(functions, torch.nn.Sequential) else functions
-        for function in called:
+            traced_edit.now()
+        sequence = functions.children() if isinstance(functions, torch.nn.Sequential) else functions
+        for function in sequence:
             input = function(input)  # noqa: A001 - torch's name
         return input
 
@@ -66,17 +66,17 @@ def _calling_all(told: traced.Told, original: Any, switch: targets.Switch) -> An
 
 def _keywords(function: Any) -> list[str]:
     parameters = inspect.signature(function).parameters.values()
-    return [one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
-def _cuts(torch: Any, told: traced.Told, values: tuple, reentrant: Any) -> bool:
-    """Tell whether a call gives no gradients for want of an input with any (reentrant only).
+def _cuts(torch: Any, traced_edit: traced.TracedEdit, values: tuple, reentrant: Any) -> bool:
+    """Return whether a call gives no gradients for want of an input with any (reentrant only).
 
     Without the checkpoint it would give some: another training. No word on it means reentrant.
     """
     if reentrant is False or not torch.is_grad_enabled():
         return False
-    if any(isinstance(one, torch.Tensor) and one.requires_grad for one in values):
+    if any(isinstance(value, torch.Tensor) and value.requires_grad for value in values):
         return False
-    told.not_now("a reentrant checkpoint without inputs that need gradients")
+    traced_edit.not_now("a reentrant checkpoint without inputs that need gradients")
     return True

@@ -16,16 +16,16 @@ from .. import targets, telling
 TARGET = "gc"
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; options: "every" (steps, or None), "freeze". Give what takes it off."""
-    telling.laid(number, TARGET)
-    keeping = _Keeping(number, edit["options"])
-    recorder.on_edge(keeping.edge)
-    recorder.on_child(keeping.forked)
-    return functools.partial(targets.undo_all, [lambda: telling.lifted(number), keeping.end])
+    telling.register_edit(number, TARGET)
+    control = _CollectorControl(number, edit["options"])
+    recorder.on_edge(control.edge)
+    recorder.on_child(control.handle_fork)
+    return functools.partial(targets.undo_all, [lambda: telling.record_revert(number), control.end])
 
 
-class _Keeping:
+class _CollectorControl:
     """The collector, in our hands from the first edge on."""
 
     def __init__(self, number: int, options: Any) -> None:
@@ -43,7 +43,7 @@ class _Keeping:
         elif gc.isenabled():
             self.on = False
             self._thaw()
-            telling.refused(self.number, TARGET, "the training turns collections on again")
+            telling.record_refusal(self.number, TARGET, "the training turns collections on again")
         else:
             self.steps += 1
             if self.every and self.steps % self.every == 0:
@@ -52,7 +52,7 @@ class _Keeping:
     def _begin(self) -> None:
         if not gc.isenabled():
             self.on = False
-            telling.refused(self.number, TARGET, "the training has turned collections off itself")
+            telling.record_refusal(self.number, TARGET, "the training has turned collections off itself")
             return
         self.begun = True
         gc.collect()
@@ -61,16 +61,16 @@ class _Keeping:
             self.frozen = True
         gc.disable()
         new = "off" if not self.every else f"every {self.every} steps"
-        telling.told(self.number, TARGET, "automatic", new)
+        telling.record_effect(self.number, TARGET, "automatic", new)
 
-    def forked(self) -> None:
+    def handle_fork(self) -> None:
         """Let a worker have automatic collections, as without us: it has no step edges."""
         if self.on and self.begun:
             gc.enable()
         self.on = False
 
     def end(self) -> None:
-        """Give the collector back."""
+        """Return the collector back."""
         if self.on and self.begun and not gc.isenabled():
             gc.enable()
         self._thaw()

@@ -15,35 +15,35 @@ from .. import models, targets, telling
 TARGET = "torch.nn.Module.compile"
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; options: "mode", "dynamic", "backend". Give what takes it off."""
-    telling.laid(number, TARGET)
+    telling.register_edit(number, TARGET)
     options = {name: value for name, value in edit["options"].items() if value is not None}
     undo = models.on_model(functools.partial(_wrap, number, options))
-    return functools.partial(targets.undo_all, [lambda: telling.lifted(number), undo])
+    return functools.partial(targets.undo_all, [lambda: telling.record_revert(number), undo])
 
 
 def _wrap(number: int, options: dict[str, Any], module: Any) -> targets.Undo | None:
-    compiled = any(type(one).__name__ == "OptimizedModule" for one in models.shells(module))
+    compiled = any(type(shell).__name__ == "OptimizedModule" for shell in models.shells(module))
     if compiled or module._compiled_call_impl is not None:
-        return telling.refused(number, TARGET, "it is compiled already")
+        return telling.record_refusal(number, TARGET, "it is compiled already")
     try:
         module.compile(**options)
     except Exception as error:  # this Python, these options, warnings that are errors
         if tracebacks.from_a_signal_handler(error):
             raise
-        return telling.refused(number, TARGET, repr(error)[:300])
-    ours = _Compiled(number, options, module, module._compiled_call_impl)
-    module._compiled_call_impl = ours
+        return telling.record_refusal(number, TARGET, repr(error)[:300])
+    compiled_call = _CompiledCall(number, options, module, module._compiled_call_impl)
+    module._compiled_call_impl = compiled_call
 
     def undo() -> None:
-        if vars(module).get("_compiled_call_impl") is ours:
+        if vars(module).get("_compiled_call_impl") is compiled_call:
             del module._compiled_call_impl
 
     return undo
 
 
-class _Compiled:
+class _CompiledCall:
     """A compiled call that knows what to do when it cannot be compiled."""
 
     def __init__(self, number: int, options: dict[str, Any], module: Any, call: Any) -> None:
@@ -53,7 +53,7 @@ class _Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         torch = sys.modules["torch"]
-        if compiling.asker()():  # the training compiles around it
+        if compiling.get_is_compiling()():  # the training compiles around it
             return self.module._call_impl(*args, **kwargs)
         why = None if self.called else self._unfit(torch, args, kwargs)
         if why is not None:
@@ -63,20 +63,20 @@ class _Compiled:
         except sys.modules["torch._dynamo.exc"].TorchDynamoException as error:
             return self._give_up(f"{type(error).__name__}: {error}"[:300], args, kwargs)
         self.called = True
-        telling.told(self.number, TARGET, "eager", self.mode)
+        telling.record_effect(self.number, TARGET, "eager", self.mode)
         return result
 
     def _give_up(self, why: str, args: tuple, kwargs: dict) -> Any:
-        telling.refused(self.number, TARGET, why)
+        telling.record_refusal(self.number, TARGET, why)
         del self.module._compiled_call_impl
         return self.module._call_impl(*args, **kwargs)
 
     def _unfit(self, torch: Any, args: tuple, kwargs: dict) -> str | None:
-        """Give why CUDA graphs cannot be captured of this call, None where they are not wanted."""
+        """Return why CUDA graphs cannot be captured of this call, None where they are not wanted."""
         if self.mode != "reduce-overhead":
             return None
         leaves = torch.utils._pytree.tree_leaves((args, kwargs))
-        tensors = [one for one in leaves if isinstance(one, torch.Tensor)]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         tensors += [*self.module.parameters(), *self.module.buffers()]
-        where = sorted({one.device.type for one in tensors} - {"cuda"})
-        return f"CUDA graphs cannot hold tensors on {', '.join(where)}" if where else None
+        device_types = sorted({tensor.device.type for tensor in tensors} - {"cuda"})
+        return f"CUDA graphs cannot hold tensors on {', '.join(device_types)}" if device_types else None

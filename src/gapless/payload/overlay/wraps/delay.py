@@ -20,20 +20,20 @@ _FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
 _LATE_NS = 150_000  # a sleep may end so much later than it was asked to: the rest is waited for
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; give what takes it off."""
     ns = int(edit["options"]["ns"])
     if edit["options"]["place"] == "step":
         return _in_steps(number, ns)
-    telling.laid(number, FETCH)
+    telling.register_edit(number, FETCH)
     undos = [
-        workers.in_each(number, edit, begin, (number, ns)),
-        iterations.lay(number, edit, functools.partial(_make, number, ns)),
+        workers.run_in_workers(number, edit, begin, (number, ns)),
+        iterations.replace_iterators(number, edit, functools.partial(_make, number, ns)),
     ]
     return functools.partial(targets.undo_all, undos)
 
 
-def asleep(ns: int) -> None:
+def sleep_for(ns: int) -> None:
     """Wait off a processor, to the microsecond."""
     until = time.perf_counter_ns() + ns
     if ns > _LATE_NS:
@@ -41,7 +41,7 @@ def asleep(ns: int) -> None:
     _spin(until)
 
 
-def awake(ns: int) -> None:
+def spin_for(ns: int) -> None:
     """Keep a processor busy for so long."""
     _spin(time.perf_counter_ns() + ns)
 
@@ -54,59 +54,59 @@ def _spin(until: int) -> None:
 def begin(number: int, ns: int) -> None:
     """Delay the fetches of this worker: it ends with its loader, and is no other loader's."""
     module: Any = sys.modules["torch.utils.data._utils.fetch"]
-    telling.laid(number, FETCH)
+    telling.register_edit(number, FETCH)
     for name in _FETCHERS:
         kind = getattr(module, name)
-        kind.fetch = _delayed(number, ns, kind.fetch)
+        kind.fetch = _delay_fetch(number, ns, kind.fetch)
 
 
-def _delayed(number: int, ns: int, original: Any) -> Any:
+def _delay_fetch(number: int, ns: int, original: Any) -> Any:
     @functools.wraps(original)
     def fetch(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        asleep(ns)
-        telling.told(number, FETCH, 0, ns)
+        sleep_for(ns)
+        telling.record_effect(number, FETCH, 0, ns)
         return result
 
     return fetch
 
 
 def _make(number: int, ns: int, original: Any, switch: targets.Switch) -> Any:
-    """Give what makes iterators; those without workers fetch in the training process."""
+    """Return what makes iterators; those without workers fetch in the training process."""
 
     def get_iterator(loader: Any) -> Any:
         iterator = original(loader)
         if not loader.num_workers:
-            iterations.feed(iterator, functools.partial(_following, number, ns, switch))
+            iterations.feed(iterator, functools.partial(_make_next_batch, number, ns, switch))
         return iterator
 
     return get_iterator
 
 
-def _following(number: int, ns: int, switch: targets.Switch, plain: Any) -> Any:
-    def following() -> Any:
+def _make_next_batch(number: int, ns: int, switch: targets.Switch, plain: Any) -> Any:
+    def next_batch() -> Any:
         result = plain()
         if switch.on:
-            asleep(ns)
-            telling.told(number, FETCH, 0, ns)
+            sleep_for(ns)
+            telling.record_effect(number, FETCH, 0, ns)
         return result
 
-    return following
+    return next_batch
 
 
 def _in_steps(number: int, ns: int) -> targets.Undo:
     switch = targets.Switch()
-    telling.laid(number, STEP)
+    telling.register_edit(number, STEP)
 
     def delay(_number: int, _start: int, _end: int) -> None:
         if switch.on:
-            awake(ns)
-            telling.told(number, STEP, 0, ns)
+            spin_for(ns)
+            telling.record_effect(number, STEP, 0, ns)
 
     recorder.on_edge(delay)
 
     def undo() -> None:
         switch.on = False
-        telling.lifted(number)
+        telling.record_revert(number)
 
     return undo

@@ -13,7 +13,7 @@ from typing import Any, Callable
 from .. import iterations, targets, telling, training
 
 
-class _Edit:
+class _PrefetcherEdit:
     """The edit, the loaders known to train, and the CUDA streams that copies run on."""
 
     def __init__(self, number: int, edit: Any) -> None:
@@ -24,19 +24,19 @@ class _Edit:
         self.lanes: dict[Any, Any] = {}
 
     def prefetching(self, plain: Callable[[], Any]) -> Any:
-        """Give an iteration whose batches are copied ahead; as they come, without CUDA."""
-        part = iterations.part("device_prefetcher")
-        device = part.cuda_device(self.device)
+        """Return an iteration whose batches are copied ahead; as they come, without CUDA."""
+        prefetcher = iterations.import_part("device_prefetcher")
+        device = prefetcher.cuda_device(self.device)
         if device is None:
-            telling.refused(self.number, self.target, "there is no CUDA device")
+            telling.record_refusal(self.number, self.target, "there is no CUDA device")
             return None
         if device not in self.lanes:
-            self.lanes[device] = part.Lane(device)
-        return part.Prefetching(_Source(plain), self.lanes[device], self.ahead)
+            self.lanes[device] = prefetcher.CopyLane(device)
+        return prefetcher.PrefetchIterator(_Source(plain), self.lanes[device], self.ahead)
 
-    def tell(self) -> None:
+    def record_effect(self) -> None:
         """Tell that a batch came by way of the prefetcher."""
-        telling.told(self.number, self.target, 0, self.ahead)
+        telling.record_effect(self.number, self.target, 0, self.ahead)
 
 
 class _Source:
@@ -52,35 +52,35 @@ class _Source:
         return self.plain()
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; give what takes it off."""
-    laid = _Edit(number, edit)
-    telling.laid(number, laid.target)
-    undos = [training.watch(), iterations.lay(number, edit, functools.partial(_make, laid))]
+    prefetcher_edit = _PrefetcherEdit(number, edit)
+    telling.register_edit(number, prefetcher_edit.target)
+    undos = [training.watch(), iterations.replace_iterators(number, edit, functools.partial(_make, prefetcher_edit))]
     return functools.partial(targets.undo_all, undos)
 
 
-def _make(edit: _Edit, original: Any, switch: targets.Switch) -> Callable[[Any], Any]:
+def _make(edit: _PrefetcherEdit, original: Any, switch: targets.Switch) -> Callable[[Any], Any]:
     def get_iterator(loader: Any) -> Any:
         iterator = original(loader)
-        begin = functools.partial(_following, edit, switch, weakref.ref(loader))
+        begin = functools.partial(_make_next_batch, edit, switch, weakref.ref(loader))
         iterations.feed(iterator, begin)
         return iterator
 
     return get_iterator
 
 
-def _following(
-    edit: _Edit, switch: targets.Switch, loader: Any, plain: Callable[[], Any]
+def _make_next_batch(
+    edit: _PrefetcherEdit, switch: targets.Switch, loader: Any, plain: Callable[[], Any]
 ) -> Callable[[], Any]:
-    """Give the batches of an iteration: prefetched as soon as the loader is known to train."""
+    """Return the batches of an iteration: prefetched as soon as the loader is known to train."""
     trains, looked = loader() in edit.train, False
-    given, count = False, training.count()
+    has_given, count = False, training.count()
     iteration: Any = None
 
-    def following() -> Any:
-        nonlocal trains, looked, given, count, iteration
-        trains = trains or (given and training.count() > count)
+    def next_batch() -> Any:
+        nonlocal trains, looked, has_given, count, iteration
+        trains = trains or (has_given and training.count() > count)
         if trains and switch.on and not looked:
             looked, iteration = True, edit.prefetching(plain)
             if loader() is not None:
@@ -91,8 +91,8 @@ def _following(
             iteration.ahead = edit.ahead if switch.on else 0  # what is on its way still comes
             result = next(iteration)
             if switch.on:
-                edit.tell()
-        given, count = True, training.count()
+                edit.record_effect()
+        has_given, count = True, training.count()
         return result
 
-    return following
+    return next_batch

@@ -16,15 +16,15 @@ from .. import gradients, optimizers, targets, telling
 TARGET = "torch.amp.GradScaler"
 
 
-def lay(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
+def apply(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
     """Lay an edit; give what takes it off."""
-    telling.laid(number, TARGET)
+    telling.register_edit(number, TARGET)
     scaling = _Scaling(number)
-    undos: list[targets.Undo] = [lambda: telling.lifted(number)]
+    undos: list[targets.Undo] = [lambda: telling.record_revert(number)]
     undos += [
-        optimizers.on_optimizer(scaling.made),
+        optimizers.on_optimizer(scaling.watch_optimizer),
         gradients.around_backward(scaling.backward),
-        gradients.before_clips(scaling.clips),
+        gradients.before_clips(scaling.unscale_gradients),
     ]
     imports.when_imported("torch.amp.grad_scaler", scaling.watch)
     return functools.partial(targets.undo_all, [*undos, scaling.end])
@@ -48,22 +48,22 @@ class _Scaling:
     def watch(self, module: Any) -> None:
         """Be off where the training has a scaler of its own."""
         if self.on:
-            self.undos.append(targets.replace(module.GradScaler, "__init__", self._others))
+            self.undos.append(targets.replace(module.GradScaler, "__init__", self._watch_scaler))
 
     def end(self) -> None:
         """Scale no more, and put the optimizers' ``step`` back."""
         self.on = False
         targets.undo_all(self.undos)
 
-    def made(self, optimizer: Any) -> None:
+    def watch_optimizer(self, optimizer: Any) -> None:
         """Step through the scaler, whoever is asked to step."""
         key, kind = id(optimizer), type(optimizer)
-        self.optimizers[key] = weakref.ref(optimizer, functools.partial(self._gone, key))
+        self.optimizers[key] = weakref.ref(optimizer, functools.partial(self._forget, key))
         if kind not in self.classes:
             self.classes.append(kind)
-            self.undos.append(targets.replace(kind, "step", self._stepping))
+            self.undos.append(targets.replace(kind, "step", self._wrap_step))
 
-    def _gone(self, key: int, reference: Any) -> None:
+    def _forget(self, key: int, reference: Any) -> None:
         if self.optimizers.get(key) is reference:
             del self.optimizers[key]
 
@@ -72,15 +72,15 @@ class _Scaling:
         tensors = args[0] if args else kwargs.get("tensors")
         if not self.on or tensors is None:
             return original(*args, **kwargs)
-        first = tensors if hasattr(tensors, "device") else next(iter(tensors), None)
-        if first is None or not hasattr(first, "device"):  # an edge of the graph: no loss
+        root = tensors if hasattr(tensors, "device") else next(iter(tensors), None)
+        if root is None or not hasattr(root, "device"):  # an edge of the graph: no loss
             return original(*args, **kwargs)
-        scaled = self._ready(first.device.type).scale(tensors)
+        scaled = self._ready(root.device.type).scale(tensors)
         scaled = scaled if hasattr(scaled, "device") else tuple(scaled)
         return original(scaled, *args[1:], **{k: v for k, v in kwargs.items() if k != "tensors"})
 
     def _ready(self, kind: str) -> Any:
-        """Give the scaler, made at the first backward and up to date."""
+        """Return the scaler, made at the first backward and up to date."""
         if self.scaler is None:
             self.ours = True
             try:
@@ -93,28 +93,28 @@ class _Scaling:
             self.stepped = False
         return self.scaler
 
-    def clips(self, parameters: list[Any]) -> None:
+    def unscale_gradients(self, parameters: list[Any]) -> None:
         """Unscale the gradients that are to be clipped."""
         if not self.on or self.scaler is None:
             return
-        clipped = {id(one) for one in parameters}
+        clipped_ids = {id(parameter) for parameter in parameters}
         for optimizer in [ref() for ref in list(self.optimizers.values())]:
             if optimizer is None or id(optimizer) in self.unscaled:
                 continue
-            mine = [one for one in optimizers.parameters(optimizer) if one.grad is not None]
-            if any(id(one) in clipped for one in mine):
+            own_parameters = [parameter for parameter in optimizers.parameters(optimizer) if parameter.grad is not None]
+            if any(id(parameter) in clipped_ids for parameter in own_parameters):
                 self.unscaled.add(id(optimizer))
                 self.scaler.unscale_(optimizer)
 
-    def _stepping(self, original: Any, switch: targets.Switch) -> Any:
+    def _wrap_step(self, original: Any, switch: targets.Switch) -> Any:
         @functools.wraps(original)
         def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if (args or kwargs) and not self.ours:
                 self._refuse("a step with a closure, which a scaler does not know")
-            if not switch.on or self.ours or not self._scaled(optimizer):
+            if not switch.on or self.ours or not self._has_scaled_gradients(optimizer):
                 return original(optimizer, *args, **kwargs)
             self.ours = self.stepped = True
-            telling.told(self.number, TARGET, "step", "scaler.step")
+            telling.record_effect(self.number, TARGET, "step", "scaler.step")
             try:
                 return self.scaler.step(optimizer)
             finally:
@@ -122,13 +122,13 @@ class _Scaling:
 
         return step
 
-    def _scaled(self, optimizer: Any) -> bool:
-        """Tell whether an optimizer has gradients that come from a scaled loss."""
+    def _has_scaled_gradients(self, optimizer: Any) -> bool:
+        """Return whether an optimizer has gradients that come from a scaled loss."""
         if not self.on or self.scaler is None:
             return False
-        return any(one.grad is not None for one in optimizers.parameters(optimizer))
+        return any(parameter.grad is not None for parameter in optimizers.parameters(optimizer))
 
-    def _others(self, original: Any, switch: targets.Switch) -> Any:
+    def _watch_scaler(self, original: Any, switch: targets.Switch) -> Any:
         @functools.wraps(original)
         def make(scaler: Any, *args: Any, **kwargs: Any) -> None:
             original(scaler, *args, **kwargs)
@@ -140,4 +140,4 @@ class _Scaling:
     def _refuse(self, why: str) -> None:
         if self.on:
             self.on = False
-            telling.refused(self.number, TARGET, why)
+            telling.record_refusal(self.number, TARGET, why)

@@ -36,7 +36,7 @@ _FILES = (
 _DISTRIBUTED = ("save", "async_save", "save_state_dict")
 
 
-class _Saved:
+class _SavedFile:
     """The first checkpoint of a line and kind; as long as it is open it is found again."""
 
     def __init__(self, path: str) -> None:
@@ -58,8 +58,8 @@ class _Saved:
 class _Checkpoints:
     """What was saved so far."""
 
-    def __init__(self, number: int, every: Any) -> None:
-        self.number, self.every = number, every
+    def __init__(self, number: int, period: Any) -> None:
+        self.number, self.every = number, period
         self.saved: dict[Any, Any] = {}
         self.counts: dict[Any, int] = {}
         self.inside: set[int] = set()  # threads that are in a call of these
@@ -71,7 +71,7 @@ class _Checkpoints:
 
     def left_out(self) -> None:
         """Tell that a checkpoint was not written."""
-        telling.told(self.number, TARGET, "written", "the first one's file")
+        telling.record_effect(self.number, TARGET, "written", "the first one's file")
 
     @contextlib.contextmanager
     def outermost(self) -> Any:
@@ -84,71 +84,71 @@ class _Checkpoints:
             self.inside.discard(thread)
 
     def applies(self, switch: targets.Switch) -> bool:
-        """Tell whether a call is the training's own."""
+        """Return whether a call is the training's own."""
         return switch.on and get_ident() not in self.inside
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; option "every": each so manyth checkpoint is written. Give what undoes it."""
-    found = _Checkpoints(number, edit.get("options", {}).get("every"))
-    replaced = several.Several(number, TARGET)
-    for place, names, argument in _FILES:
-        replaced.replace(place, names, functools.partial(_to_file, found, argument))
-    folders = functools.partial(_to_folder, found)
-    replaced.replace(("torch.distributed.checkpoint", None), _DISTRIBUTED, folders)
-    replaced.undos.append(found.saved.clear)
-    return replaced.off
+    checkpoints = _Checkpoints(number, edit.get("options", {}).get("every"))
+    replacements = several.Replacements(number, TARGET)
+    for owner_names, names, argument in _FILES:
+        replacements.replace(owner_names, names, functools.partial(_wrap_save, checkpoints, argument))
+    folders = functools.partial(_wrap_distributed_save, checkpoints)
+    replacements.replace(("torch.distributed.checkpoint", None), _DISTRIBUTED, folders)
+    replacements.undos.append(checkpoints.saved.clear)
+    return replacements.off
 
 
-def _to_file(found: _Checkpoints, argument: Any, original: Any, switch: targets.Switch) -> Any:
+def _wrap_save(checkpoints: _Checkpoints, argument: Any, original: Any, switch: targets.Switch) -> Any:
     name, position = argument
 
     @functools.wraps(original)
     def save(*args: Any, **kwargs: Any) -> Any:
-        if not found.applies(switch):
+        if not checkpoints.applies(switch):
             return original(*args, **kwargs)
         path = _path(kwargs.get(name, args[position] if len(args) > position else None))
-        with found.outermost():
+        with checkpoints.outermost():
             if path is None:
-                recorder.unseen("no checkpoint", "saved into memory or an open file: it was saved")
+                recorder.report_unobserved("no checkpoint", "saved into memory or an open file: it was saved")
                 return original(*args, **kwargs)
             key = _key(args[position - 1] if len(args) >= position else None)
-            if not found.due(key) and found.saved[key].name(path):
-                return found.left_out()
+            if not checkpoints.due(key) and checkpoints.saved[key].name(path):
+                return checkpoints.left_out()
             result = original(*args, **kwargs)
             if os.path.isfile(path):
-                found.saved[key] = _Saved(path)
+                checkpoints.saved[key] = _SavedFile(path)
             return result
 
     return save
 
 
-def _to_folder(found: _Checkpoints, original: Any, switch: targets.Switch) -> Any:
-    """Give what saves a distributed checkpoint: all ranks must do so, or none."""
+def _wrap_distributed_save(checkpoints: _Checkpoints, original: Any, switch: targets.Switch) -> Any:
+    """Return what saves a distributed checkpoint: all ranks must do so, or none."""
 
     @functools.wraps(original)
     def save(*args: Any, **kwargs: Any) -> Any:
-        if not found.applies(switch):
+        if not checkpoints.applies(switch):
             return original(*args, **kwargs)
         path, key = _folder(args, kwargs), _key(None)
-        with found.outermost():
-            if not found.due(key):
-                first, result = found.saved[key]
-                _link_all(first, path)
-                found.left_out()
+        with checkpoints.outermost():
+            if not checkpoints.due(key):
+                first_path, result = checkpoints.saved[key]
+                _link_all(first_path, path)
+                checkpoints.left_out()
                 return result
             result = original(*args, **kwargs)
-            found.saved[key] = (path, result)
+            checkpoints.saved[key] = (path, result)
             return result
 
     return save
 
 
-def _key(thing: Any) -> Any:
-    """Give the line of the user's, and the kind of what is saved there."""
-    place = places.users_line(1)
-    keys = tuple(map(str, list(thing)[:_KEYS])) if isinstance(thing, dict) else ()
-    return place, type(thing), keys
+def _key(content: Any) -> Any:
+    """Return the line of the user's, and the kind of what is saved there."""
+    location = places.users_line(1)
+    keys = tuple(map(str, list(content)[:_KEYS])) if isinstance(content, dict) else ()
+    return location, type(content), keys
 
 
 def _path(target: Any) -> Any:
@@ -163,14 +163,14 @@ def _folder(args: Any, kwargs: Any) -> Any:
     return _path(kwargs.get("checkpoint_id") or getattr(writer, "path", None))
 
 
-def _link_all(first: Any, path: Any) -> None:
+def _link_all(source: Any, path: Any) -> None:
     """Let a folder hold what the first one does, as far as that can be."""
-    if first is None or path is None or os.path.exists(path):
+    if source is None or path is None or os.path.exists(path):
         return
-    for folder, _, names in os.walk(first):
-        there = os.path.join(path, os.path.relpath(folder, first))
+    for folder, _, names in os.walk(source):
+        target_folder = os.path.join(path, os.path.relpath(folder, source))
         with contextlib.suppress(OSError):
-            os.makedirs(there, exist_ok=True)
+            os.makedirs(target_folder, exist_ok=True)
         for name in names:
             with contextlib.suppress(OSError):
-                os.link(os.path.join(folder, name), os.path.join(there, name))
+                os.link(os.path.join(folder, name), os.path.join(target_folder, name))

@@ -31,14 +31,14 @@ _STEPS = (
 )
 
 
-class _Pass:
+class _LoaderPass:
     """One iteration of a loader."""
 
     __slots__ = ("after_training", "cut", "ended", "handed", "loader", "trained", "whole")
 
-    def __init__(self, loader: Any, *, whole: bool, after_training: bool) -> None:
+    def __init__(self, loader: Any, *, is_whole: bool, after_training: bool) -> None:
         self.loader = weakref.ref(loader)
-        self.whole = whole
+        self.whole = is_whole
         self.after_training = after_training
         self.handed = 0
         self.trained = 0  # backward passes and steps when the last batch was handed over
@@ -48,8 +48,8 @@ class _Pass:
 class _Evaluations:
     """What is known of the loaders, and of the passes over them that are under way."""
 
-    def __init__(self, number: int, every: Any) -> None:
-        self.number, self.every = number, every
+    def __init__(self, number: int, period: Any) -> None:
+        self.number, self.every = number, period
         self.before = training.count()
         self.trains: Any = weakref.WeakSet()
         self.evaluates: Any = weakref.WeakSet()
@@ -57,93 +57,93 @@ class _Evaluations:
         self.counts: Any = weakref.WeakKeyDictionary()  # by loader: passes that evaluated
         self.models: Any = weakref.WeakSet()
 
-    def met(self, module: Any) -> None:
+    def add_model(self, module: Any) -> None:
         """Remember a model that is trained."""
         self.models.add(module)
 
     def mode(self) -> tuple[bool, bool]:
-        """Tell whether gradients are off, and whether some model is in eval mode."""
-        off = not sys.modules["torch"].is_grad_enabled()
-        return off, any(not one.training for one in list(self.models))
+        """Return whether gradients are off, and whether some model is in eval mode."""
+        no_grad = not sys.modules["torch"].is_grad_enabled()
+        return no_grad, any(not model.training for model in list(self.models))
 
     def begin(self, iterator: Any, loader: Any) -> None:
         """Begin a pass; cut it at its source where it is known to evaluate."""
         count = self.counts.get(loader, 0) + 1
-        whole = self.every is not None and count % self.every == 0
+        is_whole = self.every is not None and count % self.every == 0
         later = training.count() > self.before
-        one = self.passes[iterator] = _Pass(loader, whole=whole, after_training=later)
-        off, evaluating = self.mode()
-        known = off or (evaluating and loader in self.evaluates)
-        if known and loader not in self.trains and not whole:
-            one.cut = True
+        loader_pass = self.passes[iterator] = _LoaderPass(loader, is_whole=is_whole, after_training=later)
+        no_grad, evaluating = self.mode()
+        evaluates = no_grad or (evaluating and loader in self.evaluates)
+        if evaluates and loader not in self.trains and not is_whole:
+            loader_pass.cut = True
             iterator._sampler_iter = itertools.islice(iterator._sampler_iter, 1)
 
-    def over(self, one: _Pass) -> bool:
-        """Tell whether a pass that has given a batch is to end now."""
-        loader = one.loader()
-        if one.ended or loader is None:
-            return one.ended
-        if training.count() != one.trained:
+    def over(self, loader_pass: _LoaderPass) -> bool:
+        """Return whether a pass that has given a batch is to end now."""
+        loader = loader_pass.loader()
+        if loader_pass.ended or loader is None:
+            return loader_pass.ended
+        if training.count() != loader_pass.trained:
             self.trains.add(loader)
             self.evaluates.discard(loader)
-        elif one.cut or (loader not in self.trains and self.evaluating(one)):
+        elif loader_pass.cut or (loader not in self.trains and self.evaluating(loader_pass)):
             self.evaluates.add(loader)
-            if one.handed == 1:
-                self.count(loader, whole=one.whole)
-            one.ended = not one.whole and not one.cut
-        return one.ended
+            if loader_pass.handed == 1:
+                self.count(loader, is_whole=loader_pass.whole)
+            loader_pass.ended = not loader_pass.whole and not loader_pass.cut
+        return loader_pass.ended
 
-    def evaluating(self, one: _Pass) -> bool:
-        """Tell whether a pass evaluates, by the modes now.
+    def evaluating(self, loader_pass: _LoaderPass) -> bool:
+        """Return whether a pass evaluates, by the modes now.
 
         Of a pass before any training the models' mode says nothing: some train in eval mode, and
         ask for a batch ahead.
         """
-        off, evaluating = self.mode()
-        return off or (evaluating and one.after_training)
+        no_grad, evaluating = self.mode()
+        return no_grad or (evaluating and loader_pass.after_training)
 
-    def count(self, loader: Any, *, whole: bool) -> None:
+    def count(self, loader: Any, *, is_whole: bool) -> None:
         """Count a pass that evaluates, and tell of it if it is cut."""
         self.counts[loader] = self.counts.get(loader, 0) + 1
-        if not whole:
-            telling.told(self.number, TARGET, "every batch", "the first batch")
+        if not is_whole:
+            telling.record_effect(self.number, TARGET, "every batch", "the first batch")
 
 
-def lay(number: int, edit: Any) -> Callable[[], None]:
+def apply(number: int, edit: Any) -> Callable[[], None]:
     """Lay an edit; option "every": each so manyth pass is whole. Give what takes it off."""
-    found = _Evaluations(number, edit.get("options", {}).get("every"))
-    replaced = several.Several(number, TARGET)
-    for place in _STARTS:
-        make = functools.partial(_starting, found)
-        replaced.replace(place, ("__init__", "_reset"), make)
-    for place in _STEPS:
-        replaced.replace(place, ("_next_data",), functools.partial(_stepping, found))
-    replaced.undos += [training.watch(), models.on_model(found.met)]
-    return replaced.off
+    evaluations = _Evaluations(number, edit.get("options", {}).get("every"))
+    replacements = several.Replacements(number, TARGET)
+    for owner_names in _STARTS:
+        make = functools.partial(_wrap_start, evaluations)
+        replacements.replace(owner_names, ("__init__", "_reset"), make)
+    for owner_names in _STEPS:
+        replacements.replace(owner_names, ("_next_data",), functools.partial(_wrap_next_data, evaluations))
+    replacements.undos += [training.watch(), models.on_model(evaluations.add_model)]
+    return replacements.off
 
 
-def _starting(found: _Evaluations, original: Any, switch: Any) -> Any:
+def _wrap_start(evaluations: _Evaluations, original: Any, switch: Any) -> Any:
     @functools.wraps(original)
     def start(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(iterator, loader, *args, **kwargs)
         if switch.on:
-            found.begin(iterator, loader)
+            evaluations.begin(iterator, loader)
         return result
 
     return start
 
 
-def _stepping(found: _Evaluations, original: Any, switch: Any) -> Any:
+def _wrap_next_data(evaluations: _Evaluations, original: Any, switch: Any) -> Any:
     @functools.wraps(original)
     def next_data(iterator: Any) -> Any:
-        one = found.passes.get(iterator) if switch.on else None
-        if one is None:
+        loader_pass = evaluations.passes.get(iterator) if switch.on else None
+        if loader_pass is None:
             return original(iterator)
-        if one.handed and found.over(one):
+        if loader_pass.handed and evaluations.over(loader_pass):
             raise StopIteration
         batch = original(iterator)
-        one.handed += 1
-        one.trained = training.count()
+        loader_pass.handed += 1
+        loader_pass.trained = training.count()
         return batch
 
     return next_data

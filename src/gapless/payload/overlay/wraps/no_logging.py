@@ -20,7 +20,7 @@ TARGET = "logging"
 _ERROR = 40  # logging.ERROR
 _ERRORS = ("ERROR", "CRITICAL")
 _VALUES = ("log_metric", "log_metrics", "log_text", "log_image")  # whose results nobody uses
-_PLACES = (
+_LOGGERS = (
     (("torch.utils.tensorboard.writer", "SummaryWriter"), ("add_*", "flush")),
     (("tensorboardX.writer", "SummaryWriter"), ("add_*", "flush")),
     (("wandb.sdk.wandb_run", "Run"), ("log",)),
@@ -37,8 +37,8 @@ _PLACES = (
 class _Quiet:
     """Which calls are left out: all from when it begins, or all but each so manyth of a line."""
 
-    def __init__(self, number: int, every: Any) -> None:
-        self.number, self.every = number, every
+    def __init__(self, number: int, period: Any) -> None:
+        self.number, self.every = number, period
         self.on = False
         self.counts: dict[Any, int] = {}
 
@@ -47,7 +47,7 @@ class _Quiet:
         self.on = True
 
     def leaves_out(self) -> bool:
-        """Tell whether the call whose wrapper asks is to do nothing, and tell of it then."""
+        """Return whether the call whose wrapper asks is to do nothing, and tell of it then."""
         if not self.on:
             return False
         if self.every is not None:
@@ -56,24 +56,24 @@ class _Quiet:
             self.counts[line] = self.counts.get(line, 0) + 1
             if self.counts[line] % self.every == 0:
                 return False
-        telling.told(self.number, TARGET, "said", "not said")
+        telling.record_effect(self.number, TARGET, "said", "not said")
         return True
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; option "every": each so manyth call of a line is made. Give what undoes it."""
     quiet = _Quiet(number, edit.get("options", {}).get("every"))
-    found = several.Several(number, TARGET)
-    found.replace(("builtins", None), ("print",), functools.partial(_printing, quiet))
-    for place, is_error in _RECORDS:
-        found.replace(place, ("_log",), functools.partial(_by_level, quiet, is_error))
-    for place, names in _PLACES:
-        found.replace(place, names, functools.partial(_silent, quiet))
-    found.undos.append(moments.at(quiet.begin))
-    return found.off
+    replacements = several.Replacements(number, TARGET)
+    replacements.replace(("builtins", None), ("print",), functools.partial(_wrap_print, quiet))
+    for owner_names, is_error in _RECORDS:
+        replacements.replace(owner_names, ("_log",), functools.partial(_wrap_log, quiet, is_error))
+    for owner_names, names in _LOGGERS:
+        replacements.replace(owner_names, names, functools.partial(_wrap_call, quiet))
+    replacements.undos.append(moments.on_moments(quiet.begin))
+    return replacements.off
 
 
-def _silent(quiet: _Quiet, original: Any, switch: targets.Switch) -> Any:
+def _wrap_call(quiet: _Quiet, original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def say(*args: Any, **kwargs: Any) -> Any:
         if switch.on and quiet.leaves_out():
@@ -83,7 +83,7 @@ def _silent(quiet: _Quiet, original: Any, switch: targets.Switch) -> Any:
     return say
 
 
-def _by_level(quiet: _Quiet, is_error: Any, original: Any, switch: targets.Switch) -> Any:
+def _wrap_log(quiet: _Quiet, is_error: Any, original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def log(self: Any, level: Any, *args: Any, **kwargs: Any) -> Any:
         if switch.on and not is_error(level) and quiet.leaves_out():
@@ -107,12 +107,12 @@ _RECORDS = (
 )
 
 
-def _printing(quiet: _Quiet, original: Any, switch: targets.Switch) -> Any:
+def _wrap_print(quiet: _Quiet, original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def say(*args: Any, **kwargs: Any) -> None:
         file = kwargs.get("file")
-        shown = file is None or file is sys.stdout or file is sys.stderr
-        if switch.on and shown and not _tells_of_an_error() and quiet.leaves_out():
+        is_shown = file is None or file is sys.stdout or file is sys.stderr
+        if switch.on and is_shown and not _tells_of_an_error() and quiet.leaves_out():
             return
         original(*args, **kwargs)
 

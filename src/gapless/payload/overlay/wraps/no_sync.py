@@ -17,34 +17,34 @@ from .. import gradients, optimizers, targets, telling
 TARGET = "torch.nn.parallel.DistributedDataParallel.no_sync"
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; options: "every", the backward passes of a step. Give what takes it off."""
-    accumulating = _Accumulating(number, int(edit["options"]["every"]))
+    accumulation = _Accumulation(number, int(edit["options"]["every"]))
     undos = [
-        targets.when_there(number, TARGET, accumulating.begin),
-        gradients.around_backward(accumulating.backward),
-        gradients.before_clips(accumulating.used),
+        targets.on_target(number, TARGET, accumulation.begin),
+        gradients.around_backward(accumulation.backward),
+        gradients.before_clips(accumulation.average_before_use),
     ]
     return functools.partial(targets.undo_all, undos)
 
 
-class _Spread:
+class _SpreadModel:
     """A model that is spread, and how far its gradients are."""
 
     def __init__(self, shell: Any) -> None:
         self.reference = weakref.ref(shell)
-        self.parameters = {id(one) for one in shell.parameters() if one.requires_grad}
+        self.parameters = {id(parameter) for parameter in shell.parameters() if parameter.requires_grad}
         self.passes = 0  # backward passes since the last step
         self.forward: str | None = None  # how the forward went that waits for its backward
         self.local = False  # the gradients are not averaged yet
 
 
-class _Accumulating:
+class _Accumulation:
     """All models that are spread, and what is done with them."""
 
-    def __init__(self, number: int, every: int) -> None:
-        self.number, self.every = number, every
-        self.spread: list[_Spread] = []
+    def __init__(self, number: int, period: int) -> None:
+        self.number, self.every = number, period
+        self.spread: list[_SpreadModel] = []
         self.undos: list[targets.Undo] = []
 
     def begin(self, shells: type, _name: str) -> targets.Undo:
@@ -52,97 +52,97 @@ class _Accumulating:
         scaler = sys.modules["torch.amp.grad_scaler"].GradScaler
         optim = sys.modules["torch.optim.optimizer"]
         self.undos += [
-            targets.replace(shells, "__init__", self._spreading),
-            targets.replace(scaler, "unscale_", self._unscaling),
-            optim.register_optimizer_step_pre_hook(self._steps).remove,
-            optim.register_optimizer_step_post_hook(self._stepped).remove,
+            targets.replace(shells, "__init__", self._wrap_init),
+            targets.replace(scaler, "unscale_", self._wrap_unscale),
+            optim.register_optimizer_step_pre_hook(self._before_step).remove,
+            optim.register_optimizer_step_post_hook(self._after_step).remove,
         ]
         return functools.partial(targets.undo_all, self.undos)
 
-    def _spreading(self, original: Any, switch: targets.Switch) -> Any:
+    def _wrap_init(self, original: Any, switch: targets.Switch) -> Any:
         @functools.wraps(original)
         def spread(shell: Any, *args: Any, **kwargs: Any) -> None:
             original(shell, *args, **kwargs)
             if switch.on:
-                self._met(shell)
+                self._watch_model(shell)
 
         return spread
 
-    def _met(self, shell: Any) -> None:
+    def _watch_model(self, shell: Any) -> None:
         if shell.find_unused_parameters or shell.static_graph:
             why = "with find_unused_parameters or static_graph every pass is to be synchronised"
-            telling.refused(self.number, TARGET, why)
+            telling.record_refusal(self.number, TARGET, why)
             return
-        one = _Spread(shell)
-        self.spread.append(one)
-        before = functools.partial(self._forward, one)
+        model = _SpreadModel(shell)
+        self.spread.append(model)
+        before = functools.partial(self._before_forward, model)
         self.undos.append(shell.register_forward_pre_hook(before).remove)
-        after = functools.partial(self._forwarded, one)
+        after = functools.partial(self._after_forward, model)
         self.undos.append(shell.register_forward_hook(after, always_call=True).remove)
 
-    def _forward(self, one: _Spread, shell: Any, _args: Any) -> None:
+    def _before_forward(self, model: _SpreadModel, shell: Any, _args: Any) -> None:
         """Decide, before the forward, whether its backward will be synchronised."""
         if not sys.modules["torch"].is_grad_enabled():
             return
         if not shell.require_backward_grad_sync:
-            one.forward = None
-            telling.refused(self.number, TARGET, "the training uses no_sync itself")
+            model.forward = None
+            telling.record_refusal(self.number, TARGET, "the training uses no_sync itself")
             return
-        one.forward = "synchronised" if one.passes + 1 >= self.every else "local"
-        shell.require_backward_grad_sync = one.forward == "synchronised"
+        model.forward = "synchronised" if model.passes + 1 >= self.every else "local"
+        shell.require_backward_grad_sync = model.forward == "synchronised"
 
-    def _forwarded(self, one: _Spread, shell: Any, _args: Any, _result: Any) -> None:
-        if one.forward == "local":
+    def _after_forward(self, model: _SpreadModel, shell: Any, _args: Any, _result: Any) -> None:
+        if model.forward == "local":
             shell.require_backward_grad_sync = True
 
     def backward(self, original: Any, args: tuple, kwargs: dict) -> Any:
         """Count a backward pass for each model that has had a forward."""
         result = original(*args, **kwargs)
-        for one in self.spread:
-            if one.forward is not None:
-                one.passes += 1
-                one.local = one.forward == "local"
-                if one.local:
-                    telling.told(self.number, TARGET, "each backward", "the last backward")
-                one.forward = None
+        for model in self.spread:
+            if model.forward is not None:
+                model.passes += 1
+                model.local = model.forward == "local"
+                if model.local:
+                    telling.record_effect(self.number, TARGET, "each backward", "the last backward")
+                model.forward = None
         return result
 
-    def used(self, parameters: list[Any]) -> None:
+    def average_before_use(self, parameters: list[Any]) -> None:
         """Average the gradients that are not yet, before these are used."""
-        waiting = [one for one in self.spread if one.local]
-        if not waiting:
+        local_models = [model for model in self.spread if model.local]
+        if not local_models:
             return
-        wanted = {id(one) for one in parameters}
-        for one in waiting:
-            shell = one.reference()
-            if shell is not None and wanted & one.parameters:
-                one.local = False
+        parameter_ids = {id(parameter) for parameter in parameters}
+        for model in local_models:
+            shell = model.reference()
+            if shell is not None and parameter_ids & model.parameters:
+                model.local = False
                 _average(shell)
 
-    def _unscaling(self, original: Any, switch: targets.Switch) -> Any:
+    def _wrap_unscale(self, original: Any, switch: targets.Switch) -> Any:
         @functools.wraps(original)
         def unscale(scaler: Any, optimizer: Any) -> Any:
             if switch.on:
-                self.used(optimizers.parameters(optimizer))
+                self.average_before_use(optimizers.parameters(optimizer))
             return original(scaler, optimizer)
 
         return unscale
 
-    def _steps(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        self.used(optimizers.parameters(optimizer))
+    def _before_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        self.average_before_use(optimizers.parameters(optimizer))
 
-    def _stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        trained = {id(one) for one in optimizers.parameters(optimizer)}
-        for one in self.spread:
-            if trained & one.parameters:
-                one.passes = 0
+    def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        parameter_ids = {id(parameter) for parameter in optimizers.parameters(optimizer)}
+        for model in self.spread:
+            if parameter_ids & model.parameters:
+                model.passes = 0
 
 
 def _average(shell: Any) -> None:
-    """Give the gradients what their backward pass would have: the mean over all processes."""
+    """Return the gradients what their backward pass would have: the mean over all processes."""
     group, torch = shell.process_group, sys.modules["torch"]
     with torch.no_grad():
-        for one in shell.parameters():
-            if one.requires_grad and one.grad is not None:
-                one.grad.div_(group.size())
-                torch.distributed.all_reduce(one.grad, group=group)
+        for parameter in shell.parameters():
+            if parameter.requires_grad and parameter.grad is not None:
+                parameter.grad.div_(group.size())
+                torch.distributed.all_reduce(parameter.grad, group=group)

@@ -16,7 +16,7 @@ TARGET = "torch.Tensor.to"
 _KEEPS_CLASSES = "torchvision.tv_tensors._torch_function_helpers"
 
 
-class _Edit:
+class _NonBlockingEdit:
     """The edit, and what it has to do with."""
 
     def __init__(self, number: int, edit: Any) -> None:
@@ -24,45 +24,45 @@ class _Edit:
         self.from_there = where.matcher(edit.get("where"))
 
     def wants(self, source: Any, args: Any, kwargs: Any) -> bool:
-        """Tell whether a copy goes from pinned memory to a CUDA device, and says no more."""
-        if "non_blocking" in kwargs or any(isinstance(one, bool) for one in args):
+        """Return whether a copy goes from pinned memory to a CUDA device, and says no more."""
+        if "non_blocking" in kwargs or any(isinstance(argument, bool) for argument in args):
             return False
         if not source.is_cpu or not self.from_there():
             return False
         if source.is_pinned():
-            telling.told(self.number, TARGET, False, True)  # noqa: FBT003
+            telling.record_effect(self.number, TARGET, False, True)  # noqa: FBT003
             return True
-        recorder.unseen("non-blocking copy", "the source is not pinned")
+        recorder.report_unobserved("non-blocking copy", "the source is not pinned")
         return False
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; give what takes it off."""
-    laid = _Edit(number, edit)
-    telling.laid(number, TARGET)
+    copy_edit = _NonBlockingEdit(number, edit)
+    telling.register_edit(number, TARGET)
     undos = [
-        targets.when_there(number, TARGET, _replacing(laid, _to_cuda)),
-        targets.when_there(number, "torch.Tensor.cuda", _replacing(laid, _always)),
+        targets.on_target(number, TARGET, _make_replace(copy_edit, _to_cuda)),
+        targets.on_target(number, "torch.Tensor.cuda", _make_replace(copy_edit, _always)),
     ]
     return functools.partial(targets.undo_all, undos)
 
 
-def _replacing(edit: _Edit, goes: Any) -> Any:
+def _make_replace(edit: _NonBlockingEdit, goes: Any) -> Any:
     def replace(owner: Any, name: str) -> targets.Undo:
         method = getattr(owner, name)
-        imports.when_imported(_KEEPS_CLASSES, functools.partial(_know, method))
+        imports.when_imported(_KEEPS_CLASSES, functools.partial(_register_method, method))
         return targets.replace(owner, name, functools.partial(_make, edit, goes))
 
     return replace
 
 
-def _know(method: Any, module: Any) -> None:
+def _register_method(method: Any, module: Any) -> None:
     """Let torchvision know the method, by which its tensors keep their class, beside ours."""
     module._FORCE_TORCHFUNCTION_SUBCLASS.add(method)
 
 
-def _make(edit: _Edit, goes: Any, original: Any, switch: targets.Switch) -> Any:
-    tracing = compiling.asker()
+def _make(edit: _NonBlockingEdit, goes: Any, original: Any, switch: targets.Switch) -> Any:
+    tracing = compiling.get_is_compiling()
     plain = _classes()
 
     @functools.wraps(original)
@@ -82,7 +82,7 @@ def _classes() -> tuple[Any, ...]:
 
 
 def _to_cuda(args: Any, kwargs: Any) -> bool:
-    """Tell whether the arguments of ``Tensor.to`` name a CUDA device, or a tensor on one."""
+    """Return whether the arguments of ``Tensor.to`` name a CUDA device, or a tensor on one."""
     to = args[0] if args else kwargs.get("device", kwargs.get("other"))
     if isinstance(to, str):
         return to.startswith("cuda")

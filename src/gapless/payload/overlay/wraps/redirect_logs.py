@@ -14,15 +14,15 @@ from typing import Any
 from .. import several, signatures, targets, telling
 
 TARGET = "loggers"
-_QUIET = ("disabled", "offline", "dryrun", "debug", "read-only", "local")
+_OFFLINE_MODES = ("disabled", "offline", "dryrun", "debug", "read-only", "local")
 _CLIENT = ("mlflow.tracking.client", "MlflowClient")
 # module and class, function, argument, what it gets (by its name here), values that stay
-_PLACES = (
+_REDIRECTIONS = (
     (("torch.utils.tensorboard.writer", "SummaryWriter"), "__init__", "log_dir", "events", ()),
     (("tensorboardX.writer", "SummaryWriter"), "__init__", "logdir", "events", ()),
-    (("wandb", None), "init", "mode", "offline", (None, *_QUIET)),
-    (("neptune", None), "init_run", "mode", "offline", (None, *_QUIET)),
-    (("swanlab", None), "init", "mode", "offline", (None, *_QUIET)),
+    (("wandb", None), "init", "mode", "offline", (None, *_OFFLINE_MODES)),
+    (("neptune", None), "init_run", "mode", "offline", (None, *_OFFLINE_MODES)),
+    (("swanlab", None), "init", "mode", "offline", (None, *_OFFLINE_MODES)),
     (("mlflow", None), "set_tracking_uri", "uri", "tracking", ()),
     (("mlflow", None), "set_registry_uri", "uri", "tracking", ()),
     (_CLIENT, "__init__", "tracking_uri", "tracking", (None,)),
@@ -41,13 +41,13 @@ class _Folders:
         self.count = 0
 
     def new(self, old: Any) -> str:
-        """Give the folder in the place of another one."""
+        """Return the folder in the place of another one."""
         self.count += 1
         name = os.path.basename(os.path.normpath(str(old))) if old else "events"
         return os.path.join(self.folder, "tensorboard", f"{name}-{os.getpid()}-{self.count}")
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; options: "folder", "tracking" (a URI of mlflow's). Give what undoes it."""
     options = edit["options"]
     values = {
@@ -57,32 +57,32 @@ def lay(number: int, edit: Any) -> targets.Undo:
         "yes": lambda _old: True,
         "no": lambda _old: False,
     }
-    found = several.Several(number, TARGET)
-    for place, function, argument, value, kept in _PLACES:
-        one = _Redirection(number, argument, values[value], kept)
-        found.replace(place, (function,), one.make)
-    return found.off
+    replacements = several.Replacements(number, TARGET)
+    for owner_names, function, argument, value, kept_values in _REDIRECTIONS:
+        redirection = _Redirection(number, argument, values[value], kept_values)
+        replacements.replace(owner_names, (function,), redirection.make)
+    return replacements.off
 
 
 class _Redirection:
     """One argument of a function that gets another value."""
 
-    def __init__(self, number: int, name: str, give: Any, kept: Any) -> None:
-        self.number, self.name, self.give, self.kept = number, name, give, kept
+    def __init__(self, number: int, name: str, give: Any, kept_values: Any) -> None:
+        self.number, self.name, self.give, self.kept = number, name, give, kept_values
 
     def make(self, original: Any, switch: targets.Switch) -> Any:
-        """Give the function with it. Raises ``ValueError`` if it has no such argument."""
+        """Return the function with it. Raises ``ValueError`` if it has no such argument."""
         signatures.Argument(original, self.name, None)
 
         @functools.wraps(original)
-        def redirected(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             argument = signatures.Argument(original, self.name, None)
             old = argument.get(args, kwargs)
             if not switch.on or old in self.kept:
                 return original(*args, **kwargs)
             argument.value = self.give(old)
-            telling.told(self.number, f"{TARGET}: {self.name}", old, argument.value)
+            telling.record_effect(self.number, f"{TARGET}: {self.name}", old, argument.value)
             args, kwargs = argument.put(args, kwargs)
             return original(*args, **kwargs)
 
-        return redirected
+        return call

@@ -12,25 +12,25 @@ from .. import targets, telling, workers
 TARGET = "threads of a worker"
 
 
-def lay(number: int, edit: Any) -> targets.Undo:
+def apply(number: int, edit: Any) -> targets.Undo:
     """Lay an edit; give what takes it off."""
     threads = int(edit["options"]["threads"])
-    telling.laid(number, TARGET)
-    return workers.in_each(number, edit, begin, (number, threads))
+    telling.register_edit(number, TARGET)
+    return workers.run_in_workers(number, edit, begin, (number, threads))
 
 
 def begin(number: int, threads: int) -> None:
     """Let this worker have so many threads, also in libraries that it imports later."""
     torch = sys.modules["torch"]
-    telling.told(number, TARGET, torch.get_num_threads(), threads)
+    telling.record_effect(number, TARGET, torch.get_num_threads(), threads)
     torch.set_num_threads(threads)
-    imports.when_imported("cv2", functools.partial(_cv2, threads))
-    imports.when_imported("threadpoolctl", functools.partial(_pools, threads))
+    imports.when_imported("cv2", functools.partial(_limit_cv2, threads))
+    imports.when_imported("threadpoolctl", functools.partial(_limit_pools, threads))
 
 
-def _cv2(threads: int, module: Any) -> None:
+def _limit_cv2(threads: int, module: Any) -> None:
     module.setNumThreads(threads)
 
 
-def _pools(threads: int, module: Any) -> None:
+def _limit_pools(threads: int, module: Any) -> None:
     module.threadpool_limits(threads)
